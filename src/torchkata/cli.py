@@ -1,0 +1,172 @@
+"""The command torchkata: reads the command line, calls the tools, prints what they return."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column, Table
+from rich.text import Text
+
+from torchkata.facts.collection import FactError
+from torchkata.tools.course import Chapter, CourseError
+
+if TYPE_CHECKING:
+    from torchkata.tools.checking import Verdict
+
+app = typer.Typer(
+    help="A course on how PyTorch really works.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+Chapters = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CHAPTER]...", help="03, gather_scatter or 03_gather_scatter; all when left out."),
+]
+
+
+def main() -> None:
+    """Run the command; what a user can mend is said in a message, with exit code 2."""
+    try:
+        app()
+    except (CourseError, FactError) as error:
+        err.print(Text(str(error)), soft_wrap=True)
+        sys.exit(2)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def lab(context: typer.Context) -> None:
+    """Open JupyterLab on your workbook. Options of `jupyter lab` are passed on, such as --no-browser."""
+    from torchkata.tools.workbook import fill_workbook, start_lab
+
+    for placed in fill_workbook():
+        if placed.state == "copied":
+            out.print(f"New in your workbook: {placed.chapter}")
+        if placed.state == "outdated":
+            out.print(
+                f"There is a newer release of {placed.chapter}; your copy stays as it is. To get the new one, "
+                f"rename the folder workbook/{placed.chapter} and run torchkata lab again.",
+                soft_wrap=True,
+            )
+    start_lab(context.args)
+
+
+@app.command()
+def doctor() -> None:
+    """Report what this machine and this installation have, and what to do about what is missing."""
+    from torchkata.tools.doctor import examine
+
+    findings = examine()
+    table = Table(show_header=False, box=None)
+    for finding in findings:
+        table.add_row(finding.what, Text(finding.value), "" if finding.state == "good" else finding.state)
+    out.print(table)
+    for finding in findings:
+        if finding.advice:
+            out.print(Text(f"\n{finding.what}: {finding.advice}"), soft_wrap=True)
+    broken = any(finding.state == "broken" for finding in findings)
+    out.print("\nThe course cannot run like this." if broken else "\nThe course can run here.")
+    raise typer.Exit(int(broken))
+
+
+@app.command()
+def facts(
+    chapter: Chapters = None,
+    id: Annotated[list[str] | None, typer.Option(help="Only the fact with this id; may be repeated.")] = None,
+) -> None:
+    """Run the proofs of the facts and print a table per chapter; exit code 1 when one no longer holds."""
+    from torchkata.tools.proofs import choose, run_proofs, skip_reasons, summarise
+
+    chosen = choose(chapter or [], id or [])
+    with out.status("Running the proofs ..."):
+        results = run_proofs(fact for chapter_facts in chosen.values() for fact in chapter_facts)
+    table = Table(Column("chapter", no_wrap=True), box=SIMPLE)
+    for title in ("facts", "core", "passed", "skipped", "failed", "seconds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, chapter_facts in chosen.items():
+        table.add_row(*summarise(name, chapter_facts, results))
+    out.print(table)
+    if reasons := skip_reasons(results.values()):
+        out.print(f"Skipped: {reasons}")
+    failed = [fact for group in chosen.values() for fact in group if results[fact.id].state == "failed"]
+    for fact in failed:
+        out.print(Text(f"\n{fact.id} no longer holds: {fact.fact}\n{results[fact.id].detail.rstrip()}"))
+    raise typer.Exit(int(bool(failed)))
+
+
+@app.command()
+def check(
+    chapter: Chapters = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a notebook is saved.")] = False,
+) -> None:
+    """Check your answers: a verdict and the points for every exercise. Exit code 0 only when all is solved."""
+    from torchkata.tools.checking import check_chapters, saved_chapters
+    from torchkata.tools.course import find_chapters
+
+    chosen = find_chapters(chapter)
+    with out.status("Running your answers ..."):
+        results = check_chapters(chosen)
+    for checked, verdicts in zip(chosen, results, strict=True):
+        _print_verdicts(checked, verdicts)
+    if watch:
+        out.print("Watching the workbook; Ctrl + C ends it.")
+        for saved in saved_chapters(chosen):
+            _print_verdicts(saved, check_chapters([saved])[0])
+    raise typer.Exit(int(not all(verdict.solved for verdicts in results for verdict in verdicts)))
+
+
+def _print_verdicts(chapter: Chapter, verdicts: "list[Verdict]") -> None:
+    table = Table(
+        "exercise", "verdict", Column("points", justify="right", no_wrap=True), box=SIMPLE, title=chapter.title
+    )
+    for verdict in verdicts:
+        table.add_row(verdict.exercise.id, Text(verdict.line), f"{verdict.points:g} of {verdict.exercise.points:g}")
+    total, full = sum(v.points for v in verdicts), sum(v.exercise.points for v in verdicts)
+    table.add_section()
+    table.add_row("total", "", f"{total:g} of {full:g}")
+    out.print(table)
+
+
+@app.command()
+def build(
+    chapter: Chapters = None,
+    force: Annotated[bool, typer.Option("--force", help="Build also what has not changed.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Build nothing; say what is out of date, with exit code 1.")
+    ] = False,
+) -> None:
+    """Build the executed solutions and the released notebooks from the chapters' sources."""
+    from torchkata.tools.build import build as build_chapter
+    from torchkata.tools.build import stale
+    from torchkata.tools.course import find_chapters
+
+    reasons = {found: stale(found) for found in find_chapters(chapter)}
+    for found, reason in reasons.items():
+        if reason is None and not force:
+            out.print(f"{found.name}: up to date")
+        elif check:
+            out.print(f"{found.name}: {reason}. Run `torchkata build {found.number}`.", soft_wrap=True)
+        else:
+            with Progress(
+                "{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("cells"), console=out
+            ) as bars:
+                bar = bars.add_task(found.name)
+                build_chapter(found, lambda done, total, bar=bar: bars.update(bar, completed=done, total=total))
+    raise typer.Exit(int(check and any(reasons.values())))
+
+
+@app.command()
+def record(chapter: Annotated[str, typer.Argument(help="03, gather_scatter or 03_gather_scatter.")]) -> None:
+    """Record what a chapter's CUDA demos print on this machine."""
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.recordings import record as record_demos
+
+    for found in find_chapters([chapter]):
+        for path in record_demos(found):
+            out.print(f"Recorded {path.parent.name}/{path.name}")

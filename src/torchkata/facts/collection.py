@@ -1,0 +1,158 @@
+"""Read the facts of a chapter from its YAML file, and say clearly what is wrong with a faulty entry."""
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import yaml
+
+DATA = files("torchkata.facts") / "data"
+VERDICTS = ("holds", "partly", "outdated", "wrong", "opinion")
+LEVELS = ("core", "detail")
+NEEDS = ("cuda", "cuda2", "multiprocess", "onnx", "torchinfo", "torchvision")
+ID = re.compile(r"\d\d(-[a-z0-9]+)+")
+REQUIRED = ("id", "belief", "verdict", "fact", "proof", "level")
+OPTIONAL = ("trap", "needs", "isolated", "unverified")
+
+
+class FactError(Exception):
+    """A fact that does not exist or is faulty; the message names the chapter and the id."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One belief about PyTorch and what is so.
+
+    id: chapter number and a short name, such as 03-gather-index-formula.
+    belief: what people say.
+    verdict: one of VERDICTS.
+    fact: what holds.
+    proof: Python code that runs through if and only if the fact holds.
+    trap: a false conclusion that is often drawn; "" for none.
+    needs: what the proof asks of the machine, words of NEEDS.
+    level: "core" (taught in the chapter) or "detail".
+    isolated: the proof runs as a script in a process of its own.
+    unverified: a part of the fact needs a GPU and has not been run on one yet.
+    """
+
+    id: str
+    belief: str
+    verdict: str
+    fact: str
+    proof: str
+    trap: str
+    needs: tuple[str, ...]
+    level: str
+    isolated: bool
+    unverified: bool
+
+
+def chapter_names() -> list[str]:
+    """The chapters that have facts, in order: 01_backends, 02_tensors_views, ..."""
+    return sorted(file.name.removesuffix(".yaml") for file in DATA.iterdir() if file.name.endswith(".yaml"))
+
+
+@cache
+def load(chapter: str) -> tuple[Fact, ...]:
+    """The facts of a chapter, named in full (03_gather_scatter).
+
+    Raises FactError for an unknown chapter and for a faulty entry.
+    """
+    if chapter not in chapter_names():
+        raise FactError(f"There are no facts on {chapter!r}. Chapters with facts: {', '.join(chapter_names())}.")
+    return parse((DATA / f"{chapter}.yaml").read_text(encoding="utf-8"), chapter)
+
+
+def find(fact_id: str) -> Fact:
+    """The fact with this id. Raises FactError when there is none."""
+    for chapter in chapter_names():
+        if chapter.startswith(f"{fact_id[:2]}_"):
+            for fact in load(chapter):
+                if fact.id == fact_id:
+                    return fact
+    raise FactError(f"There is no fact with the id {fact_id!r}.")
+
+
+def parse(text: str, chapter: str) -> tuple[Fact, ...]:
+    """The facts in the text of a chapter's file. Raises FactError, naming file and id, at the first fault."""
+    try:
+        entries = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise FactError(f"{chapter}.yaml is not YAML: {error}") from None
+    if not isinstance(entries, list):
+        raise FactError(f"{chapter}.yaml: the file must be a list of facts")
+    facts: list[Fact] = []
+    seen: set[str] = set()
+    for number, entry in enumerate(entries, 1):
+        name = entry.get("id", f"entry {number}") if isinstance(entry, dict) else f"entry {number}"
+        fault = _fault(entry, chapter, seen)
+        if fault:
+            raise FactError(f"{chapter}.yaml: {name}: {fault}")
+        seen.add(entry["id"])
+        facts.append(_fact(entry))
+    return tuple(facts)
+
+
+def _fact(entry: dict) -> Fact:
+    return Fact(
+        id=entry["id"],
+        belief=entry["belief"].strip(),
+        verdict=entry["verdict"],
+        fact=entry["fact"].strip(),
+        proof=entry["proof"],
+        trap=entry.get("trap", "").strip(),
+        needs=tuple(entry.get("needs", ())),
+        level=entry["level"],
+        isolated=entry.get("isolated", False),
+        unverified=entry.get("unverified", False),
+    )
+
+
+def _fault(entry: object, chapter: str, seen: set[str]) -> str | None:
+    """What is wrong with an entry of a file, or None."""
+    if not isinstance(entry, dict):
+        return "not a mapping"
+    return _field_fault(entry) or _id_fault(entry["id"], chapter, seen) or _proof_fault(entry["proof"])
+
+
+def _field_fault(entry: dict) -> str | None:
+    for field in REQUIRED:
+        if field not in entry:
+            return f"{field} is missing"
+    for field, value in entry.items():
+        if field not in REQUIRED + OPTIONAL:
+            return f"unknown field {field}"
+        if field in ("id", "belief", "fact", "proof", "trap") and not (isinstance(value, str) and value.strip()):
+            return f"{field} must be text"
+        if field in ("isolated", "unverified") and value is not True:
+            return f"{field} may only be true; leave it out otherwise"
+    if entry["verdict"] not in VERDICTS:
+        return f"unknown verdict {entry['verdict']!r}; one of {', '.join(VERDICTS)}"
+    if entry["level"] not in LEVELS:
+        return f"unknown level {entry['level']!r}; one of {', '.join(LEVELS)}"
+    needs = entry.get("needs", [])
+    if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
+        return f"needs must be a list of words among {', '.join(NEEDS)}"
+    return None
+
+
+def _id_fault(name: str, chapter: str, seen: set[str]) -> str | None:
+    if not ID.fullmatch(name):
+        return "the id must be a chapter number and lower-case words, joined by hyphens"
+    if name[:2] != chapter[:2]:
+        return "the id belongs to another chapter"
+    if name in seen:
+        return "the id is used twice"
+    return None
+
+
+def _proof_fault(proof: str) -> str | None:
+    try:
+        tree = ast.parse(proof)
+    except SyntaxError as error:
+        return f"the proof does not compile: {error}"
+    if not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
+        return "the proof asserts nothing"
+    return None

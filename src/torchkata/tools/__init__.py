@@ -1,0 +1,1 @@
+"""Tools of the course: never imported by its notebooks."""

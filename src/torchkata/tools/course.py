@@ -1,0 +1,141 @@
+"""The course as data: where it lies, its chapters, their exercises and points, read from the files themselves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import nbformat
+
+MARK = "nbgrader_config.py"
+CHAPTER_FOLDER = re.compile(r"(\d\d)_([a-z0-9_]+)")
+
+
+class CourseError(Exception):
+    """Something that a user of the course can mend; the message says how."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise of a chapter: its id, the title of its text and the points of its check cells."""
+
+    id: str
+    title: str
+    points: float
+    checks: tuple[str, ...]  # grade ids of its check cells, in order
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter: `name` is its folder's name (03_gather_scatter), `topic` the name of its files (gather_scatter)."""
+
+    root: Path
+    name: str
+
+    @property
+    def number(self) -> str:
+        return self.name[:2]
+
+    @property
+    def topic(self) -> str:
+        return self.name[3:]
+
+    @property
+    def source(self) -> Path:
+        return self.root / "solutions" / self.name / f"{self.topic}.py"
+
+    @property
+    def solution(self) -> Path:
+        return self.source.with_suffix(".ipynb")
+
+    @property
+    def release(self) -> Path:
+        return self.root / "notebooks" / self.name / f"{self.topic}.ipynb"
+
+    @property
+    def workbook(self) -> Path:
+        return self.root / "workbook" / self.name / f"{self.topic}.ipynb"
+
+    @cached_property
+    def master(self) -> nbformat.NotebookNode:
+        """The notebook that says what the chapter is: the solution where it is there, else the release."""
+        return read_notebook(self.solution if self.solution.exists() else self.release)
+
+    @property
+    def title(self) -> str:
+        return next(
+            (line[2:] for line in self.master.cells[0].source.splitlines() if line.startswith("# ")),
+            self.name,
+        )
+
+    @property
+    def exercises(self) -> list[Exercise]:
+        return exercises_of(self.master)
+
+
+def course_root(start: Path | None = None) -> Path:
+    """The folder that holds the course: the nearest one above `start` (default: the working folder), else the checkout
+    that this package was installed from.
+
+    Raises CourseError when neither is a course.
+    """
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
+        if (folder / MARK).is_file() and (folder / "notebooks").is_dir():
+            return folder
+    raise CourseError(
+        f"No course here: neither {here} nor a folder above it holds {MARK} and notebooks/. "
+        "Change to the folder of the course and try again."
+    )
+
+
+def chapters(root: Path | None = None) -> list[Chapter]:
+    """All chapters that have a source or a release, in order."""
+    root = root or course_root()
+    names = {p.parent.name for kind in ("solutions/*/*.py", "notebooks/*/*.ipynb") for p in root.glob(kind)}
+    return [Chapter(root, name) for name in sorted(names) if CHAPTER_FOLDER.fullmatch(name)]
+
+
+def find_chapters(words: list[str] | None = None, root: Path | None = None) -> list[Chapter]:
+    """The chapters that the words name (03, gather_scatter or 03_gather_scatter); all of them for no words.
+
+    Raises CourseError for a word that names none, listing those that there are.
+    """
+    known = chapters(root)
+    found = []
+    for word in words or [chapter.name for chapter in known]:
+        match = [c for c in known if word.strip("/") in (c.name, c.number, c.number.lstrip("0"), c.topic)]
+        if not match:
+            raise CourseError(f"There is no chapter {word!r}. The chapters are: {', '.join(c.name for c in known)}.")
+        found += [chapter for chapter in match if chapter not in found]
+    return found
+
+
+def read_notebook(path: Path) -> nbformat.NotebookNode:
+    """Read a notebook (format 4). Raises CourseError, naming the file, when it is missing or not a notebook."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise CourseError(f"{path} does not exist.") from None
+    except Exception as error:  # nbformat raises many kinds, from JSON to schema errors
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CourseError(f"{path} is not a readable notebook: {reason}") from None
+
+
+def exercises_of(notebook: nbformat.NotebookNode) -> list[Exercise]:
+    """The exercises of a built notebook, in order: each check cell belongs to the answer cell before it."""
+    found: list[Exercise] = []
+    title = ""
+    for cell in notebook.cells:
+        meta = cell.metadata.get("nbgrader", {})
+        if cell.cell_type == "markdown" and cell.source.startswith("### Exercise"):
+            title = cell.source.splitlines()[0].removeprefix("### ")
+        elif meta.get("solution"):
+            found.append(Exercise(meta["grade_id"], title, 0.0, ()))
+        elif meta.get("grade") and found:
+            last = found[-1]
+            points, checks = last.points + float(meta["points"]), (*last.checks, meta["grade_id"])
+            found[-1] = Exercise(last.id, last.title, points, checks)
+    return found

@@ -1,0 +1,138 @@
+"""Look at the whole set-up: Python, torch, Jupyter, the course; say in plain words what is missing and what to do."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchkata.tools.course import CourseError, chapters, course_root
+
+if TYPE_CHECKING:
+    from torchkata.hardware import MachineReport
+
+SET_UP_ANEW = "Set everything up anew: make clean, then make lab."
+OLDEST_PYTHON = (3, 11)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. state: "good", "note" (less than there could be) or "broken" (learning is impossible).
+
+    advice says what to do, "" when nothing needs doing.
+    """
+
+    what: str
+    value: str
+    state: str = "good"
+    advice: str = ""
+
+
+def examine(start: Path | None = None) -> list[Finding]:
+    """All findings, for the course at or above start (default: the working folder)."""
+    return [_python(), *_torch(), *_jupyter(), *_course(start)]
+
+
+def _python() -> Finding:
+    text = f"{sys.version.split()[0]}, {sys.executable}"
+    if sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        advice = f"The course needs Python {oldest} or newer: make clean, then make lab PYTHON=python{oldest}"
+        return Finding("Python", text, "broken", advice)
+    return Finding("Python", text)
+
+
+def _torch() -> Iterator[Finding]:
+    try:
+        from torchkata.hardware import machine_report
+
+        report = machine_report()
+    except (ImportError, OSError) as error:
+        yield Finding("PyTorch", f"cannot be imported: {error}", "broken", SET_UP_ANEW)
+        return
+    yield Finding("System", f"{report.system}, {report.processor}")
+    yield Finding("PyTorch", f"{report.torch}, built for {report.build}")
+    yield _cuda(report)
+    yield Finding("cuDNN", str(report.cudnn) if report.cudnn else "none")
+    yield Finding("MPS", _built_and_available(report.mps_built, report.mps_available))
+    yield Finding("XPU", "available" if report.xpu_available else "not available")
+    yield Finding("MKL-DNN", "available" if report.mkldnn else "not available")
+    yield Finding("CPU", f"{report.cores} cores, {report.threads} threads in one torch operation")
+    yield _memory(report.memory_gib)
+
+
+def _cuda(report: "MachineReport") -> Finding:
+    if report.cuda_available:
+        return Finding("CUDA", f"{len(report.cuda_devices)}: {', '.join(report.cuda_devices)}")
+    if report.cuda_built:
+        advice = (
+            "This torch is built for CUDA but finds no device. If the machine has an NVIDIA GPU, "
+            "see whether nvidia-smi lists it and update the driver. Otherwise all is well."
+        )
+        return Finding("CUDA", "built, no device", "note", advice)
+    advice = (
+        "Everything in the course runs on the CPU; CUDA demos show what was recorded. "
+        "If the machine has an NVIDIA GPU, install a CUDA build of torch (see pytorch.org)."
+    )
+    return Finding("CUDA", "not built, no device", "note", advice)
+
+
+def _built_and_available(built: bool, available: bool) -> str:
+    if available:
+        return "available"
+    return "built, not available" if built else "not built"
+
+
+def _memory(gib: float) -> Finding:
+    if gib < 4:
+        return Finding("Memory", f"{gib:.1f} GiB", "note", "Little: close other programs, run one notebook at a time.")
+    return Finding("Memory", f"{gib:.1f} GiB")
+
+
+def _jupyter() -> Iterator[Finding]:
+    try:
+        yield Finding("JupyterLab", version("jupyterlab"))
+    except PackageNotFoundError:
+        yield Finding("JupyterLab", "missing", "broken", SET_UP_ANEW)
+        return
+    yield _kernel()
+
+
+def _kernel() -> Finding:
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+    mend = f'Run: "{sys.executable}" -m ipykernel install --sys-prefix'
+    try:
+        command = KernelSpecManager().get_kernel_spec("python3").argv[0]
+    except NoSuchKernel:
+        return Finding("Kernel python3", "missing", "broken", mend)
+    if not _is_this_python(command):
+        return Finding("Kernel python3", f"starts another Python, {command}", "broken", mend)
+    return Finding("Kernel python3", "starts this Python")
+
+
+def _is_this_python(command: str) -> bool:
+    """Whether a kernel's command starts this Python. Jupyter replaces a bare python by its own interpreter."""
+    major, minor = sys.version_info[:2]
+    if command in ("python", f"python{major}", f"python{major}.{minor}"):
+        return True
+    return Path(command).parent.resolve() == Path(sys.executable).parent.resolve()
+
+
+def _course(start: Path | None) -> Iterator[Finding]:
+    try:
+        root = course_root(start)
+        released = [chapter for chapter in chapters(root) if chapter.release.is_file()]
+    except CourseError as error:
+        yield Finding("Course", "not found", "broken", str(error))
+        return
+    if not released:
+        yield Finding("Course", f"{root}, no chapters", "broken", "notebooks/ is empty. Run: make build")
+        return
+    yield Finding("Course", f"{root}, {len(released)} chapters")
+    if not (root / "workbook").is_dir():
+        yield Finding("Workbook", "not there yet", "note", "torchkata lab makes it.")
+        return
+    copied = sum(chapter.workbook.exists() for chapter in released)
+    yield Finding("Workbook", f"{copied} of {len(released)} chapters")

@@ -1,0 +1,111 @@
+"""torchkata doctor: each thing that can be missing is found, and told with what to do."""
+
+import importlib.metadata
+import sys
+from types import SimpleNamespace
+
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+from torchkata.tools import doctor
+
+
+@pytest.fixture
+def course(tmp_path):
+    (tmp_path / "nbgrader_config.py").touch()
+    release = tmp_path / "notebooks" / "03_b" / "b.ipynb"
+    release.parent.mkdir(parents=True)
+    release.write_text("{}")
+    return tmp_path
+
+
+def finding(what, start=None):
+    (found,) = [finding for finding in doctor.examine(start) if finding.what == what]
+    return found
+
+
+def report(**changes):
+    """A machine with a CUDA build and one device, with some fields replaced."""
+    usual = {"cuda_built": True, "cuda_available": True, "cuda_devices": ("NVIDIA Test",)}
+    return SimpleNamespace(**{**usual, **changes})
+
+
+def test_all_is_well_here(course):
+    assert [found for found in doctor.examine(course) if found.state == "broken"] == []
+
+
+def test_an_old_python(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 4))
+    found = doctor._python()
+    assert found.state == "broken"
+    assert "Python 3.11 or newer" in found.advice
+
+
+def test_a_torch_that_does_not_import(monkeypatch, course):
+    monkeypatch.setitem(sys.modules, "torchkata.hardware", None)
+    found = finding("PyTorch", course)
+    assert found.state == "broken"
+    assert "make clean" in found.advice
+
+
+def test_cuda_in_words():
+    assert doctor._cuda(report()).value == "1: NVIDIA Test"
+    assert doctor._cuda(report()).state == "good"
+    without_device = doctor._cuda(report(cuda_available=False, cuda_devices=()))
+    assert (without_device.value, without_device.state) == ("built, no device", "note")
+    assert "nvidia-smi" in without_device.advice
+    not_built = doctor._cuda(report(cuda_built=False, cuda_available=False, cuda_devices=()))
+    assert not_built.state == "note"
+    assert "runs on the CPU" in not_built.advice
+
+
+def test_little_memory():
+    assert doctor._memory(2.0).state == "note"
+    assert doctor._memory(8.0).state == "good"
+
+
+def test_no_jupyterlab(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", missing)
+    (found,) = doctor._jupyter()
+    assert (found.value, found.state) == ("missing", "broken")
+
+
+@pytest.mark.parametrize("command", ["python", "python3", sys.executable])
+def test_a_kernel_of_this_python(monkeypatch, command):
+    monkeypatch.setattr(KernelSpecManager, "get_kernel_spec", lambda *_: SimpleNamespace(argv=[command]))
+    assert doctor._kernel().state == "good"
+
+
+def test_a_kernel_of_another_python(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        KernelSpecManager, "get_kernel_spec", lambda *_: SimpleNamespace(argv=[str(tmp_path / "python")])
+    )
+    found = doctor._kernel()
+    assert found.state == "broken"
+    assert "ipykernel install" in found.advice
+
+
+def test_no_kernel(monkeypatch):
+    def missing(*_):
+        raise NoSuchKernel("python3")
+
+    monkeypatch.setattr(KernelSpecManager, "get_kernel_spec", missing)
+    assert doctor._kernel().state == "broken"
+
+
+def test_the_workbook(course):
+    assert finding("Workbook", course).advice == "torchkata lab makes it."
+    copy = course / "workbook" / "03_b" / "b.ipynb"
+    copy.parent.mkdir(parents=True)
+    copy.touch()
+    assert finding("Workbook", course).value == "1 of 1 chapters"
+
+
+def test_no_chapters(course):
+    (course / "notebooks" / "03_b" / "b.ipynb").unlink()
+    found = finding("Course", course)
+    assert found.state == "broken"
+    assert "make build" in found.advice

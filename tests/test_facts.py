@@ -1,0 +1,246 @@
+"""The facts: their schema, their table, and every proof run on the torch that is installed."""
+
+import dataclasses
+from functools import cache
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from torchkata.facts import FactError, chapter_names, find, folklore, load, prove
+from torchkata.facts.collection import parse
+from torchkata.tools.proofs import choose, run_proofs, skip_reasons, summarise
+
+CHAPTERS = chapter_names()
+ENTRY = """
+- id: 03-gather-copies
+  belief: gather copies.
+  verdict: holds
+  fact: It always does.
+  level: core
+  proof: |
+    assert True
+"""
+
+
+def entry(**changes):
+    """A fact of chapter 03 with some fields replaced."""
+    return dataclasses.replace(parse(ENTRY, "03_gather_scatter")[0], **changes)
+
+
+# ---------------------------------------------------------------- every proof
+
+
+@cache
+def results_of(chapter):
+    """The results of all proofs of a chapter, run once: importing torch takes longer than most of them."""
+    return run_proofs(load(chapter), jobs=1)
+
+
+@pytest.mark.parametrize(
+    ("chapter", "fact"),
+    [
+        pytest.param(chapter, fact, id=fact.id, marks=pytest.mark.xdist_group(f"facts of {chapter}"))
+        for chapter in CHAPTERS
+        for fact in load(chapter)
+    ],
+)
+def test_proof(chapter, fact):
+    result = results_of(chapter)[fact.id]
+    if result.state == "skipped":
+        pytest.skip(f"{fact.id} {result.detail}")
+    assert result.state == "passed", (
+        f"{chapter}: {fact.id} no longer holds on torch {torch.__version__}:\n{fact.fact}\n\n{result.detail}"
+    )
+
+
+def test_the_collection_is_whole():
+    names = [fact.id for chapter in CHAPTERS for fact in load(chapter)]
+    assert len(CHAPTERS) == 11
+    assert len(names) == len(set(names)) >= 414
+    assert all(any(fact.level == "core" for fact in load(chapter)) for chapter in CHAPTERS)
+
+
+# ---------------------------------------------------------------- the proof runner
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [
+        ("assert 1 == 2, 'one is not two'", "one is not two"),
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("import os; os._exit(3)", "status 3"),
+        ("import torch; torch.set_default_dtype(torch.float64)", "default dtype"),
+        ("import os; os.environ['LEFT'] = '1'", "environment"),
+        ("open('left', 'w').close()", "files in the working folder"),
+        ("import sys; sys.modules['left'] = type(sys)('left')", "sys.modules['left'] added"),
+        ("import time; time.sleep(600)", "Timeout (0:00:10)"),
+    ],
+)
+def test_a_bad_proof_fails_and_the_others_still_run(proof, words):
+    bad = entry(id="03-bad", proof=proof)
+    good = [entry(id=name, proof="import torch; assert torch.get_default_dtype() is torch.float32") for name in "ab"]
+    results = run_proofs([good[0], bad, good[1]], jobs=1, timeout=10)
+    assert {name: result.state for name, result in results.items()} == {
+        "a": "passed",
+        "03-bad": "failed",
+        "b": "passed",
+    }
+    assert words in results["03-bad"].detail
+
+
+@pytest.mark.parametrize(
+    ("proof", "timeout", "words"),
+    [("assert 1 == 2, 'one is not two'", 120, "one is not two"), ("while True: pass", 2, "timed out after 2 s")],
+)
+def test_a_bad_isolated_proof_fails(proof, timeout, words):
+    results = run_proofs([entry(proof=proof, isolated=True)], timeout=timeout)
+    assert results["03-gather-copies"].state == "failed"
+    assert words in results["03-gather-copies"].detail
+
+
+@pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="this machine has two CUDA devices")
+def test_a_missing_need_skips():
+    facts = [entry(id="a", needs=("cuda2",)), entry(id="b")]
+    results = run_proofs(facts)
+    assert results["a"].state == "skipped"
+    assert skip_reasons(results.values()) == "needs two CUDA devices (1)"
+    assert summarise("03_gather_scatter", facts, results)[:6] == ["03_gather_scatter", "2", "2", "1", "1", "0"]
+
+
+def test_choose():
+    assert list(choose(["3", "autograd"], [])) == ["03_gather_scatter", "04_autograd"]
+    assert list(choose([], [])) == CHAPTERS
+    (only,) = choose([], ["03-gather-index-formula"]).values()
+    assert [fact.id for fact in only] == ["03-gather-index-formula"]
+    with pytest.raises(FactError, match=r"no facts on 'nope'.*03_gather_scatter"):
+        choose(["nope"], [])
+    with pytest.raises(FactError, match="03-nope"):
+        choose(["03"], ["03-nope"])
+
+
+# ---------------------------------------------------------------- prove
+
+
+def test_prove_prints_the_same_everywhere_and_leaves_the_random_state_alone(capsys):
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    prove("03-gather-index-formula")
+    assert capsys.readouterr().out == "03-gather-index-formula: proof holds\n"
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_prove_runs_isolated_proofs(capsys):
+    name = next(fact.id for fact in load("02_tensors_views") if fact.isolated)
+    prove(name)
+    assert capsys.readouterr().out == f"{name}: proof holds\n"
+
+
+def test_prove_says_what_no_longer_holds(monkeypatch):
+    monkeypatch.setattr("torchkata.facts.proof.find", lambda name: entry(proof="assert 1 == 2"))
+    with pytest.raises(AssertionError, match=r"03-gather-copies does not hold on torch .*: It always does\."):
+        prove("03-gather-copies")
+
+
+def test_prove_says_what_the_machine_lacks(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("torchkata.facts.proof.find", lambda name: entry(needs=("cuda",)))
+    prove("03-gather-copies")
+    assert capsys.readouterr().out == "03-gather-copies: not run, it needs a CUDA device\n"
+
+
+# ---------------------------------------------------------------- reading
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("id: 03-gather-copies", "id: 04-gather-copies", "another chapter"),
+        ("id: 03-gather-copies", "id: 03_Gather", "hyphens"),
+        ("  verdict: holds", "  verdict: maybe", "unknown verdict 'maybe'"),
+        ("  level: core", "  level: high", "unknown level 'high'"),
+        ("  level: core", "  level: core\n  extra: 1", "unknown field extra"),
+        ("  level: core", "  level: core\n  needs: [gpu]", "needs must be"),
+        ("  level: core", "  level: core\n  isolated: false", "isolated may only be true"),
+        ("  level: core\n", "", "level is missing"),
+        ("belief: gather copies.", "belief: 3", "belief must be text"),
+        ("assert True", "print(1)", "asserts nothing"),
+        ("assert True", "assert (", "does not compile"),
+    ],
+)
+def test_a_faulty_entry_is_named(old, new, words):
+    assert old in ENTRY
+    with pytest.raises(FactError, match=r"03_gather_scatter\.yaml: .*0[34][-_][gG]ather") as caught:
+        parse(ENTRY.replace(old, new), "03_gather_scatter")
+    assert words in str(caught.value)
+
+
+def test_an_id_used_twice_is_named():
+    with pytest.raises(FactError, match="03-gather-copies: the id is used twice"):
+        parse(ENTRY + ENTRY, "03_gather_scatter")
+
+
+def test_a_file_that_is_no_list_is_named():
+    for text in ("a: 1", "- [", ""):
+        with pytest.raises(FactError, match=r"03_gather_scatter\.yaml"):
+            parse(text, "03_gather_scatter")
+    with pytest.raises(FactError, match="entry 1: not a mapping"):
+        parse("- text", "03_gather_scatter")
+
+
+def test_unknown_names():
+    with pytest.raises(FactError, match="03_gather_scatter"):
+        load("03")
+    with pytest.raises(FactError, match="03-nope"):
+        find("03-nope")
+
+
+# ---------------------------------------------------------------- the table
+
+
+class Reader(HTMLParser):
+    """Collects the text in <code>, and fails on tags that do not close in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.codes = [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag != "br":
+            self.open.append(tag)
+        if tag == "code":
+            self.codes.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "code":
+            self.codes[-1] += data
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_table_holds_every_proof_as_it_is(chapter):
+    html = folklore(chapter)._repr_html_()
+    reader = Reader()
+    reader.feed(html)
+    assert reader.open == []
+    assert reader.codes == [fact.proof.rstrip() + "\n" for fact in load(chapter)]
+    assert html == folklore(chapter)._repr_html_()
+
+
+def test_the_table_of_some_ids_keeps_their_order():
+    ids = [fact.id for fact in load("03_gather_scatter")][3:0:-1]
+    assert [fact.id for fact in folklore("03_gather_scatter", ids).facts] == ids
+    assert repr(folklore("03_gather_scatter", ids)) == "Folklore, checked: 3 sayings of 03_gather_scatter"
+    with pytest.raises(FactError, match="03-nope"):
+        folklore("03_gather_scatter", ["03-nope"])
+
+
+def test_the_table_escapes_html():
+    from torchkata.facts.table import Folklore
+
+    html = Folklore("x", (entry(belief="a < b & c", proof="assert 1 < 2"),))._repr_html_()
+    assert "a &lt; b &amp; c" in html
+    assert "assert 1 &lt; 2" in html
+    assert "color" not in html  # they are the theme's
