@@ -1,0 +1,64 @@
+"""Verdicts: observe what an answer does as plain facts, then judge the facts.
+
+with check("one-hot") as test:
+    test("row i has its one in column labels[i]")
+    seen = observe(one_hot, torch.tensor([2, 0]), num_classes=3)
+    seen.returns(torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torchkata.verdicts import observing
+from torchkata.verdicts.check import NotSolvedYet, WrongAnswer, check
+from torchkata.verdicts.judging import Mistake, Seen, mistake
+from torchkata.verdicts.observing import Observation, incoming_gradient
+from torchkata.verdicts.plain import Copier, decode, encode
+from torchkata.verdicts.predicting import prediction
+
+__all__ = [
+    "Mistake",
+    "NotSolvedYet",
+    "WrongAnswer",
+    "check",
+    "decode",
+    "encode",
+    "incoming_gradient",
+    "mistake",
+    "observe",
+    "observe_scenario",
+    "observe_value",
+    "prediction",
+]
+
+
+def observe(answer: object, *args: object, **kwargs: object) -> Seen:
+    """Call an answer with copies of the arguments, note plain facts, and return them ready to be judged.
+
+    Where an argument is a tensor that requires grad and the result is tracked, a backward pass runs too, from
+    `incoming_gradient(result)`.
+    """
+    asked_args, asked_kwargs = Copier().copy([list(args), kwargs])
+    noted = _cross(observing.run_answer(answer, args, kwargs))
+    return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
+
+
+def observe_scenario(scenario: Callable, *args: object) -> Seen:
+    """Run a scenario, a function that gets answers and plain arguments and returns plain facts.
+
+    The scenario runs beside the learner's code: it must hold no expected values, and use only names of the chapter's
+    first code cell, its arguments and other functions of its check cell.
+    """
+    noted = _cross(observing.run_scenario(scenario, args))
+    return Seen(scenario.__name__, args, {}, noted)
+
+
+def observe_value(answer: object) -> Seen:
+    """Note an answer that is a value, such as a dict of predictions."""
+    return Seen("answer", (), {}, _cross(observing.note_value(answer)), is_value=True)
+
+
+def _cross(noted: Observation) -> Observation:
+    """The way from the observing to the judging side. Tests replace it by a trip through bytes."""
+    return noted

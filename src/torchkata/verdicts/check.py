@@ -1,0 +1,83 @@
+"""The frame of a check cell: named tests, visible and hidden, and one verdict at the end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from torchkata.verdicts.judging import Failed, NotSolved
+
+
+class _Verdict:
+    """What a notebook shows for a verdict: its own lines, not a traceback of the checker."""
+
+    lines: list[str]
+
+    def _render_traceback_(self) -> list[str]:
+        return self.lines
+
+
+class NotSolvedYet(_Verdict, NotImplementedError):
+    """The verdict on a stub: there is no answer yet."""
+
+    def __init__(self, exercise: str):
+        self.lines = [f"{exercise}: not solved yet."]
+        super().__init__(self.lines[0])
+
+
+class WrongAnswer(_Verdict, AssertionError):
+    """The verdict on an answer that is not right; its message is one line, `lines` is what a notebook shows."""
+
+    def __init__(self, exercise: str, test: str, sentence: str, lines: list[str]):
+        super().__init__(f"{exercise}: {sentence}")
+        heading = f"✗ {exercise}" + (f", {test}" if test else "")
+        self.lines = [heading, f"  {sentence}", *(f"    {line}" for line in lines)]
+
+
+class check:
+    """The frame of a check cell.
+
+        with check("one-hot") as test:
+            test("row i has its one in column labels[i]")
+            seen = observe(one_hot, torch.tensor([2, 0]), num_classes=3)
+            seen.returns(torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
+
+    Calling `test(idea)` begins a visible test, `test.hidden(idea)` a hidden one. A failing hidden test tells its idea
+    and its sentence, and no data. Prints one confirming line when all holds. Raises NotSolvedYet or WrongAnswer.
+    """
+
+    def __init__(self, exercise: str):
+        self.exercise = exercise
+        self.points: float | None = None  # set by a check that gives a share of the points
+        self._idea, self._hidden, self._count = "", False, 0
+
+    def __call__(self, idea: str) -> None:
+        """Begin a visible test."""
+        self._idea, self._hidden = f"test: {idea}", False
+        self._count += 1
+
+    def hidden(self, idea: str) -> None:
+        """Begin a hidden test."""
+        self._idea, self._hidden = f"hidden test: {idea}", True
+        self._count += 1
+
+    def __enter__(self) -> check:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, NotSolved):
+            raise NotSolvedYet(self.exercise) from None
+        if isinstance(error, Failed):
+            sentence = error.guarded if self._hidden else error.sentence
+            lines = error.frames if self._hidden else error.lines + error.frames
+            raise WrongAnswer(self.exercise, self._idea, sentence, lines) from None
+        if isinstance(error, NameError) and error.__traceback__.tb_next is None:
+            sentence = f"{error}. Run the cell of your answer first, and mend the error that it shows, if any."
+            raise WrongAnswer(self.exercise, "", sentence, []) from None
+        if error is None:
+            self._confirm()
+
+    def _confirm(self) -> None:
+        if not self._count:
+            raise ValueError(f"the check of {self.exercise} holds no test")
+        if self.points is None:
+            print(f"✓ {self.exercise}: {self._count} test{'s' * (self._count > 1)} passed.")

@@ -1,0 +1,163 @@
+"""Compare what came with what was expected, in the order in which a person would look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torchkata.verdicts.plain import Other
+
+# the stages of a comparison, in order; a judgement names the first one that fails
+STAGES = ("raised", "type", "shape", "dtype", "device", "aliasing", "value", "arguments", "gradient", "rule")
+DIFFER = "the values differ"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first stage at which two values differ, and what differs in words; where these show data of the test,
+    `guarded` are words that don't."""
+
+    stage: str
+    detail: str
+    guarded: str = ""
+
+
+def difference(
+    came: object, expected: object, rtol: float | None = None, atol: float | None = None
+) -> Difference | None:
+    """The first difference between two plain values, or None.
+
+    Tensors: shape, dtype, device, then values by torch.testing.assert_close (nan equals nan; its default tolerances
+    unless `rtol` and `atol` are given; integers and bools exactly). Containers item by item; bool is no int.
+    """
+    if isinstance(expected, Tensor):
+        return _tensor_difference(came, expected, rtol, atol)
+    if isinstance(expected, dict):
+        return _dict_difference(came, expected, rtol, atol)
+    if isinstance(expected, (list, tuple)):
+        return _sequence_difference(came, expected, rtol, atol)
+    if type(came) is not type(expected) and not _both_numbers(came, expected):
+        return Difference("type", f"expected {kind(expected)}, got {kind(came)}")
+    if isinstance(expected, float):
+        same = _close(torch.tensor(float(came)).double(), torch.tensor(expected).double(), rtol, atol)
+    else:
+        same = came == expected
+    return None if same else Difference("value", f"expected {expected!r}, got {came!r}", DIFFER)
+
+
+def same_values(came: object, other: object, rtol: float | None = None, atol: float | None = None) -> bool:
+    """Whether two results agree in shape and values, whatever their dtypes: the test for a known misconception."""
+    if isinstance(came, Tensor) and isinstance(other, Tensor):
+        if came.shape != other.shape or came.device.type == "meta" or other.device.type == "meta":
+            return False
+        common = torch.promote_types(came.dtype, other.dtype)
+        if common == torch.bool:
+            return torch.equal(came.detach(), other.detach())
+        if rtol is None and common.is_floating_point:
+            rtol, atol = (1e-4, 1e-5) if common in (torch.float32, torch.float64) else (2e-2, 2e-2)
+        return _close(came.detach().to(common), other.detach().to(common), rtol, atol)
+    if isinstance(came, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(came) == len(other) and all(same_values(a, b) for a, b in zip(came, other, strict=True))
+    return difference(came, other, rtol, atol) is None
+
+
+def _tensor_difference(came: object, expected: Tensor, rtol, atol) -> Difference | None:
+    if not isinstance(came, Tensor):
+        return Difference("type", f"expected a tensor, got {kind(came)}")
+    if came.shape != expected.shape:
+        return Difference("shape", f"expected shape {tuple(expected.shape)}, got {tuple(came.shape)}")
+    if came.dtype != expected.dtype:
+        return Difference("dtype", f"expected {expected.dtype}, got {came.dtype}")
+    if came.device != expected.device:
+        return Difference("device", f"expected device {expected.device}, got {came.device}")
+    came, expected = came.detach(), expected.detach()
+    if expected.device.type == "meta" or _close(came, expected, rtol, atol):
+        return None
+    return Difference("value", describe_values(came, expected), DIFFER)
+
+
+def _dict_difference(came: object, expected: dict, rtol, atol) -> Difference | None:
+    if not isinstance(came, dict):
+        return Difference("type", f"expected a dict, got {kind(came)}")
+    if missing := [k for k in expected if k not in came]:
+        return Difference("shape", f"missing: {', '.join(map(str, missing))}")
+    if extra := [k for k in came if k not in expected]:
+        return Difference("shape", f"not asked for: {', '.join(map(str, extra))}")
+    return _first_of((f"{k}", came[k], v) for k, v in expected.items())(rtol, atol)
+
+
+def _sequence_difference(came: object, expected: list | tuple, rtol, atol) -> Difference | None:
+    if not isinstance(came, (list, tuple)) or (isinstance(expected, tuple) != isinstance(came, tuple)):
+        return Difference("type", f"expected {kind(expected)}, got {kind(came)}")
+    if len(came) != len(expected):
+        return Difference("shape", f"expected {len(expected)} items, got {len(came)}")
+    return _first_of((f"item {i}", a, b) for i, (a, b) in enumerate(zip(came, expected, strict=True)))(rtol, atol)
+
+
+def _first_of(triples):
+    def run(rtol, atol) -> Difference | None:
+        found = [
+            Difference(d.stage, f"{path}: {d.detail}", d.guarded and f"{path}: {d.guarded}")
+            for path, a, b in triples
+            if (d := difference(a, b, rtol, atol)) is not None
+        ]
+        return min(found, key=lambda d: STAGES.index(d.stage), default=None)
+
+    return run
+
+
+def _both_numbers(a: object, b: object) -> bool:
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (a, b))
+
+
+def _close(came: Tensor, expected: Tensor, rtol: float | None, atol: float | None) -> bool:
+    try:
+        torch.testing.assert_close(came, expected, rtol=rtol, atol=atol, equal_nan=True, check_dtype=False)
+    except AssertionError:
+        return False
+    return True
+
+
+def describe_values(came: Tensor, expected: Tensor) -> str:
+    """How two tensors of one shape and dtype differ: both of them when small, else the largest difference."""
+    if expected.numel() <= 12:
+        return f"expected {show(expected)}, got {show(came)}"
+    wrong = (
+        ~torch.isclose(came.double(), expected.double(), equal_nan=True) if not came.is_complex() else came != expected
+    )
+    largest = (came.double() - expected.double())[wrong].abs().max() if wrong.any() and not came.is_complex() else None
+    text = f"{int(wrong.sum())} of {expected.numel()} values are off"
+    return text if largest is None else f"{text}, the largest difference is {float(largest):.4g}"
+
+
+def kind(value: object) -> str:
+    """The type of a plain value in words."""
+    if value is None:
+        return "None"
+    if isinstance(value, Other):
+        return f"a {value.type}"
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
+
+
+def show(value: object) -> str:
+    """A plain value in a few words: small tensors with their values, large ones by shape and dtype."""
+    if isinstance(value, Tensor):
+        if value.device.type == "meta" or value.numel() > 12:
+            return f"tensor of shape {tuple(value.shape)}, {value.dtype}"
+        values = value.detach().tolist()
+        note = "" if value.dtype in (torch.float32, torch.int64, torch.bool) else f", dtype={value.dtype}"
+        return f"tensor({_numbers(values)}{note})"
+    if isinstance(value, Other):
+        return f"a {value.type}"
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+def _numbers(values: object) -> str:
+    if isinstance(values, list):
+        return "[" + ", ".join(map(_numbers, values)) + "]"
+    return f"{values:.4g}" if isinstance(values, float) else repr(values)

@@ -1,0 +1,384 @@
+"""Judge: compare plain facts with what is expected and say what is wrong. Nothing here calls a learner's code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from torchkata.verdicts.comparing import STAGES, Difference, difference, kind, same_values, show
+from torchkata.verdicts.observing import Observation, clean_state, incoming_gradient, is_answer
+from torchkata.verdicts.plain import Copier
+from torchkata.verdicts.predicting import Prediction, judge_predictions
+
+
+class Failed(Exception):
+    """A judgement against the answer.
+
+    Attributes:
+        sentence: what to tell the learner; `guarded` is the same without any data of the test.
+        lines: what was asked and found; they may show data.
+        frames: lines of the learner's own code that an exception went through.
+    """
+
+    def __init__(self, sentence: str, guarded: str = "", lines: Sequence[str] = (), frames: Sequence[str] = ()):
+        super().__init__(sentence)
+        self.sentence, self.guarded = _with_capital(sentence), _with_capital(guarded or sentence)
+        self.lines, self.frames = list(lines), list(frames)
+
+
+class NotSolved(Exception):
+    """The answer is still the stub."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known misconception and the sentence that names it. It matches when all the conditions that are given hold.
+
+    Attributes:
+        sentence: what to tell the learner; "{detail}" stands for what the failing stage has to say.
+        gives: the result that betrays it, or a function of the check's own arguments that computes that result.
+            Shape and values are compared, dtypes are not.
+        raises: a regular expression found in "TypeOfError: message" of what the answer raised.
+        stage: the stage (or stages) at which the judgement failed: raised, type, shape, dtype, device, aliasing, value,
+            arguments, gradient, rule.
+        shape: the shape of the result.
+        when: a function of the `Seen` that says whether it applies; it reads facts only.
+    """
+
+    sentence: str
+    gives: object = None
+    raises: str | None = None
+    stage: str | tuple[str, ...] | None = None
+    shape: tuple[int, ...] | None = None
+    when: Callable[[Seen], bool] | None = None
+
+    def __post_init__(self):
+        stages = (self.stage,) if isinstance(self.stage, str) else self.stage or ()
+        if unknown := set(stages) - set(STAGES):
+            raise ValueError(f"unknown stage {unknown}; the stages are {', '.join(STAGES)}")
+        if all(c is None for c in (self.gives, self.raises, self.stage, self.shape, self.when)):
+            raise ValueError(f"a mistake needs a condition: {self.sentence}")
+
+    def matches(self, seen: Seen, stage: str) -> bool:
+        stages = (self.stage,) if isinstance(self.stage, str) else self.stage
+        return (
+            (stages is None or stage in stages)
+            and (self.raises is None or re.search(self.raises, seen.error_text) is not None)
+            and (self.shape is None or getattr(seen.noted.result, "shape", None) == self.shape)
+            and (self.gives is None or seen.looks_like(self.gives))
+            and (self.when is None or seen.quietly(lambda: bool(self.when(seen))) is True)
+        )
+
+
+def mistake(sentence: str, **conditions: object) -> Mistake:
+    """A known misconception with its sentence; see `Mistake` for the conditions."""
+    return Mistake(sentence, **conditions)
+
+
+@dataclass
+class Seen:
+    """Facts about one call, one scenario or one value, with the methods that judge them.
+
+    Each method raises (and so ends the check) with the first thing that is wrong: the sentence of the first mistake
+    that matches, else the sentence given as `because`, else a generic one.
+    """
+
+    name: str
+    args: tuple
+    kwargs: dict
+    noted: Observation
+    known: tuple[Mistake, ...] = ()
+    is_value: bool = False
+    _children: dict = field(default_factory=dict)
+
+    # ------------------------------------------------ what was seen
+
+    def expecting(self, *mistakes: Mistake) -> Seen:
+        """Make mistakes known to every judgement that follows; returns self."""
+        self.known = (*self.known, *mistakes)
+        return self
+
+    @property
+    def value(self) -> object:
+        """What was returned, as plain data. Fails when the answer raised."""
+        self._must_have_returned(())
+        return self.noted.result
+
+    def __getitem__(self, key: str) -> object:
+        """One of the facts that a scenario returned."""
+        return self.value[key]
+
+    @property
+    def error_text(self) -> str:
+        """ "TypeOfError: message" of what the answer (or its backward pass) raised, or the empty string."""
+        raised = self.noted.raised or self.noted.backward_raised
+        return f"{raised['types'][0]}: {raised['message']}" if raised else ""
+
+    @property
+    def reads(self) -> list[tuple[str, str]]:
+        """(operation, argument) for every recorded operation that read the values of an argument, forward."""
+        return [(op["name"], arg) for op in self.noted.ops if op["phase"] == "forward" for arg in op["reads"]]
+
+    def op_names(self, phase: str | None = None, level: str | None = None) -> list[str]:
+        """Names of the recorded operations in order; phase "forward" or "backward", level "python" or "aten"."""
+        return [
+            op["name"]
+            for op in self.noted.ops
+            if (phase is None or op["phase"] == phase) and (level is None or op["level"] == level)
+        ]
+
+    # ------------------------------------------------ judgements
+
+    def returns(
+        self,
+        expected: object,
+        *mistakes: Mistake,
+        because: str = "",
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> Seen:
+        """Judge the result: returned at all, type, shape, dtype, device, values.
+
+        `expected` is the value, or a reference function of the check's own arguments.
+        """
+        self._must_have_returned(mistakes)
+        if callable(expected) and not isinstance(expected, torch.dtype):
+            expected = self._compute(expected)
+        found = difference(self.noted.result, expected, rtol, atol)
+        if found is not None:
+            self._fail(found, mistakes, because)
+        return self
+
+    def raises(self, *types: type[BaseException], because: str = "", mistakes: Sequence[Mistake] = ()) -> Seen:
+        """Judge that the answer refused the call with one of the given exceptions."""
+        names = [t.__name__ for t in types]
+        raised = self.noted.raised
+        self._must_be_solved()
+        if raised is not None and set(names) & set(raised["types"]):
+            return self
+        must = f"this must raise {' or '.join(names)}"
+        came = f"it raised {self.error_text}" if raised else f"it returned {show(self.noted.result)}"
+        self._fail(Difference("raised", f"{must}, but {came}", must), mistakes, because)
+        return self
+
+    def leaves_arguments_alone(self, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that no argument was changed: values, shape, strides, dtype."""
+        self._must_have_returned(mistakes)
+        before = [arg for arg in (*self.args, *self.kwargs.values()) if not is_answer(arg)]
+        for old, (name, new) in zip(before, self.noted.arguments.items(), strict=True):
+            if _changed(old, new):
+                self._fail(Difference("arguments", f"the argument {name} was changed"), mistakes, because)
+        return self
+
+    def gives_gradients(
+        self,
+        reference: Callable | dict[str, Tensor],
+        *mistakes: Mistake,
+        because: str = "",
+        rtol=None,
+        atol=None,
+    ) -> Seen:
+        """Judge the gradients of the arguments that require grad, for the fixed incoming gradient.
+
+        `reference` is a function of the check's own arguments whose gradients are the expected ones, or a dict from
+        argument names to expected gradients.
+        """
+        self._must_have_returned(mistakes)
+        if self.noted.backward_raised:
+            detail = f"the backward pass raised {self.error_text}"
+            self._fail(Difference("gradient", detail), mistakes, because)
+        expected = reference if isinstance(reference, dict) else self._reference_gradients(reference)
+        for name, gradient in expected.items():
+            came = self.noted.gradients.get(name)
+            if came is None:
+                self._fail(Difference("gradient", f"no gradient reaches {name}"), mistakes, because)
+            found = difference(came, gradient, rtol, atol)
+            if found is not None:
+                off = f"the gradient of {name} is off: "
+                wrong = Difference("gradient", off + found.detail, found.guarded and off + found.guarded)
+                self._fail(wrong, mistakes, because)
+        return self
+
+    def shares_memory_with(self, argument: str, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that the result is a view of an argument (by name): both look into one storage."""
+        result, source = self._tensor_result(mistakes), self.noted.arguments[argument]
+        if result.untyped_storage()._cdata != source.untyped_storage()._cdata:
+            detail = f"the result does not share {argument}'s memory"
+            self._fail(Difference("aliasing", detail), mistakes, because)
+        return self
+
+    def owns_its_memory(self, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that the result shares memory with no argument, and that no two of its elements share a cell."""
+        result = self._tensor_result(mistakes)
+        storage = result.untyped_storage()._cdata
+        for name, value in self.noted.arguments.items():
+            if isinstance(value, Tensor) and value.untyped_storage()._cdata == storage and result.numel():
+                self._fail(Difference("aliasing", f"the result shares the memory of {name}"), mistakes, because)
+        if _has_overlap(result):
+            self._fail(Difference("aliasing", "several elements share one memory cell"), mistakes, because)
+        return self
+
+    def is_argument(self, argument: str, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that the very object that was passed as `argument` came back."""
+        self._must_have_returned(mistakes)
+        if argument not in self.noted.identical:
+            detail = f"{argument} itself was to be returned, but a new object came back"
+            self._fail(Difference("aliasing", detail), mistakes, because)
+        return self
+
+    def is_untracked(self, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that the result does not require grad."""
+        self._must_have_returned(mistakes)
+        if self.noted.tracked:
+            self._fail(Difference("gradient", "the result requires grad"), mistakes, because)
+        return self
+
+    def used(self, *names: str, because: str = "", mistakes: Sequence[Mistake] = ()) -> Seen:
+        """Judge that at least one of the named operations ran, as Python call or as ATen operation."""
+        self._must_have_returned(mistakes)
+        if not set(names) & set(self.op_names()):
+            self._fail(Difference("rule", f"{' or '.join(names)} was not used"), mistakes, because)
+        return self
+
+    def avoided(self, *names: str, because: str = "", mistakes: Sequence[Mistake] = ()) -> Seen:
+        """Judge that none of the named operations ran, as Python call or as ATen operation, backward included."""
+        self._must_have_returned(mistakes)
+        if found := [name for name in dict.fromkeys(self.op_names()) if name in names]:
+            self._fail(Difference("rule", f"used {', '.join(found)}"), mistakes, because)
+        return self
+
+    def warned_nothing(self, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that no DeprecationWarning, FutureWarning or UserWarning came up."""
+        self._must_have_returned(mistakes)
+        if self.noted.warned:
+            category, message = self.noted.warned[0]
+            self._fail(Difference("rule", f"{category}: {message.splitlines()[0]}"), mistakes, because)
+        return self
+
+    def that(self, holds: bool, sentence: str, *mistakes: Mistake, stage: str = "value") -> Seen:
+        """Judge any condition on plain facts; `sentence` is what a learner reads when it does not hold."""
+        self._must_have_returned(mistakes)
+        if not holds:
+            self._fail(Difference(stage, ""), mistakes, sentence)
+        return self
+
+    def predicts(self, items: dict[str, Prediction], points: float) -> float:
+        """Judge a dict of predictions, item by item; print a sentence for each wrong one; return the points earned.
+
+        Fails when an item is left as `...` or when nothing is right.
+        """
+        return judge_predictions(self.noted.result, items, points, not_solved=NotSolved, failed=Failed)
+
+    # ------------------------------------------------ how a judgement fails
+
+    def looks_like(self, wrong: object) -> bool:
+        """Whether the result has the shape and values of `wrong` (a value, or a function of the check's arguments)."""
+        if self.noted.raised:
+            return False
+        if callable(wrong):
+            wrong = self.quietly(self._compute, wrong)
+        return self.quietly(same_values, self.noted.result, wrong) is True
+
+    @staticmethod
+    def quietly(function: Callable, *args: object) -> object:
+        """Call a part of a mistake; None when it can't be computed for this input."""
+        try:
+            return function(*args)
+        except Exception:  # a look-alike that does not fit these arguments does not match
+            return None
+
+    def _compute(self, function: Callable) -> object:
+        args, kwargs = Copier().copy([list(self.args), self.kwargs])
+        with clean_state():
+            return function(*args, **kwargs)
+
+    def _reference_gradients(self, reference: Callable) -> dict[str, Tensor]:
+        args, kwargs = Copier().copy([list(self.args), self.kwargs])
+        named = dict(zip(self.noted.arguments, [*args, *kwargs.values()], strict=False))
+        inputs = {n: t for n, t in named.items() if isinstance(t, Tensor) and t.requires_grad}
+        with clean_state():
+            out = reference(*args, **kwargs)
+            outs = [t for t in (out if isinstance(out, (list, tuple)) else [out]) if t.requires_grad]
+            incoming = [incoming_gradient(t) for t in outs]
+            grads = torch.autograd.grad(outs, list(inputs.values()), incoming, materialize_grads=True)
+        return dict(zip(inputs, grads, strict=True))
+
+    def _tensor_result(self, mistakes: Sequence[Mistake]) -> Tensor:
+        self._must_have_returned(mistakes)
+        if not isinstance(self.noted.result, Tensor):
+            self._fail(Difference("type", f"expected a tensor, got {kind(self.noted.result)}"), mistakes, "")
+        return self.noted.result
+
+    def _must_be_solved(self) -> None:
+        raised = self.noted.raised
+        if raised and raised["types"][0] == "NotImplementedError" and not raised["message"]:
+            raise NotSolved
+        if self.is_value and self.noted.result is ...:
+            raise NotSolved
+
+    def _must_have_returned(self, mistakes: Sequence[Mistake]) -> None:
+        self._must_be_solved()
+        if self.noted.raised:
+            self._fail(Difference("raised", f"your code raised {self.error_text}"), mistakes, "")
+
+    def _fail(self, found: Difference, mistakes: Sequence[Mistake], because: str) -> None:
+        named = next((m for m in (*mistakes, *self.known) if m.matches(self, found.stage)), None)
+        sentence = named.sentence if named else because or GENERIC[found.stage]
+        guarded = sentence.replace("{detail}", found.guarded or found.detail)
+        lines = [] if self.is_value else [f"asked:  {self._call_text()}"]
+        if found.detail and "{detail}" not in sentence:
+            lines.append(f"found:  {found.detail}")
+        raise Failed(sentence.replace("{detail}", found.detail), guarded, lines, self._frames())
+
+    def _frames(self) -> list[str]:
+        raised = self.noted.raised or self.noted.backward_raised or {"frames": []}
+        return [f"line {line} of your code, in {where}:  {source}" for line, where, source in raised["frames"]]
+
+    def _call_text(self) -> str:
+        shown = [show(a) if not callable(a) else getattr(a, "__name__", "an answer") for a in self.args]
+        shown += [f"{k}={show(v)}" for k, v in self.kwargs.items()]
+        return f"{self.name}({', '.join(shown)})"
+
+
+GENERIC = {
+    "raised": "{detail}.",
+    "type": "This is the wrong kind of result: {detail}.",
+    "shape": "The shape is wrong: {detail}.",
+    "dtype": "The dtype is wrong: {detail}.",
+    "device": "The device is wrong: {detail}.",
+    "aliasing": "The memory is not as asked: {detail}.",
+    "value": "The values are wrong: {detail}.",
+    "arguments": "An argument must stay as it was: {detail}.",
+    "gradient": "The gradient is wrong: {detail}.",
+    "rule": "The rule of this exercise is broken: {detail}.",
+}
+
+
+def _with_capital(sentence: str) -> str:
+    """The sentence with a capital first letter, unless it begins with code, such as `split_heads` or `x`."""
+    first = sentence.split(" ")[0]
+    is_word = first.isalpha() and (len(first) > 1 or first == "a")
+    return sentence[:1].upper() + sentence[1:] if is_word else sentence
+
+
+def _changed(old: object, new: object) -> bool:
+    if isinstance(old, Tensor) and isinstance(new, Tensor):
+        same_layout = (old.shape, old.stride(), old.dtype) == (new.shape, new.stride(), new.dtype)
+        if not same_layout or old.requires_grad != new.requires_grad or old.device.type == "meta":
+            return not same_layout or old.requires_grad != new.requires_grad
+        return difference(new, old, rtol=0.0, atol=0.0) is not None
+    return difference(new, old, rtol=0.0, atol=0.0) is not None
+
+
+def _has_overlap(tensor: Tensor) -> bool:
+    """Whether two elements lie in one cell (exact: counts the distinct cells of the elements)."""
+    if tensor.numel() < 2:
+        return False
+    cells = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        cells = cells[..., None] + torch.arange(size) * stride
+    return cells.unique().numel() < tensor.numel()

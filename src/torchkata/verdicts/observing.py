@@ -1,0 +1,238 @@
+"""Observe: run a learner's answer and note plain facts about what it did. Nothing here judges."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import linecache
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from torchkata.demos import every_warning
+from torchkata.verdicts.plain import Copier
+from torchkata.verdicts.recording import Recorder
+
+MAX_PRINTED = 10_000  # characters of an answer's output that are kept and shown
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What an answer did, as plain data.
+
+    Attributes:
+        result: what it returned (Other where that is not plain data); None when it raised.
+        raised: None, or {"types": names of the exception's classes, the most special one first, "message": str,
+            "frames": [[line number, function, source line], ...] of the learner's own code, outermost first}.
+        arguments: the arguments after the call, by the answer's own parameter names. They share storages with `result`
+            exactly where the originals do.
+        identical: names of the arguments that are the very object that was returned.
+        tracked: whether the result (or a tensor in it) requires grad.
+        gradients: for every argument that requires grad its gradient, for the incoming gradient `incoming_gradient`;
+            None where no gradient arrived. Empty when the result is not tracked or no argument requires grad.
+        backward_raised: like `raised`, for the backward pass.
+        ops: recorded operations, see `torchkata.verdicts.recording.Recorder`.
+        warned: [[category, message], ...].
+        printed: what was printed, cut to 10,000 characters.
+        seconds: how long the call took.
+    """
+
+    result: object = None
+    raised: dict | None = None
+    arguments: dict = field(default_factory=dict)
+    identical: list = field(default_factory=list)
+    tracked: bool = False
+    gradients: dict = field(default_factory=dict)
+    backward_raised: dict | None = None
+    ops: list = field(default_factory=list)
+    warned: list = field(default_factory=list)
+    printed: str = ""
+    seconds: float = 0.0
+
+    def as_plain(self) -> dict:
+        """The observation as a dict of plain data (not a copy)."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass
+class _Call:
+    """One call being observed: the bound arguments and what is noted on the way."""
+
+    function: Callable
+    args: list
+    kwargs: dict
+    hidden_file: str | None = None  # frames of this file are the check's own, not the learner's
+
+
+def run_answer(answer: object, args: tuple, kwargs: dict) -> Observation:
+    """Call an answer with copies of the arguments and note what happens."""
+    copies = Copier().copy([list(args), kwargs])
+    if not callable(answer):
+        return Observation(raised=_not_callable(answer))
+    return _observe(_Call(answer, copies[0], copies[1]))
+
+
+def run_scenario(scenario: Callable, args: tuple) -> Observation:
+    """Call a scenario with answers and copies of plain arguments and note what happens."""
+    copier = Copier()
+    copies = [arg if is_answer(arg) else copier.copy(arg) for arg in args]
+    return _observe(_Call(scenario, copies, {}, hidden_file=scenario.__code__.co_filename))
+
+
+def note_value(value: object) -> Observation:
+    """An answer that is a value, not a function: note a copy of it."""
+    return Observation(result=Copier().copy(value))
+
+
+def incoming_gradient(result: Tensor) -> Tensor:
+    """The gradient that every observed backward pass starts from: fixed by the result's shape, without zeros, equal
+    values or symmetry, so that a backward pass that ignores it can't hide. Shape and dtype of `result`."""
+    k = torch.arange(result.numel(), dtype=torch.float64)
+    values = (k * 37 % 101) / 101 + 0.3
+    signs = 1 - 2 * (k % 3 == 1).double()
+    return (values * signs).reshape(result.shape).to(device=result.device, dtype=result.dtype)
+
+
+def is_answer(value: object) -> bool:
+    """Whether an argument of a scenario is an answer (a function or class), not plain data."""
+    return callable(value) and not isinstance(value, torch.dtype)
+
+
+def _not_callable(answer: object) -> dict:
+    message = f"the answer is no function or class any more, it is a {type(answer).__name__}"
+    return {"types": ["TypeError", "Exception"], "message": message, "frames": []}
+
+
+def _observe(call: _Call) -> Observation:
+    names = _names_of(call)
+    tensors = {n: v for n, v in names.items() if isinstance(v, Tensor) and v.layout == torch.strided}
+    recorder = Recorder(tensors)
+    noted: dict = {}
+    output = _Tee(sys.stdout)
+    with clean_state(), every_warning() as caught, contextlib.redirect_stdout(output):
+        start = time.perf_counter()
+        with recorder.recording("forward"):
+            result, noted["raised"] = _attempt(lambda: call.function(*call.args, **call.kwargs), call.hidden_file)
+        noted["seconds"] = time.perf_counter() - start
+        if noted["raised"] is None:
+            noted |= _backward(result, tensors, recorder)
+    copied = Copier().copy([result, names, noted.get("gradients", {})])
+    return Observation(
+        **noted | {"result": copied[0], "arguments": copied[1], "gradients": copied[2]},
+        identical=[name for name, value in names.items() if value is result],
+        tracked=any(t.requires_grad for t in _tensors_in(result)),
+        ops=recorder.ops,
+        warned=[[w.category.__name__, str(w.message)] for w in caught],
+        printed=output.kept(),
+    )
+
+
+def _names_of(call: _Call) -> dict[str, object]:
+    """The plain arguments in the order of the call, by the callee's own parameter names where it has a signature."""
+    try:
+        parameters = list(inspect.signature(call.function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    own = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    numbered = [f"argument {i}" for i in range(1, len(call.args) + 1)]
+    named = dict(zip(own[: len(call.args)] + numbered[len(own) :], call.args, strict=True)) | call.kwargs
+    return {name: value for name, value in named.items() if not is_answer(value)}
+
+
+def _attempt(action: Callable, hidden_file: str | None) -> tuple[object, dict | None]:
+    try:
+        return action(), None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: an answer must not end the notebook
+        return None, describe_error(error, hidden_file)
+
+
+def describe_error(error: BaseException, hidden_file: str | None) -> dict:
+    """An exception as plain data, with the frames of the learner's own code only."""
+    frames = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if frame.f_globals.get("__name__") == "__main__" and code.co_filename != hidden_file:
+            source = linecache.getline(code.co_filename, line).strip()
+            frames.append([line, code.co_name, source])
+    types = [t.__name__ for t in type(error).__mro__ if issubclass(t, BaseException)]
+    return {"types": types, "message": str(error), "frames": frames[-5:]}
+
+
+def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder) -> dict:
+    outputs = [t for t in _tensors_in(result) if t.requires_grad and t.dtype.is_floating_point]
+    inputs = {name: t for name, t in tensors.items() if t.requires_grad and t.is_leaf}
+    if not outputs or not inputs:
+        return {}
+
+    incoming = [incoming_gradient(t) for t in outputs]
+
+    def gradients() -> tuple:
+        return torch.autograd.grad(outputs, list(inputs.values()), incoming, allow_unused=True)
+
+    with recorder.recording("backward"):
+        grads, raised = _attempt(gradients, None)
+    if raised:
+        return {"backward_raised": raised}
+    return {"gradients": dict(zip(inputs, grads, strict=True))}
+
+
+def _tensors_in(value: object) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+@contextlib.contextmanager
+def clean_state() -> Iterator[None]:
+    """Fixed seeds and torch's default settings inside; all as it was afterwards, whatever the answer switched."""
+    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
+    deterministic, anomaly = torch.are_deterministic_algorithms_enabled(), torch.is_anomaly_enabled()
+    python_random, torch_random = random.getstate(), torch.default_generator.get_state()
+    with torch.enable_grad():
+        torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
+        random.seed(0)
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            if torch.get_default_device() != device:
+                torch.set_default_device(device)
+            if torch.get_num_threads() != threads:
+                torch.set_num_threads(threads)
+            torch.use_deterministic_algorithms(deterministic)
+            torch.autograd.set_detect_anomaly(anomaly)
+            random.setstate(python_random)
+            torch.default_generator.set_state(torch_random)
+
+
+class _Tee(io.TextIOBase):
+    """Passes the first characters on to the notebook, and keeps them."""
+
+    def __init__(self, target):
+        self._target, self._kept, self._length = target, [], 0
+
+    def write(self, text: str) -> int:
+        room = MAX_PRINTED - self._length
+        if room > 0:
+            part = text[:room]
+            self._kept.append(part)
+            self._length += len(part)
+            self._target.write(part)
+            if self._length >= MAX_PRINTED:
+                self._target.write("\n... (more output is not shown)\n")
+        return len(text)
+
+    def flush(self) -> None:
+        self._target.flush()
+
+    def kept(self) -> str:
+        return "".join(self._kept)

@@ -1,0 +1,210 @@
+"""Plain data: what an observation may hold, how to copy it faithfully, and how to send it as bytes without pickle.
+
+Plain are None, bool, int, float, complex, str, bytes, `...`, tensors (strided, on the CPU or on meta), dtypes, devices,
+and lists, tuples and dicts of plain data. Anything else is noted as `Other`, by the name of its type.
+
+Tensors keep their layout: size, stride, offset, and which of them share a storage. That is how aliasing becomes a fact.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+MAX_BYTES = 64 * 2**20  # no exercise needs more; a larger storage is noted as Other
+
+
+@dataclass(frozen=True)
+class Other:
+    """Stands for a value that is not plain data: only the name of its type is known."""
+
+    type: str
+
+
+ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), torch.dtype, torch.device, Other)
+ATOM_TYPES = frozenset(ATOMS)
+
+
+def is_plain_tensor(value: object) -> bool:
+    """Whether a tensor can be described by a storage and strides and is small enough to be copied."""
+    return (
+        isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and not value.is_quantized
+        and value.device.type in ("cpu", "meta")
+        and value.untyped_storage().nbytes() <= MAX_BYTES
+    )
+
+
+class Copier:
+    """Copies plain data. Tensors copied by one Copier share storages exactly where their originals do."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, torch.UntypedStorage] = {}
+        self._originals: list[Tensor] = []  # kept alive, so that a storage's identity is not given to another one
+
+    def copy(self, value: object) -> object:
+        """A deep copy of plain data; what is not plain becomes Other. Tensors become leaves that keep requires_grad."""
+        if type(value) in ATOM_TYPES:
+            return value
+        if is_plain_tensor(value):
+            return self._copy_tensor(value)
+        if isinstance(value, dict):
+            return {self.copy(k): self.copy(v) for k, v in value.items()}
+        if isinstance(value, tuple):
+            return tuple(self.copy(v) for v in value)
+        if isinstance(value, list):
+            return [self.copy(v) for v in value]
+        return Other(type(value).__name__)
+
+    def _copy_tensor(self, tensor: Tensor) -> Tensor:
+        original = tensor.detach().resolve_conj().resolve_neg()
+        storage = original.untyped_storage()
+        if storage._cdata not in self._storages:
+            self._originals.append(original)
+            self._storages[storage._cdata] = (
+                storage.clone()
+                if storage.device.type == "cpu"
+                else torch.UntypedStorage(storage.nbytes(), device=storage.device)
+            )
+        return tensor_on(self._storages[storage._cdata], layout_of(original) | tracking_of(tensor))
+
+
+def layout_of(tensor: Tensor) -> dict:
+    """dtype, size, stride and offset (in elements) of a tensor."""
+    return {
+        "dtype": tensor.dtype,
+        "size": tuple(tensor.shape),
+        "stride": tensor.stride(),
+        "offset": tensor.storage_offset(),
+    }
+
+
+def tracking_of(tensor: Tensor) -> dict:
+    return {"requires_grad": tensor.requires_grad, "parameter": isinstance(tensor, nn.Parameter)}
+
+
+def tensor_on(storage: torch.UntypedStorage, layout: dict) -> Tensor:
+    """A tensor of the given layout on a storage."""
+    empty = torch.empty(0, dtype=layout["dtype"], device=storage.device)
+    tensor = empty.set_(storage, layout["offset"], layout["size"], layout["stride"])
+    if layout["parameter"]:
+        return nn.Parameter(tensor, requires_grad=layout["requires_grad"])
+    return tensor.requires_grad_(layout["requires_grad"])
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def encode(value: object) -> bytes:
+    """Plain data as bytes (JSON; storages as base64). Raises TypeError for anything that is not plain."""
+    storages: dict[int, tuple[int, str, str]] = {}
+    tree = _to_json(value, storages)
+    table = [{"device": device, "bytes": text} for _, device, text in storages.values()]
+    return json.dumps({"storages": table, "value": tree}).encode()
+
+
+def decode(data: bytes) -> object:
+    """The inverse of `encode`. Raises ValueError for anything that `encode` does not make."""
+    try:
+        message = json.loads(data)
+        storages = [_storage(row) for row in message["storages"]]
+        return _from_json(message["value"], storages)
+    except (KeyError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"not an encoded value: {error}") from error
+
+
+def _to_json(value: object, storages: dict) -> object:
+    kind = type(value)
+    if kind in (type(None), bool, int, str):
+        return value
+    if isinstance(value, Tensor):
+        return ["tensor", _tensor_row(value, storages)]
+    if kind is dict:
+        return ["dict", [[_to_json(k, storages), _to_json(v, storages)] for k, v in value.items()]]
+    if kind in (tuple, list):
+        return [kind.__name__, [_to_json(v, storages) for v in value]]
+    if kind is Other:
+        return ["other", value.type]
+    if kind in (float, complex):
+        return [kind.__name__, repr(value)]  # exact, with inf and nan
+    if kind is bytes:
+        return ["bytes", base64.b64encode(value).decode()]
+    if value is ...:
+        return ["ellipsis", None]
+    if kind in (torch.dtype, torch.device):
+        return [kind.__name__, str(value)]
+    raise TypeError(f"{kind.__name__} is not plain data")
+
+
+def _tensor_row(tensor: Tensor, storages: dict) -> dict:
+    if not is_plain_tensor(tensor):
+        raise TypeError("only strided tensors on the CPU or on meta, of limited size, are plain data")
+    storage = tensor.detach().untyped_storage()
+    if storage._cdata not in storages:
+        meta = storage.device.type == "meta"
+        text = str(storage.nbytes()) if meta else base64.b64encode(bytes(_as_bytes(storage))).decode()
+        storages[storage._cdata] = (len(storages), storage.device.type, text)
+    layout = layout_of(tensor) | tracking_of(tensor)
+    return layout | {"dtype": str(tensor.dtype), "storage": storages[storage._cdata][0]}
+
+
+def _as_bytes(storage: torch.UntypedStorage) -> memoryview:
+    return memoryview(torch.empty(0, dtype=torch.uint8).set_(storage).numpy())
+
+
+def _storage(row: dict) -> torch.UntypedStorage:
+    if row["device"] == "meta":
+        return torch.UntypedStorage(int(row["bytes"]), device="meta")
+    data = base64.b64decode(row["bytes"], validate=True)
+    if not data:
+        return torch.UntypedStorage(0)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage()
+
+
+def _from_json(tree: object, storages: list) -> object:
+    if not isinstance(tree, list):
+        return tree
+    kind, body = tree
+    if kind == "tensor":
+        layout, storage = body | {"dtype": _dtype(body["dtype"])}, storages[body["storage"]]
+        _check_fits(layout, storage)
+        return tensor_on(storage, layout)
+    if kind == "dict":
+        return {_from_json(k, storages): _from_json(v, storages) for k, v in body}
+    if kind == "tuple":
+        return tuple(_from_json(v, storages) for v in body)
+    if kind == "list":
+        return [_from_json(v, storages) for v in body]
+    simple = {
+        "other": Other,
+        "float": float,
+        "complex": complex,
+        "bytes": base64.b64decode,
+        "ellipsis": lambda _: ...,
+        "dtype": _dtype,
+        "device": torch.device,
+    }
+    return simple[kind](body)
+
+
+def _check_fits(layout: dict, storage: torch.UntypedStorage) -> None:
+    """Raises ValueError for a layout that reaches out of its storage: torch would silently enlarge the storage."""
+    size, stride = layout["size"], layout["stride"]
+    numbers = [layout["offset"], *size, *stride]
+    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError("not a layout")
+    last = layout["offset"] + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if 0 not in size and (last + 1) * layout["dtype"].itemsize > storage.nbytes():
+        raise ValueError("the layout reaches out of its storage")
+
+
+def _dtype(text: str) -> torch.dtype:
+    dtype = getattr(torch, text.removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"{text!r} is not a dtype")
+    return dtype

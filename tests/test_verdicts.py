@@ -1,0 +1,422 @@
+"""The waist: what observing notes, how judging speaks, and that a verdict shows no more than it should."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from torchkata.verdicts import (
+    NotSolvedYet,
+    WrongAnswer,
+    check,
+    incoming_gradient,
+    mistake,
+    observe,
+    observe_scenario,
+    observe_value,
+    prediction,
+)
+from torchkata.verdicts.plain import Copier, Other, decode, encode
+
+
+def verdict(judge) -> WrongAnswer:
+    """The verdict of a check cell that holds one test."""
+    with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
+        test("an idea")
+        judge()
+    return caught.value
+
+
+# ---------------------------------------------------------------- observing
+
+
+def test_arguments_are_copies_that_keep_their_layout():
+    base = torch.arange(12.0).reshape(3, 4)
+    seen = observe(
+        lambda x, y: (x.stride(), x.storage_offset(), y.data_ptr() - x.data_ptr()), base[1:, ::2], base[1:, 1:]
+    )
+    assert seen.value == ((4, 2), 4, 4)  # both are copied into one storage, 4 bytes apart
+
+
+def test_an_in_place_write_is_noted_and_leaves_the_original_alone():
+    x = torch.ones(3)
+    seen = observe(lambda x: x.add_(1), x)
+    assert torch.equal(x, torch.ones(3))
+    assert torch.equal(seen.noted.arguments["x"], torch.full((3,), 2.0))
+    assert seen.noted.identical == ["x"]
+    verdict(seen.leaves_arguments_alone)
+
+
+@pytest.mark.parametrize("write", [lambda x: x.t_(), lambda x: x.requires_grad_(), lambda x: x.neg_()])
+def test_changes_of_layout_and_tracking_are_changes(write):
+    verdict(observe(write, torch.ones(2, 3)).leaves_arguments_alone)
+
+
+def test_views_and_copies_are_told_apart():
+    x = torch.arange(6.0)
+    observe(lambda x: x[2:4], x).shares_memory_with("x")
+    verdict(lambda: observe(lambda x: x[2:4].clone(), x).shares_memory_with("x"))
+    observe(lambda x: x[2:4].clone(), x).owns_its_memory()
+    verdict(lambda: observe(lambda x: x[2:4], x).owns_its_memory())
+    verdict(lambda: observe(lambda x: torch.ones(1).expand(4), x).owns_its_memory())
+    observe(lambda x: x.contiguous(), x).is_argument("x")
+    verdict(lambda: observe(lambda x: x[:], x).is_argument("x"))
+
+
+def test_gradients_are_compared_for_a_fixed_incoming_gradient():
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    observe(lambda x: x * x, x).gives_gradients(lambda x: x**2)
+
+    class IgnoresIncoming(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * ctx.saved_tensors[0]
+
+    verdict(lambda: observe(IgnoresIncoming.apply, x).gives_gradients({"argument 1": 2 * x * incoming_gradient(x)}))
+    assert "no gradient reaches x" in str(
+        verdict(lambda: observe(lambda x: x.detach() * 2, x).gives_gradients(lambda x: 2 * x))
+    )
+
+
+def test_incoming_gradient_hides_nothing():
+    g = incoming_gradient(torch.empty(4, 5))
+    assert g.unique().numel() == g.numel()
+    assert (g.abs() > 0.2).all() and (g < 0).any()
+
+
+def test_operations_are_recorded_in_forward_and_backward():
+    x = torch.randn(3, 4, requires_grad=True)
+    seen = observe(lambda x: x.gather(1, torch.zeros(3, 1, dtype=torch.int64)), x)
+    seen.used("gather").avoided("index_select")
+    assert "gather" in seen.op_names("forward", "python")
+    assert any("scatter_add" in name for name in seen.op_names("backward", "aten"))
+    verdict(lambda: seen.used("take_along_dim"))
+    verdict(lambda: seen.avoided("gather"))
+    F = nn.functional
+    verdict(lambda: observe(lambda y: F.one_hot(y, 3), torch.tensor([0, 2])).avoided("one_hot"))
+
+
+def test_reading_values_is_told_from_looking_at_the_layout():
+    t = torch.arange(6.0).reshape(2, 3)
+    assert observe(lambda t: (t.stride(), t.storage_offset(), t[1, 2].data_ptr() - t.data_ptr()), t).reads == []
+    assert observe(lambda t: torch.zeros(6).as_strided(t.shape, t.stride()), t).reads == []
+    for reader in (lambda t: t + 1, lambda t: t.tolist(), lambda t: t[0, 0].item(), lambda t: t.clone()):
+        assert observe(reader, t).reads
+
+
+def test_whatever_an_answer_switches_is_put_back():
+    def rude(x):
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        torch.manual_seed(99)
+        random.seed(99)
+        torch.use_deterministic_algorithms(True)
+        torch.set_default_device("meta")
+        return x
+
+    torch.manual_seed(5)
+    random.seed(5)
+    expected = (torch.rand(1).item(), random.random())
+    torch.manual_seed(5)
+    random.seed(5)
+    observe(rude, torch.ones(2))
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.is_grad_enabled() and not torch.are_deterministic_algorithms_enabled()
+    assert torch.get_default_device() == torch.device("cpu")
+    assert (torch.rand(1).item(), random.random()) == expected
+
+
+def test_an_answer_can_not_end_the_notebook(capsys):
+    def leave():
+        raise SystemExit(0)
+
+    assert "SystemExit" in str(verdict(lambda: observe(leave).returns(1)))
+    with pytest.raises(KeyboardInterrupt):
+        observe(lambda: (_ for _ in ()).throw(KeyboardInterrupt)).returns(1)
+    observe(lambda: print("x" * 10**6))
+    assert len(capsys.readouterr().out) < 20_000
+
+
+def test_warnings_are_facts_and_do_not_spill():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen = observe(lambda x: warnings.warn("old", FutureWarning, stacklevel=1), torch.ones(1))
+    assert seen.noted.warned == [["FutureWarning", "old"]]
+    assert "FutureWarning: old" in str(verdict(seen.warned_nothing))
+
+
+@pytest.mark.parametrize("answer", [None, 3, "text", torch.ones(2)])
+def test_an_answer_that_is_no_function(answer):
+    assert "no function or class" in str(verdict(lambda: observe(answer, torch.ones(1)).returns(1)))
+
+
+@pytest.mark.parametrize(
+    "result", [None, object(), [1, object()], {1: lambda: 0}, nn.Linear(1, 1), torch.ones(2).to_sparse()]
+)
+def test_results_of_any_kind_are_noted(result):
+    seen = observe(lambda: result)
+    encode(seen.noted.as_plain())
+    verdict(lambda: seen.returns(torch.ones(2)))
+
+
+# ---------------------------------------------------------------- judging
+
+
+@pytest.mark.parametrize(
+    "came, words",
+    [
+        (None, "expected a tensor, got None"),
+        ([1.0, 2.0], "expected a tensor, got a list"),
+        (torch.ones(1, 2), "expected shape (2,), got (1, 2)"),
+        (torch.tensor([1.0, 2.0]).double(), "expected torch.float32, got torch.float64"),
+        (torch.tensor([1.0, 2.0], device="meta"), "expected device cpu, got meta"),
+        (torch.tensor([1.0, 2.5]), "expected tensor([1, 2]), got tensor([1, 2.5])"),
+        (torch.tensor([1.0, float("nan")]), "got tensor([1, nan])"),
+    ],
+)
+def test_stages_speak_in_order(came, words: str):
+    assert words in str(verdict(lambda: observe(lambda: came).returns(torch.tensor([1.0, 2.0]))))
+
+
+def test_nothing_but_equal_is_equal():
+    observe(lambda: {"a": [1, torch.tensor(True)]}).returns({"a": [1, torch.tensor(True)]})
+    for came, expected in [
+        (True, 1),
+        (1, True),
+        ([1], (1,)),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ({"b": 1, "a": 1}, {"a": 1}),
+    ]:
+        verdict(lambda came=came, expected=expected: observe(lambda: came).returns(expected))
+    observe(lambda: float("nan")).returns(float("nan"))
+
+
+def test_the_first_mistake_that_matches_speaks():
+    rows = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+    known = [
+        mistake("Summed over columns.", gives=lambda x: x.sum(0)),
+        mistake("Summed everything: {detail}", shape=()),
+        mistake("Does not fit.", gives=lambda x: x @ torch.ones(99)),
+        mistake("No such method.", raises="AttributeError.*summ"),
+        mistake("Counted in floats: {detail}", stage="dtype"),
+    ]
+
+    def says(answer) -> str:
+        return str(verdict(lambda: observe(answer, rows).returns(torch.tensor([3.0, 8.0]), *known)))
+
+    assert "Summed over columns." in says(lambda x: x.sum(0))
+    assert "Summed everything: expected shape (2,), got ()" in says(lambda x: x.sum())
+    assert "No such method." in says(lambda x: x.summ(1))
+    assert "Counted in floats" in says(lambda x: x.sum(1).double())
+    assert "The values are wrong" in says(lambda x: x.mean(1))
+
+
+def test_a_mistake_needs_a_condition_that_exists():
+    with pytest.raises(ValueError, match="needs a condition"):
+        mistake("Always.")
+    with pytest.raises(ValueError, match="unknown stage"):
+        mistake("Never.", stage="vaules")
+
+
+def test_raises_wants_the_right_exception():
+    def refuse(x):
+        raise ValueError("no")
+
+    observe(refuse, 1).raises(ValueError).raises(RuntimeError, Exception)
+    assert "must raise IndexError, but it raised ValueError" in str(
+        verdict(lambda: observe(refuse, 1).raises(IndexError))
+    )
+    assert "but it returned 1" in str(verdict(lambda: observe(lambda x: x, 1).raises(IndexError)))
+
+
+def test_a_stub_is_not_solved_yet_but_torchs_own_error_is_an_error():
+    def stub(x):
+        raise NotImplementedError
+
+    for judge in (lambda s: s.returns(1), lambda s: s.raises(ValueError), lambda s: s.leaves_arguments_alone()):
+        with pytest.raises(NotSolvedYet, match="not solved yet"), check("an-exercise") as test:
+            test("an idea")
+            judge(observe(stub, 1))
+    verdict(lambda: observe(lambda: torch.ones(1, device="meta").item()).returns(1))
+
+
+def test_a_hidden_test_tells_its_idea_and_no_data():
+    with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
+        test.hidden("a number that nobody can guess")
+        observe(lambda x: x, torch.tensor([271828.0])).returns(torch.tensor([314159.0]))
+    shown = "\n".join([*caught.value.lines, str(caught.value)])
+    assert "a number that nobody can guess" in shown
+    assert "314159" not in shown and "271828" not in shown
+
+
+def test_a_hidden_test_keeps_data_out_of_sentences_too():
+    with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
+        test.hidden("values")
+        seen = observe(lambda x: x, torch.tensor([271828.0]))
+        seen.returns(torch.tensor([314159.0]), mistake("Off: {detail}", stage="value"))
+    assert "314159" not in str(caught.value) and "Off: the values differ" in str(caught.value)
+
+
+def test_a_verdict_renders_as_its_own_lines():
+    error = verdict(lambda: observe(lambda x: x + 1, torch.tensor([1.0])).returns(torch.tensor([1.0])))
+    assert error._render_traceback_() == error.lines
+    assert error.lines[0] == "✗ an-exercise, test: an idea"
+    assert any("asked:" in line for line in error.lines)
+
+
+def test_an_undefined_answer_is_explained():
+    with pytest.raises(WrongAnswer, match="Run the cell of your answer first"), check("an-exercise") as test:
+        test("an idea")
+        observe(not_defined_anywhere, 1)  # noqa: F821
+
+
+def test_an_authors_own_error_is_not_dressed_up():
+    with pytest.raises(ZeroDivisionError), check("an-exercise") as test:
+        test("an idea")
+        1 / 0  # noqa: B018
+    with pytest.raises(ValueError, match="holds no test"), check("an-exercise"):
+        pass
+
+
+def test_scenarios_return_facts():
+    def story(make, start):
+        made = make(start)
+        start.add_(1)
+        return {"made": made, "start": start}
+
+    seen = observe_scenario(story, lambda x: x[1:], torch.arange(3.0))
+    assert torch.equal(seen["made"], torch.tensor([2.0, 3.0]))
+    assert seen["made"].untyped_storage().data_ptr() == seen["start"].untyped_storage().data_ptr()
+    assert "ZeroDivisionError" in str(
+        verdict(lambda: observe_scenario(story, lambda x: 1 / 0, torch.ones(1)).returns(1))
+    )
+
+
+# ---------------------------------------------------------------- predictions
+
+ITEMS = {
+    "stride": prediction((1, 6), ((8, 48), "Those are byte strides.")),
+    "dtype": prediction(torch.int64),
+    "raises": prediction(True),
+    "value": prediction(float("inf")),
+}
+
+
+def predicts(answers) -> float:
+    with check("an-exercise") as test:
+        test("items")
+        test.points = observe_value(answers).predicts(ITEMS, points=2)
+    return test.points
+
+
+@pytest.mark.parametrize("stride", [(1, 6), [1, 6], torch.Size((1, 6)), torch.tensor([1, 6]), (1.0, 6.0)])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.long, "int64", "torch.int64"])
+@pytest.mark.parametrize("value", [float("inf"), "inf", "Inf"])
+def test_any_spelling_counts(stride, dtype, value):
+    assert predicts({"stride": stride, "dtype": dtype, "raises": True, "value": value}) == 2
+
+
+def test_a_share_for_each_right_item(capsys):
+    answers = {"stride": (8, 48), "dtype": torch.int32, "raises": 1, "value": "inf"}
+    assert predicts(answers) == 0.5
+    shown = capsys.readouterr().out
+    assert "✗ stride = (8, 48): Those are byte strides." in shown
+    assert "✗ raises = 1: " in shown
+
+
+def test_open_items_and_no_items():
+    with pytest.raises(NotSolvedYet):
+        predicts(dict.fromkeys(ITEMS, ...))
+    with pytest.raises(WrongAnswer, match=r"replace each `\.\.\.` \(value\)"):
+        predicts({"stride": (1, 6), "dtype": torch.int64, "raises": True, "value": ...})
+    with pytest.raises(WrongAnswer, match="None of the items"):
+        predicts(dict.fromkeys(ITEMS, "?"))
+    for broken in (None, [1, 2], "text"):
+        with pytest.raises(WrongAnswer, match="must be a dict"):
+            predicts(broken)
+
+
+# ---------------------------------------------------------------- plain data
+
+
+def tensors() -> list[Tensor]:
+    base = torch.arange(24.0).reshape(2, 3, 4)
+    return [
+        base,
+        base.transpose(0, 2),
+        base[1, :, ::2],
+        torch.ones(2, 1).expand(2, 5),
+        torch.tensor(3, dtype=torch.int8),
+        torch.empty(0, 3),
+        torch.tensor([1 + 2j, 3j]),
+        torch.tensor([1.5, float("nan"), float("-inf")], dtype=torch.bfloat16),
+        torch.tensor([True, False]),
+        torch.ones(3, requires_grad=True),
+        nn.Parameter(torch.ones(2)),
+        torch.empty(4, 5, device="meta").t(),
+        torch.arange(10.0).unfold(0, 4, 2),
+    ]
+
+
+@pytest.mark.parametrize("tensor", tensors(), ids=lambda t: f"{tuple(t.shape)}-{t.dtype}")
+@pytest.mark.parametrize("way", [lambda t: Copier().copy(t), lambda t: decode(encode(t))], ids=["copy", "bytes"])
+def test_tensors_keep_values_and_layout(tensor: Tensor, way):
+    other = way(tensor)
+    assert (other.shape, other.stride(), other.storage_offset()) == (
+        tensor.shape,
+        tensor.stride(),
+        tensor.storage_offset(),
+    )
+    assert (other.dtype, other.device, other.requires_grad) == (tensor.dtype, tensor.device, tensor.requires_grad)
+    assert isinstance(other, nn.Parameter) == isinstance(tensor, nn.Parameter)
+    if tensor.device.type == "cpu":
+        torch.testing.assert_close(other, tensor, rtol=0, atol=0, equal_nan=True)
+        assert other.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr() or tensor.numel() == 0
+
+
+@pytest.mark.parametrize("way", [lambda v: Copier().copy(v), lambda v: decode(encode(v))], ids=["copy", "bytes"])
+def test_aliasing_survives(way):
+    x = torch.arange(6.0)
+    a, b, c = way([x, x[2:], x.clone()])
+    a[2] = 99
+    assert b[0] == 99 and c[2] == 2
+
+
+def test_plain_values_survive():
+    value = {
+        "nothing": None,
+        "numbers": [True, 1, 2.5, float("inf"), 1j],
+        ("a", 1): (b"bytes", "text", ...),
+        "kinds": [torch.float32, torch.device("meta"), Other("Linear")],
+    }
+    assert decode(encode(value)) == value
+    assert repr(decode(encode([float("nan"), -0.0]))) == repr([float("nan"), -0.0])
+    with pytest.raises(TypeError):
+        encode(object())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b"nonsense",
+        b'{"storages": [], "value": ["tensor", {"dtype": "torch.float32", "storage": 3}]}',
+        b'{"storages": [], "value": ["dtype", "torch.load"]}',
+        b'{"storages": [], "value": ["module", "os"]}',
+        b'{"storages": [{"device": "cpu", "bytes": ""}], "value": ["tensor", {"dtype": "torch.float32", "storage": 0,'
+        b' "size": [9], "stride": [1], "offset": 0, "requires_grad": false, "parameter": false}]}',
+    ],
+)
+def test_forged_bytes_are_refused(data: bytes):
+    with pytest.raises(ValueError):
+        decode(data)
