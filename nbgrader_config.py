@@ -1,0 +1,55 @@
+"""nbgrader's settings: the chapters are assignments; solutions/ is the source, notebooks/ the release."""
+
+import secrets
+from pathlib import Path
+
+from nbconvert.preprocessors import ClearMetadataPreprocessor, CSSHTMLHeaderPreprocessor
+from nbgrader.converters import Autograde, GenerateAssignment
+from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
+
+from torchkata.tools.checking import CELL_TIMEOUT, TOO_LONG
+from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata
+from torchkata.tools.stubs import STUB
+
+c = get_config()
+
+ROOT = Path(__file__).resolve().parent
+c.CourseDirectory.root = str(ROOT)
+c.CourseDirectory.course_id = "torchkata"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+# the .py sources beside the notebooks hold all solutions and hidden tests: nbgrader would copy them to students
+sources = sorted(path.name for path in (ROOT / "solutions").glob("*/*.py"))
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", *sources]
+
+# ---- release: notebooks/ ----
+c.ClearSolutions.code_stub = {"python": STUB}
+# exercises that give broken code to repair get that code, not the stub
+c.GenerateAssignment.preprocessors = [
+    *(GivenCode if step is ClearSolutions else step for step in GenerateAssignment.preprocessors.default_args[0]),
+    ClearMetadataPreprocessor,
+]
+# timestamps, widget state and the authors' notes on cells stay out of the release
+c.ClearMetadataPreprocessor.enabled = True
+c.ClearMetadataPreprocessor.preserve_cell_metadata_mask = ["nbgrader", "tags", "deletable", "editable"]
+c.ClearMetadataPreprocessor.preserve_nb_metadata_mask = ["kernelspec"]
+
+# ---- autograde ----
+# seconds for one cell: the slowest cell of a chapter takes under 10; an endless loop is cut off here and earns 0
+c.Execute.timeout = CELL_TIMEOUT
+c.Execute.error_on_timeout = TOO_LONG | {"traceback": [TOO_LONG["evalue"]]}
+# nbgrader gives 0 points to a check cell with any text on stderr; a warning must not cost the points of a right answer
+c.IgnorePattern.enabled = True
+c.IgnorePattern.pattern = "(?s)."
+# one tag on a check cell would make nbgrader skip it and give full points: wait for a tag that nobody can guess
+c.Execute.skip_cells_with_tag = secrets.token_hex(16)
+# a copied cell, a wrong schema version or changed points would stop the batch or win points: take them from the
+# release; deleted check cells come back and are run
+c.MasterMetadata.release_directory = str(ROOT / "notebooks")
+c.Autograde.sanitize_preprocessors = [
+    MasterMetadata if step is DeduplicateIds else step for step in Autograde.sanitize_preprocessors.default_args[0]
+]
+
+# ---- feedback ----
+# feedback of nbgrader shows the hidden tests and tracebacks through them
+c.GenerateFeedback.preprocessors = [GetGrades, HideTests, CSSHTMLHeaderPreprocessor]

@@ -1,0 +1,161 @@
+"""Check the learner's chapters: run the answers of a workbook with the chapter's check cells, collect the verdicts."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from nbclient import NotebookClient
+from nbclient.exceptions import DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from torchkata.tools.course import Chapter, CourseError, Exercise, read_notebook
+from torchkata.tools.source import exercise_of
+
+CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
+TOO_LONG = {  # the output of a cell that was cut off
+    "ename": "TooLong",
+    "evalue": f"stopped after {CELL_TIMEOUT} seconds: does a loop never end?",
+    "traceback": [],
+}
+VERDICTS = ("WrongAnswer", "NotSolvedYet")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one exercise: points earned, and the verdict in one line."""
+
+    exercise: Exercise
+    points: float
+    line: str
+
+    @property
+    def solved(self) -> bool:
+        return self.points >= self.exercise.points
+
+
+def check_chapters(chapters: list[Chapter], jobs: int = 2) -> list[list[Verdict]]:
+    """The verdicts of several chapters, some of them at a time. Raises CourseError like `check_chapter`."""
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(check_chapter, chapters))
+
+
+def check_chapter(chapter: Chapter) -> list[Verdict]:
+    """The verdict on every exercise of a chapter in the workbook, with hidden tests where the solutions are at hand.
+
+    The setup cell, the answers and the cells that the learner added or changed are run, unchanged demos are not.
+    Raises CourseError when the workbook lacks the chapter or can't be read.
+    """
+    if not chapter.workbook.exists():
+        raise CourseError(
+            f"{chapter.name} is not in your workbook yet. Run `torchkata lab`: it puts the chapters there."
+        )
+    notebook = to_run(chapter.master, read_notebook(chapter.workbook))
+    client = NotebookClient(notebook, timeout=CELL_TIMEOUT, allow_errors=True, interrupt_on_timeout=True)
+    client.error_on_timeout = TOO_LONG
+    client.extra_arguments = ["--IPKernelApp.log_level=ERROR"]
+    client.store_widget_state = False
+    try:
+        client.execute()
+        died = ""
+    except DeadKernelError:
+        died = "an answer ended the kernel before this check could run."
+    return [_verdict(exercise, notebook, died) for exercise in chapter.exercises]
+
+
+def saved_chapters(chapters: list[Chapter], pause: float = 0.5) -> Iterator[Chapter]:
+    """Yield a chapter each time its workbook notebook is saved; never ends. `pause`: seconds between two looks."""
+    times = {chapter: _saved_at(chapter) for chapter in chapters}
+    while True:
+        time.sleep(pause)
+        for chapter, before in list(times.items()):
+            times[chapter] = _saved_at(chapter)
+            if times[chapter] != before:
+                yield chapter
+
+
+def _saved_at(chapter: Chapter) -> int:
+    """When the notebook was last written, in nanoseconds; 0 where it is missing for a moment."""
+    try:
+        return chapter.workbook.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def to_run(master: NotebookNode, learner: NotebookNode) -> NotebookNode:
+    """The cells to run: the chapter's setup, then the learner's own cells and answers in their order, each answer
+    followed by the chapter's check cells. Of an answer cell that was copied, the last copy counts.
+    """
+    checks = checks_of(master)
+    unchanged = {cell.source.strip() for cell in master.cells if "nbgrader" not in cell.metadata}
+    last = {_answer_id(cell): n for n, cell in enumerate(learner.cells) if _answer_id(cell) in checks}
+    cells = [new_code_cell(next(cell.source for cell in master.cells if cell.cell_type == "code"))]
+    for n, cell in enumerate(learner.cells):
+        exercise = _answer_id(cell)
+        if last.get(exercise) == n:
+            cells.append(new_code_cell(cell.source, metadata={"answer": exercise}))
+            cells += checks[exercise]
+        elif cell.cell_type == "code" and not _is_check(cell) and cell.source.strip() not in unchanged:
+            cells.append(new_code_cell(cell.source))
+    return new_notebook(cells=cells, metadata={"kernelspec": master.metadata.kernelspec})
+
+
+def checks_of(master: NotebookNode) -> dict[str, list[NotebookNode]]:
+    """The check cells of a chapter by exercise, each a bare cell with `check` and `points` in its metadata."""
+    checks: dict[str, list[NotebookNode]] = {}
+    for cell in master.cells:
+        if _is_check(cell):
+            exercise, points = exercise_of(cell), float(cell.metadata.nbgrader.points)
+            bare = new_code_cell(cell.source, metadata={"check": exercise, "points": points})
+            checks.setdefault(exercise, []).append(bare)
+    return checks
+
+
+def _answer_id(cell: NotebookNode) -> str | None:
+    meta = cell.metadata.get("nbgrader")
+    if cell.cell_type != "code" or not isinstance(meta, dict) or not meta.get("solution"):
+        return None
+    return meta.get("grade_id")
+
+
+def _is_check(cell: NotebookNode) -> bool:
+    meta = cell.metadata.get("nbgrader")
+    return isinstance(meta, dict) and bool(meta.get("grade"))
+
+
+def _verdict(exercise: Exercise, notebook: NotebookNode, died: str) -> Verdict:
+    checks = [cell for cell in notebook.cells if cell.metadata.get("check") == exercise.id]
+    if not checks:
+        return Verdict(exercise, 0.0, "its answer cell is missing from your workbook.")
+    points = sum(points_of(cell) for cell in checks)
+    lines = [line for cell in checks if (line := _complaint(cell, exercise))]
+    if any(cell.execution_count is None for cell in checks):
+        lines.append(died)
+    return Verdict(exercise, round(points, 2), lines[0] if lines else "solved")
+
+
+def points_of(check: NotebookNode) -> float:
+    """The points that a check cell gave, read from its outputs as nbgrader does."""
+    if check.execution_count is None or any(out.output_type == "error" for out in check.outputs):
+        return 0.0
+    results = [out.data.get("text/plain", "") for out in check.outputs if out.output_type == "execute_result"]
+    try:
+        return float(results[0])
+    except (IndexError, ValueError):
+        return check.metadata.points
+
+
+def _complaint(check: NotebookNode, exercise: Exercise) -> str | None:
+    for out in check.outputs:
+        if out.output_type == "error":
+            if out.ename in ("KeyboardInterrupt", TOO_LONG["ename"]):
+                return TOO_LONG["evalue"]
+            line = (out.evalue.splitlines() or [""])[0].removeprefix(f"{exercise.id}: ")
+            return line if out.ename in VERDICTS else f"{out.ename}: {line}"
+        if out.output_type == "stream" and (found := re.search(r"^✗ (.*)$", out.text, re.M)):
+            return found[1]
+    return None

@@ -1,0 +1,83 @@
+"""Preprocessors that nbgrader_config.py adds to nbgrader's own steps: release, autograde, feedback."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
+from traitlets import Unicode
+
+from torchkata.tools.source import exercise_of
+from torchkata.tools.stubs import learners_version, without_hidden_tests
+
+VERDICTS = ("WrongAnswer", "NotSolvedYet")
+
+
+class GivenCode(ClearSolutions):
+    """Like ClearSolutions; an answer cell with a GIVEN region gets that code in place of the stub."""
+
+    def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
+        if "### BEGIN GIVEN" not in cell.source:
+            return super()._replace_solution_region(cell, language)
+        cell.source = learners_version(cell.source)
+        return True
+
+
+class MasterMetadata(NbGraderPreprocessor):
+    """Student cells keep their source and nothing else: metadata and type come from the released notebook.
+
+    So copied cells, changed points, tags, flags or schema versions neither stop a batch nor win anything. Of several
+    cells with one grade id the last one counts, as in nbgrader's own DeduplicateIds. Deleted check cells come back
+    behind their answer cell; where that is gone too, at the end (nbgrader's add_missing_cells fails there).
+    """
+
+    release_directory = Unicode("notebooks", help="Folder of the released chapters").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        info = resources["nbgrader"]
+        path = Path(self.release_directory) / info["assignment"] / f"{info['notebook']}.ipynb"
+        master = nbformat.read(path, as_version=4)
+        known = {cell.metadata.nbgrader.grade_id: cell for cell in master.cells if "nbgrader" in cell.metadata}
+        for cell in reversed(nb.cells):
+            self._clean(cell, known)
+        for cell in known.values():
+            if cell.metadata.nbgrader.grade:
+                self._restore(deepcopy(cell), nb)
+        nb.metadata = NotebookNode(kernelspec=master.metadata.kernelspec)
+        return nb, resources
+
+    @staticmethod
+    def _clean(cell: NotebookNode, known: dict[str, NotebookNode]) -> None:
+        meta = cell.metadata.get("nbgrader")
+        grade_id = meta.get("grade_id") if isinstance(meta, dict) else None
+        cell.metadata = NotebookNode()
+        master = known.pop(grade_id, None) if isinstance(grade_id, str) else None
+        if master is None:
+            return
+        cell.metadata = nbformat.from_dict(dict(master.metadata))
+        if cell.cell_type != master.cell_type:
+            cell.cell_type = master.cell_type
+            for key in ("outputs", "execution_count", "attachments"):
+                cell.pop(key, None)
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+
+    @staticmethod
+    def _restore(check: NotebookNode, nb: NotebookNode) -> None:
+        same = [n for n, cell in enumerate(nb.cells) if exercise_of(cell) == exercise_of(check)]
+        nb.cells.insert(same[-1] + 1 if same else len(nb.cells), check)
+
+
+class HideTests(NbGraderPreprocessor):
+    """Feedback shows neither the source of hidden tests nor tracebacks through them; verdicts stay."""
+
+    def preprocess_cell(self, cell: NotebookNode, resources: dict, index: int) -> tuple[NotebookNode, dict]:
+        if cell.metadata.get("nbgrader", {}).get("grade"):
+            cell.source = without_hidden_tests(cell.source)
+            for output in cell.get("outputs", []):
+                if output.output_type == "error" and output.ename not in VERDICTS:
+                    output.traceback = [": ".join(filter(None, [output.ename, output.evalue]))]
+        return cell, resources
