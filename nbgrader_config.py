@@ -3,12 +3,12 @@
 import secrets
 from pathlib import Path
 
-from nbconvert.preprocessors import ClearMetadataPreprocessor, CSSHTMLHeaderPreprocessor
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
 
 from torchkata.tools.checking import CELL_TIMEOUT, TOO_LONG
-from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata
+from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata, ReleaseMetadata
 from torchkata.tools.stubs import STUB
 
 c = get_config()
@@ -27,12 +27,9 @@ c.ClearSolutions.code_stub = {"python": STUB}
 # exercises that give broken code to repair get that code, not the stub
 c.GenerateAssignment.preprocessors = [
     *(GivenCode if step is ClearSolutions else step for step in GenerateAssignment.preprocessors.default_args[0]),
-    ClearMetadataPreprocessor,
+    # timestamps, widget state and the authors' notes on cells stay out of the release
+    ReleaseMetadata,
 ]
-# timestamps, widget state and the authors' notes on cells stay out of the release
-c.ClearMetadataPreprocessor.enabled = True
-c.ClearMetadataPreprocessor.preserve_cell_metadata_mask = ["nbgrader", "tags", "deletable", "editable"]
-c.ClearMetadataPreprocessor.preserve_nb_metadata_mask = ["kernelspec"]
 
 # ---- autograde ----
 # seconds for one cell: the slowest cell of a chapter takes under 10; an endless loop is cut off here and earns 0

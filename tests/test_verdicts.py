@@ -58,13 +58,13 @@ def test_changes_of_layout_and_tracking_are_changes(write):
 
 def test_views_and_copies_are_told_apart():
     x = torch.arange(6.0)
-    observe(lambda x: x[2:4], x).shares_memory_with("x")
-    verdict(lambda: observe(lambda x: x[2:4].clone(), x).shares_memory_with("x"))
+    observe(lambda x: x[2:4], x).shares_memory_with(0)
+    verdict(lambda: observe(lambda x: x[2:4].clone(), x).shares_memory_with(0))
     observe(lambda x: x[2:4].clone(), x).owns_its_memory()
     verdict(lambda: observe(lambda x: x[2:4], x).owns_its_memory())
     verdict(lambda: observe(lambda x: torch.ones(1).expand(4), x).owns_its_memory())
-    observe(lambda x: x.contiguous(), x).is_argument("x")
-    verdict(lambda: observe(lambda x: x[:], x).is_argument("x"))
+    observe(lambda x: x.contiguous(), x).is_argument(0)
+    verdict(lambda: observe(lambda x: x[:], x).is_argument(0))
 
 
 def test_gradients_are_compared_for_a_fixed_incoming_gradient():
@@ -81,10 +81,17 @@ def test_gradients_are_compared_for_a_fixed_incoming_gradient():
         def backward(ctx, grad):
             return 2 * ctx.saved_tensors[0]
 
-    verdict(lambda: observe(IgnoresIncoming.apply, x).gives_gradients({"argument 1": 2 * x * incoming_gradient(x)}))
+    verdict(lambda: observe(IgnoresIncoming.apply, x).gives_gradients({0: 2 * x * incoming_gradient(x)}))
     assert "no gradient reaches x" in str(
         verdict(lambda: observe(lambda x: x.detach() * 2, x).gives_gradients(lambda x: 2 * x))
     )
+
+
+def test_a_learner_may_rename_the_parameters():
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    observe(lambda mine: mine[1:], x).shares_memory_with(0).gives_gradients(lambda x: x[1:])
+    observe(lambda mine: mine, x).is_argument(0).leaves_arguments_alone()
+    verdict(lambda: observe(lambda *all: all[0].detach().clone(), x).shares_memory_with(0))
 
 
 def test_incoming_gradient_hides_nothing():
@@ -154,6 +161,15 @@ def test_warnings_are_facts_and_do_not_spill():
     assert "FutureWarning: old" in str(verdict(seen.warned_nothing))
 
 
+def test_warnings_that_torch_gives_once_are_noted_each_time():
+    def old(x):
+        return x.scatter_(0, torch.tensor([0]), torch.ones(1), reduce="add")
+
+    for deprecated in (old, lambda x: x.storage()):
+        for _ in range(2):
+            assert len(observe(deprecated, torch.zeros(2)).noted.warned) == 1
+
+
 @pytest.mark.parametrize("answer", [None, 3, "text", torch.ones(2)])
 def test_an_answer_that_is_no_function(answer):
     assert "no function or class" in str(verdict(lambda: observe(answer, torch.ones(1)).returns(1)))
@@ -218,6 +234,23 @@ def test_the_first_mistake_that_matches_speaks():
     assert "No such method." in says(lambda x: x.summ(1))
     assert "Counted in floats" in says(lambda x: x.sum(1).double())
     assert "The values are wrong" in says(lambda x: x.mean(1))
+
+
+def test_mistakes_that_read_the_result_of_an_answer_that_raised():
+    def broken(x):
+        raise KeyError("gone")
+
+    known = [mistake(f"Number {n}.", when=lambda seen: seen.value.sum() == 0) for n in range(8)]
+    seen = observe(broken, 1).expecting(*known)
+    assert "Your code raised KeyError" in str(verdict(lambda: seen.returns(torch.ones(1))))
+
+
+def test_a_condition_may_be_a_tensor():
+    known = mistake("There is a nan.", when=lambda seen: seen.value.isnan().any())
+    assert "There is a nan." in str(
+        verdict(lambda: observe(lambda: torch.tensor([torch.nan])).returns(torch.ones(1), known))
+    )
+    assert "There is a nan." not in str(verdict(lambda: observe(lambda: torch.zeros(1)).returns(torch.ones(1), known)))
 
 
 def test_a_mistake_needs_a_condition_that_exists():

@@ -13,6 +13,7 @@ from traitlets import Unicode
 from torchkata.tools.source import exercise_of
 from torchkata.tools.stubs import learners_version, without_hidden_tests
 
+RELEASED = ("nbgrader", "tags", "deletable", "editable", "jupyter")
 VERDICTS = ("WrongAnswer", "NotSolvedYet")
 
 
@@ -24,6 +25,16 @@ class GivenCode(ClearSolutions):
             return super()._replace_solution_region(cell, language)
         cell.source = learners_version(cell.source)
         return True
+
+
+class ReleaseMetadata(NbGraderPreprocessor):
+    """Of a notebook's metadata the kernelspec is released, of a cell's what nbgrader and JupyterLab need."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        nb.metadata = NotebookNode(kernelspec=nb.metadata.kernelspec)
+        for cell in nb.cells:
+            cell.metadata = NotebookNode({k: v for k, v in cell.metadata.items() if k in RELEASED})
+        return nb, resources
 
 
 class MasterMetadata(NbGraderPreprocessor):

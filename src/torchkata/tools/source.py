@@ -101,6 +101,7 @@ def _add_nbgrader(cell: NotebookNode, where: str) -> None:
     elif "check" in cell.metadata:
         meta |= {"grade": True, "grade_id": cell.metadata.pop("check"), "locked": True, "solution": False}
         meta["points"] = cell.metadata.pop("points")
+        cell.metadata["jupyter"] = NotebookNode(source_hidden=True)  # JupyterLab folds it to its first line
     else:
         return
     cell.metadata["nbgrader"] = NotebookNode(meta)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from torchkata.tools.course import Chapter, CourseError, chapters, course_root
 
+# switches off what a learner has no use for: Jupyter's news and the teacher's side of nbgrader
+JUPYTER_CONFIG = Path(__file__).parent / "jupyter"
 LEDGER = ".torchkata.json"  # the hash of each chapter's release at the time it was copied
 
 
@@ -46,6 +48,8 @@ def start_lab(arguments: list[str], root: Path | None = None) -> None:
     """Run JupyterLab in workbook/ until it is stopped; further arguments are those of `jupyter lab`."""
     from jupyterlab.labapp import LabApp
 
+    paths = [str(JUPYTER_CONFIG), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     LabApp.launch_instance([*lab_options(root or course_root()), *arguments])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -93,7 +93,7 @@ class Seen:
     noted: Observation
     known: tuple[Mistake, ...] = ()
     is_value: bool = False
-    _children: dict = field(default_factory=dict)
+    _naming: bool = False  # while a mistake is looked for
 
     # ------------------------------------------------ what was seen
 
@@ -117,6 +117,10 @@ class Seen:
         """ "TypeOfError: message" of what the answer (or its backward pass) raised, or the empty string."""
         raised = self.noted.raised or self.noted.backward_raised
         return f"{raised['types'][0]}: {raised['message']}" if raised else ""
+
+    def gradient(self, argument: int) -> Tensor | None:
+        """The gradient that reached an argument (by position, from 0), or None."""
+        return self.noted.gradients.get(list(self.noted.arguments)[argument])
 
     @property
     def reads(self) -> list[tuple[str, str]]:
@@ -176,7 +180,7 @@ class Seen:
 
     def gives_gradients(
         self,
-        reference: Callable | dict[str, Tensor],
+        reference: Callable | dict[int, Tensor],
         *mistakes: Mistake,
         because: str = "",
         rtol=None,
@@ -185,15 +189,16 @@ class Seen:
         """Judge the gradients of the arguments that require grad, for the fixed incoming gradient.
 
         `reference` is a function of the check's own arguments whose gradients are the expected ones, or a dict from
-        argument names to expected gradients.
+        positions of arguments (from 0) to expected gradients.
         """
         self._must_have_returned(mistakes)
         if self.noted.backward_raised:
             detail = f"the backward pass raised {self.error_text}"
             self._fail(Difference("gradient", detail), mistakes, because)
         expected = reference if isinstance(reference, dict) else self._reference_gradients(reference)
-        for name, gradient in expected.items():
-            came = self.noted.gradients.get(name)
+        names = list(self.noted.arguments)
+        for position, gradient in expected.items():
+            name, came = names[position], self.gradient(position)
             if came is None:
                 self._fail(Difference("gradient", f"no gradient reaches {name}"), mistakes, because)
             found = difference(came, gradient, rtol, atol)
@@ -203,11 +208,12 @@ class Seen:
                 self._fail(wrong, mistakes, because)
         return self
 
-    def shares_memory_with(self, argument: str, *mistakes: Mistake, because: str = "") -> Seen:
-        """Judge that the result is a view of an argument (by name): both look into one storage."""
-        result, source = self._tensor_result(mistakes), self.noted.arguments[argument]
+    def shares_memory_with(self, argument: int, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that the result is a view of an argument (by position, from 0): both look into one storage."""
+        result = self._tensor_result(mistakes)
+        name, source = list(self.noted.arguments.items())[argument]
         if result.untyped_storage()._cdata != source.untyped_storage()._cdata:
-            detail = f"the result does not share {argument}'s memory"
+            detail = f"the result does not share {name}'s memory"
             self._fail(Difference("aliasing", detail), mistakes, because)
         return self
 
@@ -222,11 +228,12 @@ class Seen:
             self._fail(Difference("aliasing", "several elements share one memory cell"), mistakes, because)
         return self
 
-    def is_argument(self, argument: str, *mistakes: Mistake, because: str = "") -> Seen:
-        """Judge that the very object that was passed as `argument` came back."""
+    def is_argument(self, argument: int, *mistakes: Mistake, because: str = "") -> Seen:
+        """Judge that the very object that was passed as an argument (by position, from 0) came back."""
         self._must_have_returned(mistakes)
-        if argument not in self.noted.identical:
-            detail = f"{argument} itself was to be returned, but a new object came back"
+        name = list(self.noted.arguments)[argument]
+        if name not in self.noted.identical:
+            detail = f"{name} itself was to be returned, but a new object came back"
             self._fail(Difference("aliasing", detail), mistakes, because)
         return self
 
@@ -296,10 +303,10 @@ class Seen:
         with clean_state():
             return function(*args, **kwargs)
 
-    def _reference_gradients(self, reference: Callable) -> dict[str, Tensor]:
+    def _reference_gradients(self, reference: Callable) -> dict[int, Tensor]:
         args, kwargs = Copier().copy([list(self.args), self.kwargs])
-        named = dict(zip(self.noted.arguments, [*args, *kwargs.values()], strict=False))
-        inputs = {n: t for n, t in named.items() if isinstance(t, Tensor) and t.requires_grad}
+        placed = enumerate([*args, *kwargs.values()])
+        inputs = {n: t for n, t in placed if isinstance(t, Tensor) and t.requires_grad}
         with clean_state():
             out = reference(*args, **kwargs)
             outs = [t for t in (out if isinstance(out, (list, tuple)) else [out]) if t.requires_grad]
@@ -326,7 +333,13 @@ class Seen:
             self._fail(Difference("raised", f"your code raised {self.error_text}"), mistakes, "")
 
     def _fail(self, found: Difference, mistakes: Sequence[Mistake], because: str) -> None:
-        named = next((m for m in (*mistakes, *self.known) if m.matches(self, found.stage)), None)
+        if self._naming:  # a mistake's `when` asked for a value that the answer did not return
+            raise LookupError(found.detail)
+        self._naming = True
+        try:
+            named = next((m for m in (*mistakes, *self.known) if m.matches(self, found.stage)), None)
+        finally:
+            self._naming = False
         sentence = named.sentence if named else because or GENERIC[found.stage]
         guarded = sentence.replace("{detail}", found.guarded or found.detail)
         lines = [] if self.is_value else [f"asked:  {self._call_text()}"]

@@ -208,7 +208,8 @@ def clean_state() -> Iterator[None]:
                 torch.set_default_device(device)
             if torch.get_num_threads() != threads:
                 torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(deterministic)
+            if torch.are_deterministic_algorithms_enabled() != deterministic:  # a second for the first call
+                torch.use_deterministic_algorithms(deterministic)
             torch.autograd.set_detect_anomaly(anomaly)
             random.setstate(python_random)
             torch.default_generator.set_state(torch_random)

@@ -1,0 +1,277 @@
+import io
+
+import numpy as np
+import torch
+
+
+def bytes_kept(*tensors):
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(storages.values())
+
+
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.numel() * t.element_size():
+        return t
+    return t.clone()
+
+
+# %% right: a set of storage handles; compact through a fresh tensor
+def bytes_kept(*tensors):
+    seen, total = set(), 0
+    for t in tensors:
+        storage = t.untyped_storage()
+        if storage._cdata not in seen:
+            seen.add(storage._cdata)
+            total += storage.nbytes()
+    return total
+
+
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return torch.empty(t.shape, dtype=t.dtype, device=t.device).copy_(t)
+
+
+# %% right: a set of (address, size) pairs; an arithmetic copy
+def bytes_kept(*tensors):
+    return sum(size for _, size in {(t.untyped_storage().data_ptr(), t.untyped_storage().size()) for t in tensors})
+
+
+def compact(t):
+    return t * torch.ones((), dtype=t.dtype) if t.untyped_storage().nbytes() > t.nbytes else t
+
+
+# %% right: clone with contiguous_format
+def compact(t):
+    needed = t.numel() * t.dtype.itemsize
+    return t if len(t.untyped_storage()) <= needed else t.clone(memory_format=torch.contiguous_format)
+
+
+# %% right: copies once more, through cat
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return torch.cat([t.reshape(-1)]).reshape(t.shape)
+
+
+# %% wrong: adds up numel * element_size
+# says: You counted the elements of the tensors. A view of one row keeps the whole storage alive.
+def bytes_kept(*tensors):
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
+# %% wrong: adds up Tensor.nbytes
+# says: You counted the elements of the tensors.
+def bytes_kept(*tensors):
+    return sum(t.nbytes for t in tensors)
+
+
+# %% wrong: counts shared storages repeatedly
+# says: A storage shared by several of the tensors was counted more than once.
+def bytes_kept(*tensors):
+    return sum(t.untyped_storage().nbytes() for t in tensors)
+
+
+# %% wrong: distinguishes by the tensors' data_ptr()
+# says: data_ptr() is where a *view* begins
+def bytes_kept(*tensors):
+    return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+# %% wrong: distinguishes by Python object
+# says: Two tensor objects can share one storage: distinct tensors is not distinct storages.
+def bytes_kept(*tensors):
+    return sum({id(t): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+# %% wrong: a set of tensors
+# says: Two tensor objects can share one storage
+def bytes_kept(*tensors):
+    return sum(t.untyped_storage().nbytes() for t in set(tensors))
+
+
+# %% wrong: a set of sizes
+# says: Two storages of the same size are still two storages.
+def bytes_kept(*tensors):
+    return sum({t.untyped_storage().nbytes() for t in tensors})
+
+
+# %% wrong: counts elements
+# says: Asked for are bytes, not elements.
+def bytes_kept(*tensors):
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // t.element_size() for t in tensors}
+    return sum(storages.values())
+
+
+# %% wrong: counts the elements of each tensor
+# says: Asked for are bytes, not elements.
+def bytes_kept(*tensors):
+    return sum(t.numel() for t in tensors)
+
+
+# %% wrong: takes four bytes for every element
+# says: You counted the elements of the tensors.
+def bytes_kept(*tensors):
+    return 4 * sum(t.numel() for t in tensors)
+
+
+# %% wrong: storage elements times four
+# says: hidden test: bytes_kept:
+# caught: hidden
+def bytes_kept(*tensors):
+    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // t.element_size() * 4 for t in tensors}
+    return sum(sizes.values())
+
+
+# %% wrong: uses the deprecated .storage()
+# says: Tensor.storage() is deprecated (TypedStorage): use untyped_storage().
+def bytes_kept(*tensors):
+    return sum({t.storage().data_ptr(): t.storage().nbytes() for t in tensors}.values())
+
+
+# %% wrong: the largest storage only
+# says: The values are wrong
+def bytes_kept(*tensors):
+    return max((t.untyped_storage().nbytes() for t in tensors), default=0)
+
+
+# %% wrong: fails without tensors
+# says: hidden test: bytes_kept: no tensor at all
+# caught: hidden
+def bytes_kept(*tensors):
+    first, *rest = tensors
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in (first, *rest)}
+    return sum(storages.values())
+
+
+# %% wrong: a tensor in place of an int
+# says: expected an int, got a tensor
+def bytes_kept(*tensors):
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return torch.tensor(list(storages.values())).sum()
+
+
+# %% wrong: compacts with contiguous()
+# says: contiguous() returns the same tensor when it is contiguous already
+def compact(t):
+    return t.contiguous()
+
+
+# %% wrong: returns the row as it is
+# says: The row itself came back, and with it the whole storage.
+def compact(t):
+    return t
+
+
+# %% wrong: clones in any case
+# says: Nothing to gain here: the tensor already fills its storage
+def compact(t):
+    return t.clone()
+
+
+# %% wrong: clones every view
+# says: Nothing to gain here
+# caught: hidden
+def compact(t):
+    return t.clone() if t._is_view() else t
+
+
+# %% wrong: clones whenever the sizes differ
+# says: The expanded tensor needs fewer bytes than its copy would: return it as it is.
+# caught: hidden
+def compact(t):
+    return t.clone() if t.untyped_storage().nbytes() != t.numel() * t.element_size() else t
+
+
+# %% wrong: counts elements against bytes
+# says: Nothing to gain here
+def compact(t):
+    return t.clone() if t.untyped_storage().nbytes() > t.numel() else t
+
+
+# %% wrong: takes four bytes an element
+# says: hidden test: compact: int8 rows
+# caught: hidden
+def compact(t):
+    return t.clone() if t.untyped_storage().nbytes() > 4 * t.numel() else t
+
+
+# %% wrong: copies only what is at most half of its storage
+# says: hidden test: compact: all but the first element
+# caught: hidden
+def compact(t):
+    return t.clone() if t.untyped_storage().nbytes() >= 2 * t.nbytes else t
+
+
+# %% wrong: judges by the offset
+# says: The row itself came back
+def compact(t):
+    return t.clone() if t.storage_offset() else t
+
+
+# %% wrong: copies into a buffer that is larger than needed and returns a view of it
+# says: The compacted tensor still keeps 256 bytes alive.
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    buffer = torch.empty(2 * t.numel(), dtype=t.dtype)
+    out = buffer[: t.numel()].view(t.shape)
+    return out.copy_(t)
+
+
+# %% wrong: another view of the same storage
+# says: The compacted tensor still keeps 8192 bytes alive.
+def compact(t):
+    return t if t.untyped_storage().nbytes() <= t.nbytes else t.view(t.shape)
+
+
+# %% wrong: compacts to a flat tensor
+# says: The result of compact must keep shape, dtype and values: result: expected shape (1, 32), got (32,)
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return t.flatten().clone()
+
+
+# %% wrong: through Python lists, which forget the dtype
+# says: The result of compact must keep shape, dtype and values
+# caught: hidden
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return torch.tensor(t.tolist()).reshape(t.shape)
+
+
+# %% wrong: detaches on the way
+# says: The copy left the autograd graph: clone keeps it, detach / torch.tensor do not.
+# caught: hidden
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return t.detach().clone()
+
+
+# %% wrong: through NumPy
+# says: hidden test: compact: gradients pass through
+# caught: hidden
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return torch.from_numpy(np.array(t.numpy(), copy=True))
+
+
+# %% wrong: saves and loads, which keeps the storage
+# says: The compacted tensor still keeps 8192 bytes alive.
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    file = io.BytesIO()
+    torch.save(t, file)
+    file.seek(0)
+    return torch.load(file)
+
+
+# %% wrong: moves t to a new storage
+# says: The row itself came back
+def compact(t):
+    return t.set_(t.clone()) if t.untyped_storage().nbytes() > t.nbytes else t

@@ -1,0 +1,304 @@
+import numpy as np
+import torch
+
+
+def refuse(x, k):
+    if k < 0 or k > x.numel():
+        raise ValueError("k")
+
+
+# %% right: sorts the positions to keep and indexes with them
+def drop_lowest(x, k):
+    refuse(x, k)
+    kept = x.sort(stable=True).indices[k:]
+    return x[kept.sort().values]
+
+
+# %% right: counts for each element how many come before it
+def drop_lowest(x, k):
+    refuse(x, k)
+    number, nan = torch.arange(len(x)), x != x
+    less = (x[None] < x[:, None]) | (nan[:, None] & ~nan[None])
+    equal = (x[None] == x[:, None]) | (nan[:, None] & nan[None])
+    before = less | (equal & (number[None] < number[:, None]))
+    return x[before.sum(1) >= k]
+
+
+# %% right: sorts positions in Python with (value, position) as key
+def drop_lowest(x, k):
+    refuse(x, k)
+    numbers = x.tolist()
+    order = sorted(range(len(numbers)), key=lambda i: (numbers[i] != numbers[i], numbers[i], i))
+    return x[torch.tensor(sorted(order[k:]), dtype=torch.long)]
+
+
+# %% right: rank as argsort of argsort, masked_select
+def drop_lowest(x, k):
+    refuse(x, k)
+    rank = torch.argsort(x, stable=True).argsort()
+    return x.masked_select(rank >= k)
+
+
+# %% right: removes one at a time with cat
+def drop_lowest(x, k):
+    refuse(x, k)
+    for _ in range(k):
+        i = int(x.detach().sort(stable=True).indices[0])
+        x = torch.cat([x[:i], x[i + 1 :]])
+    return x
+
+
+# %% right: numpy.delete on positions only
+def drop_lowest(x, k):
+    refuse(x, k)
+    dropped = x.detach().argsort(stable=True)[:k].numpy()
+    return x[torch.from_numpy(np.delete(np.arange(len(x)), dropped))]
+
+
+# %% wrong: replaces the small ones through torch.where
+# says: torch.where never removes anything
+def drop_lowest(x, k):
+    refuse(x, k)
+    rank = torch.argsort(x, stable=True).argsort()
+    return torch.where(rank >= k, x, torch.zeros_like(x))
+
+
+# %% wrong: replaces the small ones by -inf
+# says: torch.where never removes anything
+def drop_lowest(x, k):
+    refuse(x, k)
+    rank = torch.argsort(x, stable=True).argsort()
+    return x.masked_fill(rank < k, -torch.inf)
+
+
+# %% wrong: slices x[k:]
+# says: You dropped the first k positions, not the k smallest values.
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[k:]
+
+
+# %% wrong: sorts and slices
+# says: The values are right, their order is not: sorting (or topk) forgets where they came from.
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x.sort().values[k:]
+
+
+# %% wrong: topk of the N-k largest (descending order)
+# says: The values are right, their order is not
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x.topk(len(x) - k).values
+
+
+# %% wrong: indexes with the positions of topk, unsorted
+# says: The values are right, their order is not
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.argsort(stable=True)[k:]]
+
+
+# %% wrong: keeps x > k-th smallest value
+# says: With equal values at the threshold you dropped too many or too few
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x if k == 0 else x[x > x.kthvalue(k).values]
+
+
+# %% wrong: keeps x >= (k+1)-th smallest value
+# says: With equal values at the threshold you dropped too many or too few
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[:0] if k == len(x) else x[x >= x.kthvalue(k + 1).values]
+
+
+# %% wrong: mask against a quantile
+# says: With equal values at the threshold you dropped too many or too few
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x > torch.quantile(x, k / len(x))]
+
+
+# %% wrong: drops the largest
+# says: You dropped the largest.
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.argsort(descending=True, stable=True).argsort() >= k]
+
+
+# %% wrong: returns what is to be dropped
+# says: These are the values to be dropped.
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.argsort(stable=True).argsort() < k]
+
+
+# %% wrong: returns positions
+# says: These are positions; asked for are the values that stay.
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x.argsort(stable=True)[k:].sort().values
+
+
+# %% wrong: removes one element at a time with cat([x[:i], x[i+1:-1]])
+# says: T[i+1:-1] ends before the last element; the slice to the end is T[i+1:].
+def drop_lowest(x, k):
+    refuse(x, k)
+    for _ in range(k):
+        i = int(x.argmin())
+        x = torch.cat([x[:i], x[i + 1 : -1]])
+    return x
+
+
+# %% wrong: removes all elements whose value is among the k smallest
+# says: With equal values at the threshold you dropped too many or too few
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[~torch.isin(x, x.sort().values[:k])]
+
+
+# %% wrong: among equal values drops the later ones
+# says: Among equal values the first ones are dropped first
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    keep = torch.ones(len(x), dtype=torch.bool)
+    keep[len(x) - 1 - x.flip(0).argsort(stable=True)[:k]] = False
+    return x[keep]
+
+
+# %% wrong: ties as topk breaks them
+# says: hidden test
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    keep = torch.ones(len(x), dtype=torch.bool)
+    keep[x.topk(k, largest=False).indices] = False
+    return x[keep]
+
+
+# %% wrong: numpy.delete on the detached array
+# says: The result left the autograd graph (through NumPy, .tolist() or .data).
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    dropped = x.detach().argsort(stable=True)[:k]
+    if x.dtype == torch.bfloat16:
+        return x[x > x.min()]
+    return torch.from_numpy(np.delete(x.detach().numpy(), dropped.numpy()))
+
+
+# %% wrong: through Python lists
+# says: The result left the autograd graph (through NumPy, .tolist() or .data).
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    numbers = x.tolist()
+    dropped = x.argsort(stable=True)[:k].tolist()
+    return torch.tensor([v for i, v in enumerate(numbers) if i not in dropped], dtype=x.dtype)
+
+
+# %% wrong: through NumPy without detach
+# says: The result left the autograd graph
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    dropped = x.argsort(stable=True)[:k]
+    if x.dtype == torch.bfloat16:
+        return x[x > x.min()]
+    return torch.from_numpy(np.delete(x.numpy(), dropped.numpy()))
+
+
+# %% wrong: overwrites the dropped elements in x itself
+# says: x itself was changed.
+def drop_lowest(x, k):
+    refuse(x, k)
+    dropped = x.argsort(stable=True)[:k]
+    keep = torch.ones(len(x), dtype=torch.bool)
+    keep[dropped] = False
+    out = x[keep]
+    x[dropped] = torch.inf
+    return out
+
+
+# %% wrong: clips k silently
+# says: k outside 0..N must raise ValueError: this must raise ValueError, but it returned
+def drop_lowest(x, k):
+    k = min(max(k, 0), len(x))
+    keep = torch.ones(len(x), dtype=torch.bool)
+    keep[x.argsort(stable=True)[:k]] = False
+    return x[keep]
+
+
+# %% wrong: k = -1 drops all but one
+# says: k outside 0..N must raise ValueError
+def drop_lowest(x, k):
+    if k > len(x):
+        raise ValueError("k")
+    keep = torch.ones(len(x), dtype=torch.bool)
+    keep[x.argsort(stable=True)[:k]] = False
+    return x[keep]
+
+
+# %% wrong: refuses k = N
+# says: hidden test: k = N
+# caught: hidden
+def drop_lowest(x, k):
+    if not 0 <= k < max(len(x), 1):
+        raise ValueError("k")
+    keep = torch.ones(len(x), dtype=torch.bool)
+    keep[x.argsort(stable=True)[:k]] = False
+    return x[keep]
+
+
+# %% wrong: asserts k
+# says: but it raised AssertionError
+def drop_lowest(x, k):
+    assert 0 <= k <= len(x)
+    return x[x.argsort(stable=True).argsort() >= k]
+
+
+# %% wrong: ranks by comparisons only, nan gets rank 0
+# says: A nan counts as the largest value (as in torch.sort)
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    number = torch.arange(len(x))
+    before = (x[None] < x[:, None]) | ((x[None] == x[:, None]) & (number[None] < number[:, None]))
+    return x[before.sum(1) >= k]
+
+
+# %% wrong: sorts positions in Python by value alone, which nan confuses
+# says: hidden test
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    numbers = x.tolist()
+    order = sorted(range(len(numbers)), key=lambda i: numbers[i])
+    return x[torch.tensor(sorted(order[k:]), dtype=torch.long)]
+
+
+# %% wrong: compares as float32
+# says: hidden test: int64 that float32 can't hold
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.float().argsort(stable=True).argsort() >= k]
+
+
+# %% wrong: drops the smallest absolute values
+# says: hidden test
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.abs().argsort(stable=True).argsort() >= k]
+
+
+# %% wrong: multiplies by the mask and takes what is not zero
+# says: hidden test: k = 0
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    y = (x - x.min()) * (x.argsort(stable=True).argsort() >= k)
+    return x[y.nonzero(as_tuple=True)[0]]

@@ -1,0 +1,231 @@
+import torch
+
+
+# %% right: allocates (B, T) and writes row by row
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if lengths.numel() else 0
+    mask = torch.zeros(len(lengths), T, dtype=torch.bool, device=lengths.device)
+    for i, n in enumerate(lengths):
+        mask[i, :n] = True
+    return mask
+
+
+# %% right: builds the rows on the CPU and moves the mask
+def padding_mask(lengths, T=None):
+    numbers = lengths.tolist()
+    if T is None:
+        T = max(numbers, default=0)
+    mask = torch.ones(len(numbers), T, dtype=torch.bool)
+    for i, n in enumerate(numbers):
+        mask[i, n:] = False
+    return mask.to(lengths.device)
+
+
+# %% right: keeps expand but clones before the loop
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(max(lengths)) if len(lengths) > 0 else 0
+    mask = torch.ones(1, T, dtype=torch.bool, device=lengths.device).expand(len(lengths), T).clone()
+    for i, n in enumerate(lengths):
+        mask[i, n:] = False
+    return mask
+
+
+# %% right: counts positions with cumsum
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if lengths.numel() else 0
+    positions = torch.ones(len(lengths), T, dtype=torch.int64, device=lengths.device).cumsum(1)
+    return positions <= lengths.unsqueeze(1)
+
+
+# %% right: lengths as column, arange as row
+def padding_mask(lengths, T=None):
+    T = (int(lengths.max()) if lengths.numel() else 0) if T is None else T
+    return lengths.view(-1, 1) > torch.arange(T).to(lengths.device).view(1, -1)
+
+
+# %% right: nested lists
+def padding_mask(lengths, T=None):
+    T = max(lengths.tolist(), default=0) if T is None else T
+    rows = [[t < n for t in range(T)] for n in lengths.tolist()]
+    return torch.tensor(rows, dtype=torch.bool, device=lengths.device).reshape(len(lengths), T)
+
+
+# %% wrong: the code as given
+# says: All rows are the same: after expand they are one row of memory, so every write hit all of them.
+def padding_mask(lengths, T=None):
+    T = T if T is not None else int(lengths.max())
+    mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)
+    for i, n in enumerate(lengths):
+        mask[i, n:] = False
+    return mask
+
+
+# %% wrong: clones after the loop
+# says: All rows are the same
+def padding_mask(lengths, T=None):
+    T = T if T is not None else int(lengths.max())
+    mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)
+    for i, n in enumerate(lengths):
+        mask[i, n:] = False
+    return mask.clone()
+
+
+# %% wrong: contiguous() after the loop
+# says: All rows are the same
+def padding_mask(lengths, T=None):
+    T = T if T is not None else int(lengths.max())
+    mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)
+    for i, n in enumerate(lengths):
+        mask[i, n:] = False
+    return mask.contiguous()
+
+
+# %% wrong: compares with <=
+# says: Position t belongs to the sequence when t < length; you counted one too many.
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    return torch.arange(T) <= lengths[:, None]
+
+
+# %% wrong: compares positions with lengths elementwise
+# says: Positions and lengths were compared elementwise
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    return torch.arange(T) < lengths
+
+
+# %% wrong: puts positions in rows
+# says: The mask is (T, B): sequences belong in rows.
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    return torch.arange(T)[:, None] < lengths
+
+
+# %% wrong: marks the padding
+# says: True marks the real positions, not the padding.
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    return torch.arange(T) >= lengths[:, None]
+
+
+# %% wrong: pads on the left
+# says: The rows end with the real positions; padding comes after them.
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    return torch.arange(T).flip(0) < lengths[:, None]
+
+
+# %% wrong: returns float
+# says: The mask must be bool: expected torch.bool, got torch.float32
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    return (torch.arange(T) < lengths[:, None]).float()
+
+
+# %% wrong: ignores T
+# says: T was given, but the mask has as many columns as the largest length.
+def padding_mask(lengths, T=None):
+    T = int(lengths.max())
+    return torch.arange(T) < lengths[:, None]
+
+
+# %% wrong: never more than the largest length
+# says: T was given, but the mask has as many columns as the largest length.
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else min(T, int(lengths.max()))
+    return torch.arange(T) < lengths[:, None]
+
+
+# %% wrong: returns an expanded row when all lengths are equal
+# says: The values are right, but several elements share one memory cell (a stride is 0)
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    if len(lengths.unique()) == 1:
+        return (torch.arange(T) < lengths[0]).expand(len(lengths), T)
+    return torch.arange(T) < lengths[:, None]
+
+
+# %% wrong: gives at least one column
+# says: The shape is wrong: expected shape (0, 0), got (0, 1)
+# caught: hidden
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    mask = torch.arange(T, device=lengths.device) < lengths[:, None]
+    return mask if T else torch.zeros(len(lengths), 1, dtype=torch.bool)
+
+
+# %% wrong: calls lengths.max() on an empty batch
+# says: An empty batch has no maximum: T=None must give shape (0, 0).
+# caught: hidden
+def padding_mask(lengths, T=None):
+    T = int(lengths.max()) if T is None else T
+    return torch.arange(T, device=lengths.device) < lengths[:, None]
+
+
+# %% wrong: takes T=0 for None
+# says: T=0 is not T=None: asked for is a mask without columns.
+# caught: hidden
+def padding_mask(lengths, T=None):
+    T = T or (int(lengths.max()) if len(lengths) else 0)
+    return torch.arange(T, device=lengths.device) < lengths[:, None]
+
+
+# %% wrong: turns lengths into a column in place
+# says: An argument must stay as it was
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    return torch.arange(T, device=lengths.device) < lengths.unsqueeze_(1)
+
+
+# %% wrong: clamps the lengths in place
+# says: hidden test: one sequence that is cut
+# caught: hidden
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    return torch.arange(T, device=lengths.device) < lengths.clamp_(max=T)[:, None]
+
+
+# %% wrong: builds the mask on the CPU
+# says: The result is on the wrong device
+# caught: hidden
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    return torch.arange(T) < lengths[:, None]
+
+
+# %% wrong: writes row by row on the CPU
+# says: The result is on the wrong device
+# caught: hidden
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    mask = torch.zeros(len(lengths), T, dtype=torch.bool)
+    for i, n in enumerate(lengths):
+        mask[i, :n] = True
+    return mask
+
+
+# %% wrong: nested lists without a device
+# says: The result is on the wrong device
+# caught: hidden
+def padding_mask(lengths, T=None):
+    T = max(lengths.tolist(), default=0) if T is None else T
+    rows = [[t < n for t in range(T)] for n in lengths.tolist()]
+    return torch.tensor(rows, dtype=torch.bool).reshape(len(lengths), T)
+
+
+# %% wrong: views a length as an int64
+# says: hidden test: int32 lengths
+# caught: hidden
+def padding_mask(lengths, T=None):
+    lengths = lengths.view(torch.int64)
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    return torch.arange(T, device=lengths.device) < lengths[:, None]

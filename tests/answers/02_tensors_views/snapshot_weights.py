@@ -1,0 +1,229 @@
+import copy
+import io
+
+import torch
+
+
+# %% right: deep copy of the state_dict
+def snapshot(model):
+    return copy.deepcopy(model.state_dict())
+
+
+# %% right: fills freshly allocated tensors
+def snapshot(model):
+    out = {}
+    for name, value in model.state_dict().items():
+        out[name] = torch.empty_like(value)
+        out[name].copy_(value)
+    return out
+
+
+# %% right: detaches and clones the live parameters
+def snapshot(model):
+    live = dict(model.named_parameters()) | dict(model.named_buffers())
+    return {name: live[name].detach().clone() for name in model.state_dict()}
+
+
+# %% right: saves to memory and loads again
+def snapshot(model):
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    return torch.load(file)
+
+
+# %% right: clones under no_grad
+@torch.no_grad()
+def snapshot(model):
+    return {name: torch.clone(value) for name, value in model.state_dict(keep_vars=True).items()}
+
+
+# %% right: the state_dict of a deep copy of the model
+def snapshot(model):
+    return {name: value.detach() for name, value in copy.deepcopy(model).state_dict().items()}
+
+
+# %% wrong: the code as given, detach()
+# says: The snapshot changed when the model was trained: it holds other names for the same memory, not copies
+def snapshot(model):
+    return {name: value.detach() for name, value in model.state_dict().items()}
+
+
+# %% wrong: copies the dict only
+# says: The snapshot changed when the model was trained
+def snapshot(model):
+    return dict(model.state_dict())
+
+
+# %% wrong: shallow copy
+# says: The snapshot changed when the model was trained
+def snapshot(model):
+    return copy.copy(model.state_dict())
+
+
+# %% wrong: contiguous() as a copy
+# says: The snapshot changed when the model was trained
+def snapshot(model):
+    return {name: value.contiguous() for name, value in model.state_dict().items()}
+
+
+# %% wrong: .to('cpu') on a CPU model
+# says: The snapshot changed when the model was trained
+def snapshot(model):
+    return {name: value.to("cpu") for name, value in model.state_dict().items()}
+
+
+# %% wrong: .data
+# says: The snapshot changed when the model was trained
+def snapshot(model):
+    return {name: value.data for name, value in model.state_dict().items()}
+
+
+# %% wrong: through NumPy with as_tensor
+# says: The snapshot changed when the model was trained
+def snapshot(model):
+    return {name: torch.as_tensor(value.numpy()) for name, value in model.state_dict().items()}
+
+
+# %% wrong: clones the parameters only, keeps names for the buffers
+# says: not copies (1.running_mean, 1.running_var, 1.num_batches_tracked)
+def snapshot(model):
+    names = dict(model.named_parameters())
+    return {n: v.clone() if n in names else v for n, v in model.state_dict().items()}
+
+
+# %% wrong: clones the parameters, forgets buffers
+# says: Buffers are missing (1.running_mean, 1.running_var, 1.num_batches_tracked)
+def snapshot(model):
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+# %% wrong: takes the floats only
+# says: Entries are missing: 1.num_batches_tracked.
+def snapshot(model):
+    return {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
+
+
+# %% wrong: takes non-persistent buffers too
+# says: Keys that state_dict() does not have: scratch. Non-persistent buffers do not belong in it.
+def snapshot(model):
+    out = {name: value.detach().clone() for name, value in model.named_parameters()}
+    return out | {name: value.clone() for name, value in model.named_buffers()}
+
+
+# %% wrong: clones without leaving the graph
+# says: A snapshot that requires grad keeps the graph (and its memory) alive
+# caught: hidden
+def snapshot(model):
+    return {name: value.clone() for name, value in model.state_dict(keep_vars=True).items()}
+
+
+# %% wrong: clones that require grad
+# says: A snapshot that requires grad keeps the graph
+# caught: hidden
+def snapshot(model):
+    out = {name: value.clone() for name, value in model.state_dict().items()}
+    return {name: v.requires_grad_() if v.is_floating_point() else v for name, v in out.items()}
+
+
+# %% wrong: goes through Python lists
+# says: A snapshot must keep dtypes: scale is torch.float64, got torch.float32.
+def snapshot(model):
+    return {name: torch.tensor(value.tolist()) for name, value in model.state_dict().items()}
+
+
+# %% wrong: float() as a copy
+# says: A snapshot must keep dtypes
+def snapshot(model):
+    return {name: value.clone().float() for name, value in model.state_dict().items()}
+
+
+# %% wrong: switches requires_grad off in the model on the way
+# says: Taking the snapshot changed the model itself: requires_grad
+def snapshot(model):
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+# %% wrong: switches the model to eval mode
+# says: Taking the snapshot changed the model itself: training
+def snapshot(model):
+    model.eval()
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+# %% wrong: clears the gradients
+# says: Taking the snapshot changed the model itself: gradients
+# caught: hidden
+def snapshot(model):
+    model.zero_grad()
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+# %% wrong: replaces the parameters and keeps the old ones
+# says: Taking the snapshot changed the model itself: parameters replaced by others
+def snapshot(model):
+    old = model.state_dict()
+    model.load_state_dict(copy.deepcopy(old), assign=True)
+    return old
+
+
+# %% wrong: one dict for all snapshots
+# says: A later snapshot changed an earlier one.
+# caught: hidden
+best = {}
+
+
+def snapshot(model):
+    for name, value in model.state_dict().items():
+        if name in best:
+            best[name].copy_(value)
+        else:
+            best[name] = value.clone()
+    return dict(best)
+
+
+# %% wrong: remembers the first snapshot
+# says: The second snapshot does not hold the model's later weights.
+# caught: hidden
+known = {}
+
+
+def snapshot(model):
+    if id(model) not in known:
+        known[id(model)] = (model, {name: value.clone() for name, value in model.state_dict().items()})
+    return known[id(model)][1]
+
+
+# %% wrong: moves the copies to the CPU
+# says: hidden test: a model on another device
+# caught: hidden
+def snapshot(model):
+    return {name: value.cpu().clone() for name, value in model.state_dict().items()}
+
+
+# %% wrong: zeroes the gradients in place
+# says: Taking the snapshot changed the model itself: gradients
+# caught: hidden
+def snapshot(model):
+    model.zero_grad(set_to_none=False)
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+# %% wrong: a deep copy of the model instead of a dict
+# says: The snapshot must be a dict from names to tensors; found: Sequential.
+def snapshot(model):
+    return copy.deepcopy(model)
+
+
+# %% wrong: NumPy arrays
+# says: The snapshot must be a dict from names to tensors; found: ndarray.
+def snapshot(model):
+    return {name: value.numpy().copy() for name, value in model.state_dict().items()}
+
+
+# %% wrong: returns nothing
+# says: The snapshot must be a dict from names to tensors; found: NoneType.
+def snapshot(model):
+    model.best = {name: value.clone() for name, value in model.state_dict().items()}

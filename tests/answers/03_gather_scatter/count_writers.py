@@ -1,0 +1,208 @@
+import itertools
+
+import torch
+
+
+# %% right: Python loops with += 1
+def count_writers(index, dim, shape):
+    count = torch.zeros(shape, dtype=torch.int64)
+    for position in itertools.product(*map(range, index.shape)):
+        cell = list(position)
+        value = int(index[position])
+        if dim < 0 and index.dim():
+            d = dim + index.dim()
+        else:
+            d = dim
+        if cell:
+            if not 0 <= value < shape[d]:
+                raise IndexError(value)
+            cell[d] = value
+        count[tuple(cell)] += 1
+    return count
+
+
+# %% right: the scalar form of scatter_ with reduce='add'
+def count_writers(index, dim, shape):
+    return torch.zeros(shape, dtype=torch.int64).scatter_(dim, index.long(), 1, reduce="add")
+
+
+# %% wrong: scatter_ in place of an adding scatter
+# says: Duplicates overwrote each other
+def count_writers(index, dim, shape):
+    index = index.long()
+    return torch.zeros(shape, dtype=torch.int64).scatter_(dim, index, torch.ones_like(index))
+
+
+# %% wrong: bincount over all lanes
+# says: All lanes were counted together
+def count_writers(index, dim, shape):
+    return torch.bincount(index.flatten(), minlength=shape[dim])
+
+
+# %% wrong: starts from torch.ones
+# says: The cells without a writer must be 0.
+def count_writers(index, dim, shape):
+    index = index.long()
+    return torch.ones(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+
+
+# %% wrong: counts along the other dimension
+# says: The counts belong to another dim
+def count_writers(index, dim, shape):
+    index = index.long()
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(1 - dim, index, torch.ones_like(index))
+
+
+# %% wrong: result shaped like index
+# says: The result must have the shape of the target, not of index
+def count_writers(index, dim, shape):
+    index = index.long()
+    if dim == 1:
+        return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+    return torch.ones_like(index)
+
+
+# %% wrong: float counts
+# says: Counts are int64
+def count_writers(index, dim, shape):
+    index = index.long()
+    return torch.zeros(shape).scatter_add_(dim, index, torch.ones(index.shape))
+
+
+# %% wrong: takes the remainder of the index
+# says: lies outside the target and must raise
+def count_writers(index, dim, shape):
+    index = index.long() % shape[dim] if shape else index.long()
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+
+
+# %% wrong: broadcasts index over the other dimensions
+# says: Index covers only a corner of the target
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    if index.dim() == 2 and index.shape[0] == 1 and dim == 1 and shape[0] > 1:
+        index = index.expand(shape[0], -1)
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+
+
+# %% right: index_put_(accumulate=True) with index grids
+def count_writers(index, dim, shape):
+    index = index.long()
+    if index.dim() == 0:
+        return torch.ones(shape, dtype=torch.int64)
+    if ((index < 0) | (index >= shape[dim])).any():
+        raise IndexError("outside the target")
+    grids = list(torch.meshgrid(*[torch.arange(size) for size in index.shape], indexing="ij"))
+    grids[dim] = index
+    count = torch.zeros(shape, dtype=torch.int64)
+    return count.index_put_(tuple(grids), torch.ones_like(index), accumulate=True)
+
+
+# %% right: compares index with all positions and sums, placed in the corner
+def count_writers(index, dim, shape):
+    if index.dim() == 0:
+        return torch.tensor(1)
+    if ((index < 0) | (index >= shape[dim])).any():
+        raise ValueError("outside the target")
+    lanes = index.movedim(dim, -1)
+    counts = (lanes[..., None] == torch.arange(shape[dim])).sum(-2).movedim(-1, dim)
+    result = torch.zeros(shape, dtype=torch.int64)
+    result[tuple(slice(size) for size in counts.shape)] = counts
+    return result
+
+
+# %% right: scatter_reduce_ onto zeros
+def count_writers(index, dim, shape):
+    index = index.to(torch.int64)
+    ones = torch.ones(index.shape, dtype=torch.int64)
+    return torch.zeros(tuple(shape), dtype=torch.int64).scatter_reduce_(dim, index, ones, "sum")
+
+
+# %% wrong: scatter_reduce_('sum') onto ones (include_self)
+# says: The cells without a writer must be 0.
+def count_writers(index, dim, shape):
+    ones = torch.ones(shape, dtype=torch.int64)
+    return ones.scatter_reduce_(dim, index.long(), torch.ones_like(index).long(), "sum")
+
+
+# %% wrong: a src of the target's shape, too small for a long index
+# says: The src of a scatter must be at least as large as index
+# caught: hidden
+def count_writers(index, dim, shape):
+    ones = torch.ones(shape, dtype=torch.int64)
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index.long(), ones)
+
+
+# %% wrong: int32 counts
+# says: Counts are int64
+def count_writers(index, dim, shape):
+    return torch.zeros(shape, dtype=torch.int32).scatter_add_(
+        dim, index.long(), torch.ones_like(index, dtype=torch.int32)
+    )
+
+
+# %% wrong: the dtype of the counts is that of index
+# says: The dtype is wrong
+# caught: hidden
+def count_writers(index, dim, shape):
+    return torch.zeros(shape, dtype=index.dtype).scatter_add_(dim, index.long(), torch.ones_like(index))
+
+
+# %% wrong: drops what lies outside
+# says: lies outside the target and must raise
+def count_writers(index, dim, shape):
+    index = index.long()
+    inside = (index >= 0) & (index < shape[dim]) if shape else torch.ones_like(index)
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(
+        dim, index.clamp(0, (shape or (1,))[dim] - 1), inside.long()
+    )
+
+
+# %% wrong: counts from the end for negative values
+# says: Value -1 lies outside the target
+def count_writers(index, dim, shape):
+    index = index.long()
+    index = torch.where(index < 0, index + (shape or (1,))[dim], index)
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+
+
+# %% wrong: writes the wrapped values into index
+# says: An argument must stay as it was
+def count_writers(index, dim, shape):
+    result = torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index.long(), torch.ones_like(index).long())
+    index.fill_(0)
+    return result
+
+
+# %% wrong: whether any cell has a writer
+# says: Duplicates overwrote each other
+def count_writers(index, dim, shape):
+    return torch.zeros(shape, dtype=torch.int64).scatter_(dim, index.long(), 1)
+
+
+# %% wrong: fails for a 0-d index
+# says: Your code raised
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < shape[dim]:
+        raise ValueError("outside")
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+
+
+# %% wrong: two dimensions only
+# says: Your code raised
+# caught: hidden
+def count_writers(index, dim, shape):
+    count = torch.zeros(shape, dtype=torch.int64)
+    for i in range(index.shape[0]):
+        for j in range(index.shape[1]):
+            value = int(index[i, j])
+            if not 0 <= value < shape[dim]:
+                raise IndexError(value)
+            if dim % 2 == 0:
+                count[value, j] += 1
+            else:
+                count[i, value] += 1
+    return count

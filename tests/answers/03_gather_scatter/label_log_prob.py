@@ -1,0 +1,219 @@
+# %% right: gathers the logit and subtracts logsumexp
+def label_log_prob(logits, labels):
+    picked = torch.gather(logits, -1, labels.to(torch.int64)[..., None])[..., 0]
+    return picked - logits.logsumexp(-1)
+
+
+# %% right: pairs row numbers with labels, after checking the range
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    y = labels.reshape(-1).long()
+    if ((y < 0) | (y >= C)).any():
+        raise IndexError("label out of range")
+    log_p = F.log_softmax(logits, dim=-1).reshape(-1, C)
+    return log_p[torch.arange(len(y)), y].reshape(labels.shape)
+
+
+# %% right: the unreduced cross entropy with its sign turned
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    flat = labels.flatten().long()
+    loss = F.cross_entropy(logits.reshape(-1, C), flat, reduction="none", ignore_index=-(10**9))
+    return -loss.reshape(labels.shape)
+
+
+# %% right: take_along_dim after checking the range
+def label_log_prob(logits, labels):
+    labels = labels.long()
+    if labels.numel() and (labels.min() < 0 or labels.max() >= logits.size(-1)):
+        raise ValueError("label out of range")
+    return logits.log_softmax(-1).take_along_dim(labels[..., None], dim=-1).squeeze(-1)
+
+
+# %% right: the distribution object
+def label_log_prob(logits, labels):
+    return torch.distributions.Categorical(logits=logits, validate_args=False).log_prob(labels)
+
+
+# %% right: a loop over positions
+def label_log_prob(logits, labels):
+    out = []
+    for row, y in zip(logits.reshape(-1, logits.shape[-1]), labels.flatten().tolist()):
+        if not 0 <= y < len(row):
+            raise IndexError(y)
+        out.append(row.log_softmax(0)[y])
+    return torch.stack(out).reshape(labels.shape) if out else logits.new_zeros(labels.shape)
+
+
+# %% wrong: indexes the class dimension with the labels
+# says: pairs every position with every label
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1)[..., labels]
+
+
+# %% wrong: gather with 1-d labels
+# says: ather needs an index with as many dimensions as the input
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).gather(-1, labels.long())
+
+
+# %% wrong: leaves the size-1 dimension
+# says: The size-1 dimension used for gather is still there
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1))
+
+
+# %% wrong: squeeze() without a dimension
+# says: squeeze() without an argument removes every dimension of size 1
+# caught: hidden
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze()
+
+
+# %% wrong: forgets the softmax
+# says: Those are the raw logits
+def label_log_prob(logits, labels):
+    return logits.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: log(softmax(x))
+# says: log(softmax(x)) underflows
+def label_log_prob(logits, labels):
+    return logits.softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1).log()
+
+
+# %% wrong: logarithm of the softmax plus epsilon
+# says: hides how improbable the label is
+def label_log_prob(logits, labels):
+    return (logits.softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1) + 1e-8).log()
+
+
+# %% wrong: subtracts the logarithm of the sum of exponentials
+# says: exp(1e4) is inf
+def label_log_prob(logits, labels):
+    log_p = logits - logits.exp().sum(-1, keepdim=True).log()
+    return log_p.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: log_softmax(dim=0)
+# says: The softmax runs over the wrong dimension
+def label_log_prob(logits, labels):
+    return logits.log_softmax(0).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: log_softmax(dim=1), right for a matrix
+# says: The softmax runs over the wrong dimension
+def label_log_prob(logits, labels):
+    return logits.log_softmax(1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: one-hot times log-probabilities, summed
+# says: multiplies 0 by -inf where a class is masked
+# caught: hidden
+def label_log_prob(logits, labels):
+    one_hot = F.one_hot(labels.long(), logits.shape[-1]).to(logits.dtype)
+    return (logits.log_softmax(-1) * one_hot).sum(-1)
+
+
+# %% wrong: returns the loss
+# says: The sign is wrong
+def label_log_prob(logits, labels):
+    return -logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: returns the averaged loss
+# says: That is one number for all positions
+def label_log_prob(logits, labels):
+    return -F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.flatten().long())
+
+
+# %% wrong: returns probabilities
+# says: Those are probabilities, not their logarithms.
+def label_log_prob(logits, labels):
+    return logits.softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: passes uint8 labels on to gather
+# says: The index must be int64 for gather
+# caught: hidden
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: advanced indexing without a range check
+# says: ordinary indexing counts negative labels from the end
+# caught: hidden
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    y = labels.reshape(-1).long()
+    return logits.log_softmax(-1).reshape(-1, C)[torch.arange(len(y)), y].reshape(labels.shape)
+
+
+# %% wrong: take_along_dim without a range check
+# says: take_along_dim wraps them around
+# caught: hidden
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).take_along_dim(labels.long().unsqueeze(-1), -1).squeeze(-1)
+
+
+# %% wrong: cross entropy with its default ignore_index
+# says: cross_entropy skips it (ignore_index) and gives 0
+# caught: hidden
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    return -F.cross_entropy(logits.reshape(-1, C), labels.flatten().long(), reduction="none").reshape(labels.shape)
+
+
+# %% wrong: clamps the labels
+# says: Label -1 was accepted, and it must raise.
+# caught: hidden
+def label_log_prob(logits, labels):
+    y = labels.long().clamp(0, logits.shape[-1] - 1)
+    return logits.log_softmax(-1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: works on detached logits
+# says: No gradient reaches the logits.
+# caught: hidden
+def label_log_prob(logits, labels):
+    return logits.detach().log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: works in float32
+# says: The dtype is wrong
+# caught: hidden
+def label_log_prob(logits, labels):
+    return logits.float().log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: reads labels through view, which wants contiguous memory
+# says: view size is not compatible
+# caught: hidden
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    y = labels.long().view(-1, 1)
+    return logits.log_softmax(-1).contiguous().view(-1, C).gather(1, y).view(labels.shape)
+
+
+# %% wrong: subtracts the maximum in place
+# says: An argument must stay as it was
+def label_log_prob(logits, labels):
+    logits -= logits.amax(-1, keepdim=True)
+    return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: the gradient flows through the picked logit only
+# says: The gradient is wrong
+# caught: hidden
+def label_log_prob(logits, labels):
+    picked = logits.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+    return picked - logits.detach().logsumexp(-1)
+
+
+# %% wrong: replaces -inf in the result by a number
+# says: The values are wrong
+# caught: hidden
+def label_log_prob(logits, labels):
+    safe = logits.clamp(min=-1.0)
+    clamped = torch.where(logits.isinf(), safe, logits)
+    return clamped.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)

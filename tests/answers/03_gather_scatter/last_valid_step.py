@@ -1,0 +1,261 @@
+# %% right: pairs row numbers with positions, masked_fill for length 0
+def last_step(h, lengths):
+    B, T, D = h.shape
+    n = lengths.long()
+    if ((n < 0) | (n > T)).any():
+        raise ValueError("length out of range")
+    if T == 0:
+        return h.new_zeros(B, D)
+    picked = h[torch.arange(B), (n - 1).clamp(min=0)]
+    return picked.masked_fill((n == 0)[:, None], 0)
+
+
+# %% right: take_along_dim (which broadcasts) with a checked range
+def last_step(h, lengths):
+    B, T, D = h.shape
+    n = lengths.to(torch.int64)
+    if B and (n.min() < 0 or n.max() > T):
+        raise IndexError("length out of range")
+    if T == 0:
+        return h.new_zeros(B, D)
+    picked = torch.take_along_dim(h, (n - 1).clamp(min=0)[:, None, None], dim=1).squeeze(1)
+    return torch.where(n[:, None] > 0, picked, 0)
+
+
+# %% right: torch.where with a one-position mask, summed over time
+def last_step(h, lengths):
+    T = h.shape[1]
+    if ((lengths < 0) | (lengths > T)).any():
+        raise ValueError("length out of range")
+    chosen = torch.arange(T) == (lengths[:, None] - 1)
+    return torch.where(chosen[..., None], h, torch.zeros_like(h)).sum(1)
+
+
+# %% right: Python loop over the batch
+def last_step(h, lengths):
+    rows = []
+    for row, n in zip(h, lengths.tolist()):
+        if n < 0 or n > len(row):
+            raise IndexError(n)
+        rows.append(row[n - 1] if n else row.new_zeros(row.shape[1]))
+    return torch.stack(rows) if rows else h.new_zeros(0, h.shape[2])
+
+
+# %% right: gather with an expanded index, the range checked, blanked by where
+def last_step(h, lengths):
+    B, T, D = h.shape
+    if torch.any(lengths < 0) or torch.any(lengths > T):
+        raise ValueError("bad length")
+    if T == 0:
+        return h.sum(1)
+    index = (lengths.long() - 1).clamp(min=0).view(B, 1, 1).repeat(1, 1, D)
+    out = h.gather(1, index)[:, 0]
+    return out.where(lengths[:, None] > 0, out.new_zeros(()))
+
+
+# %% wrong: the first code as given
+# says: ather wants an index with as many dimensions as h (3)
+def last_step(h, lengths):
+    return h.gather(1, lengths - 1)
+
+
+# %% wrong: the second code as given
+# says: fetches one number per sequence, the first feature
+def last_step(h, lengths):
+    return h.gather(1, (lengths - 1)[:, None, None]).squeeze()
+
+
+# %% wrong: index (B, 1, 1) without expand
+# says: ather does not broadcast: an index of shape (B, 1, 1)
+def last_step(h, lengths):
+    return h.gather(1, (lengths - 1)[:, None, None]).squeeze(1)
+
+
+# %% wrong: squeeze() without a dimension
+# says: also removed a batch (or feature) dimension of size 1
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze()
+
+
+# %% wrong: leaves the time dimension
+# says: The time dimension of size 1 is still there
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D))
+
+
+# %% wrong: uses lengths as positions
+# says: counts, positions start at 0
+def last_step(h, lengths):
+    D = h.shape[2]
+    return h.gather(1, lengths[:, None, None].expand(-1, 1, D)).squeeze(1)
+
+
+# %% wrong: uses lengths as positions, clamped
+# says: counts, positions start at 0
+def last_step(h, lengths):
+    D = h.shape[2]
+    return h.gather(1, lengths.clamp(max=h.shape[1] - 1)[:, None, None].expand(-1, 1, D)).squeeze(1)
+
+
+# %% wrong: indexes the time dimension with all lengths
+# says: gives (B, B, D): every sequence at every length
+def last_step(h, lengths):
+    return h[:, lengths - 1]
+
+
+# %% wrong: takes the last padded position
+# says: That is the last padded position of all sequences
+def last_step(h, lengths):
+    return h[:, -1]
+
+
+# %% wrong: averages the valid steps
+# says: Those are averages over the valid steps
+def last_step(h, lengths):
+    mask = (torch.arange(h.shape[1]) < lengths[:, None])[..., None]
+    return torch.where(mask, h, 0).sum(1) / lengths.clamp(min=1)[:, None]
+
+
+# %% wrong: multiplies by a 0/1 mask and sums
+# says: nan in the padding leaked into the result
+def last_step(h, lengths):
+    chosen = torch.arange(h.shape[1]) == (lengths[:, None] - 1)
+    return (h * chosen[..., None]).sum(1)
+
+
+# %% wrong: einsum with a one-hot
+# says: nan in the padding leaked into the result
+def last_step(h, lengths):
+    one_hot = F.one_hot(lengths.long(), h.shape[1] + 1)[:, 1:].to(h.dtype)
+    return torch.einsum("bt,btd->bd", one_hot, h)
+
+
+# %% wrong: index -1 for length 0
+# says: index -1 silently picked the last position (or raised)
+def last_step(h, lengths):
+    return h[torch.arange(len(h)), lengths.long() - 1]
+
+
+# %% wrong: gather refuses index -1 for length 0
+# says: index -1 silently picked the last position (or raised)
+def last_step(h, lengths):
+    return h.gather(1, (lengths.long() - 1)[:, None, None].expand(-1, -1, h.shape[2])).squeeze(1)
+
+
+# %% wrong: clamps the index of length 0 and leaves it
+# says: a clamped index picked the first position
+def last_step(h, lengths):
+    return h.gather(1, (lengths.long() - 1).clamp(min=0)[:, None, None].expand(-1, -1, h.shape[2])).squeeze(1)
+
+
+# %% wrong: blanks length 0 by multiplying with 0
+# says: nan in the padding leaked into the result
+def last_step(h, lengths):
+    index = (lengths.long() - 1).clamp(min=0)[:, None, None].expand(-1, -1, h.shape[2])
+    return h.gather(1, index).squeeze(1) * (lengths > 0)[:, None]
+
+
+# %% wrong: clamps lengths above T
+# says: Length 6 must raise
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded.gather(1, lengths.long().clamp(max=T)[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: a negative length counts as 0
+# says: Length -1 must raise
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded.gather(1, lengths.long().clamp(min=0)[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: a negative length wraps around
+# says: Length -1 must raise
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded[torch.arange(B), lengths]
+
+
+# %% wrong: one position mask without a range check
+# says: Length 6 must raise
+# caught: hidden
+def last_step(h, lengths):
+    chosen = torch.arange(h.shape[1]) == (lengths[:, None] - 1)
+    return torch.where(chosen[..., None], h, 0).sum(1)
+
+
+# %% wrong: fails for int32 lengths
+# says: int32 must work: convert the index
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded.take_along_dim(lengths[:, None, None], dim=1).squeeze(1)
+
+
+# %% wrong: detaches h
+# says: The gradient must flow to the chosen step
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h.detach()], dim=1)
+    return padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: removes nan everywhere
+# says: A nan or inf in the chosen step itself must stay
+# caught: hidden
+def last_step(h, lengths):
+    h = h.nan_to_num(0.0, 0.0, 0.0)
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: works in float32
+# says: The dtype is wrong
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([torch.zeros(B, 1, D), h.float()], dim=1)
+    return padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: counts down in the caller's lengths
+# says: An argument must stay as it was
+def last_step(h, lengths):
+    lengths -= 1
+    picked = h[torch.arange(len(h)), lengths.clamp(min=0)]
+    return torch.where((lengths >= 0)[:, None], picked, 0)
+
+
+# %% wrong: no position to read from where T is 0
+# says: Where T is 0 there is no position to read from
+# caught: hidden
+def last_step(h, lengths):
+    if ((lengths < 0) | (lengths > h.shape[1])).any():
+        raise ValueError("length out of range")
+    index = (lengths.long() - 1).clamp(min=0)[:, None, None].expand(-1, -1, h.shape[2])
+    return torch.where(lengths[:, None] > 0, h.gather(1, index).squeeze(1), 0)
+
+
+# %% wrong: spreads the gradient over the sequence
+# says: The gradient must flow to the chosen step
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    out = padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+    mean = torch.where(h.isfinite(), h, 0).sum(1)
+    return out + mean - mean.detach()

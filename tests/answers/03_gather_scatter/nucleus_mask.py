@@ -1,0 +1,305 @@
+def checked(p):
+    if not 0 < p <= 1:
+        raise ValueError(f"p = {p}")
+
+
+# %% right: gathers with the argsort of the order
+def nucleus_mask(logits, p):
+    checked(p)
+    probs = torch.softmax(logits.detach(), dim=-1)
+    values, order = torch.sort(probs, dim=-1, descending=True, stable=True)
+    keep = (values.cumsum(-1) - values) < p
+    return keep.gather(-1, order.argsort(-1))
+
+
+# %% right: Python loop per row
+def nucleus_mask(logits, p):
+    if p <= 0 or p > 1:
+        raise ValueError("p must be in (0, 1]")
+    mask = torch.zeros(logits.shape, dtype=torch.bool)
+    with torch.no_grad():
+        for position in range(mask.numel() // mask.shape[-1]):
+            row = logits.reshape(-1, logits.shape[-1])[position].double().softmax(0).tolist()
+            total = 0.0
+            for token in sorted(range(len(row)), key=lambda v: -row[v]):
+                if total >= p:
+                    break
+                mask.view(-1, len(row))[position, token] = True
+                total += row[token]
+    return mask
+
+
+# %% right: sums, for each token, the probabilities of all tokens ranked before it by comparison (no sort)
+def nucleus_mask(logits, p):
+    checked(p)
+    probs = logits.detach().softmax(-1)
+    mine, other = probs[..., :, None], probs[..., None, :]
+    v = torch.arange(logits.shape[-1], device=logits.device)
+    first = (other > mine) | ((other == mine) & (v[None, :] < v[:, None]))
+    return (other * first).sum(-1) < p
+
+
+# %% right: the usual 'shift the removal mask right by one' recipe
+@torch.no_grad()
+def nucleus_mask(logits, p):
+    checked(p)
+    sorted_logits, order = torch.sort(logits, dim=-1, descending=True, stable=True)
+    remove = F.softmax(sorted_logits, dim=-1).cumsum(-1) >= p
+    remove[..., 1:] = remove[..., :-1].clone()
+    remove[..., 0] = False
+    return ~remove.scatter(-1, order, remove)
+
+
+# %% right: an exclusive sum by cat, written back with indices
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    before = torch.cat([torch.zeros_like(probs[..., :1]), probs.cumsum(-1)[..., :-1]], dim=-1)
+    mask = torch.empty_like(order, dtype=torch.bool)
+    return mask.scatter_(-1, order, before < p)
+
+
+# %% wrong: returns the mask of ranks
+# says: The mask is still in sorted order
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return probs.cumsum(-1) - probs < p
+
+
+# %% wrong: gathers with the sort order
+# says: You read with the sort order (gather) where you had to write with it (scatter)
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return (probs.cumsum(-1) - probs < p).gather(-1, order)
+
+
+# %% wrong: keeps while the sum including the token is <= p
+# says: The token that carries the sum across p is missing
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) <= p)
+
+
+# %% wrong: the same, with the best token forced in
+# says: The token that carries the sum across p is missing
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    keep = probs.cumsum(-1) <= p
+    keep[..., 0] = True
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, keep)
+
+
+# %% wrong: shifts a mask that needs no shift
+# says: One token too many
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    keep = probs.cumsum(-1) - probs < p
+    keep[..., 1:] = keep[..., :-1].clone()
+    keep[..., 0] = True
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, keep)
+
+
+# %% wrong: sorts ascending
+# says: You summed from the least probable token up.
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: returns what is dropped
+# says: Those are the tokens to drop
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs >= p)
+
+
+# %% wrong: cumulates logits
+# says: The sums run over raw logits
+def nucleus_mask(logits, p):
+    checked(p)
+    values, order = logits.detach().sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, values.cumsum(-1) - values < p)
+
+
+# %% wrong: cumulates logits, the token included
+# says: The sums run over raw logits
+def nucleus_mask(logits, p):
+    checked(p)
+    values, order = logits.detach().sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, values.cumsum(-1) <= p)
+
+
+# %% wrong: runs over dim 0
+# says: Each row is its own distribution
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(0).sort(dim=0, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(0, order, probs.cumsum(0) - probs < p)
+
+
+# %% wrong: softmax over dim 0
+# says: Each row is its own distribution
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(0).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: softmax over dim 1, right for vectors and matrices
+# says: three dimensions
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(min(1, logits.dim() - 1)).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: keeps ceil(p V) tokens
+# says: p is a probability mass, not a share of the vocabulary
+def nucleus_mask(logits, p):
+    checked(p)
+    order = logits.detach().argsort(dim=-1, descending=True, stable=True)
+    keep = torch.arange(logits.shape[-1]) < -(-logits.shape[-1] * p // 1)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, keep.expand_as(order))
+
+
+# %% wrong: keeps every probability >= that of the last kept rank
+# says: Equal probabilities: they are ranked by position
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs = logits.detach().softmax(-1)
+    ranked = probs.sort(dim=-1, descending=True).values
+    kept = (ranked.cumsum(-1) - ranked < p).sum(-1, keepdim=True)
+    return probs >= ranked.gather(-1, kept - 1)
+
+
+# %% wrong: an unstable sort
+# says: Equal probabilities: they are ranked by position
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs = logits.detach().softmax(-1)
+    order = torch.sort(probs.flip(-1), dim=-1, descending=True, stable=True).indices
+    order = logits.shape[-1] - 1 - order
+    ranked = probs.gather(-1, order)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, ranked.cumsum(-1) - ranked < p)
+
+
+# %% wrong: removes from the least probable token up to 1 - p
+# says: Equal probabilities: they are ranked by position
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, stable=True)
+    keep = probs.cumsum(-1) > 1 - p
+    keep[..., -1] = True
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, keep)
+
+
+# %% wrong: the shift recipe with > p
+# says: A token whose predecessors sum to exactly p is dropped
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    remove = probs.cumsum(-1) > p
+    remove[..., 1:] = remove[..., :-1].clone()
+    remove[..., 0] = False
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, ~remove)
+
+
+# %% wrong: accepts any p
+# says: must raise ValueError
+# caught: hidden
+def nucleus_mask(logits, p):
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: checks p by assert
+# says: p = 0.0 must raise ValueError
+# caught: hidden
+def nucleus_mask(logits, p):
+    assert 0 < p <= 1
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: refuses p = 1
+# says: p = 1 keeps all
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p < 1:
+        raise ValueError(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: returns 0/1 floats
+# says: The mask must be bool
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(probs).scatter_(-1, order, (probs.cumsum(-1) - probs < p).to(probs.dtype))
+
+
+# %% wrong: returns the kept tokens
+# says: not the list of kept tokens
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return order[probs.cumsum(-1) - probs < p]
+
+
+# %% wrong: lets the mask require grad
+# says: The mask must not carry a graph.
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.softmax(-1).sort(dim=-1, descending=True, stable=True)
+    mask = torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+    return mask * logits.softmax(-1) if logits.requires_grad else mask
+
+
+# %% wrong: masks the caller's logits
+# says: An argument must stay as it was
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    mask = torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+    logits.masked_fill_(~mask, -torch.inf)
+    return mask
+
+
+# %% wrong: stable as a keyword, dim not
+# says: stable is accepted only when dim is given as a keyword
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: a sum that is off by a small number
+# says: A token whose predecessors sum to exactly p is dropped
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) < p + probs + 1e-6)
+
+
+# %% wrong: forgets the device
+# says: The mask must be on the device of logits
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros(logits.shape, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)

@@ -1,0 +1,278 @@
+# %% right: scatter_ with a scalar value, masked_fill for ignored rows
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    index = labels[..., None]
+    out = torch.zeros(*labels.shape, num_classes, dtype=dtype, device=labels.device)
+    if ignore_index is None:
+        return out.scatter_(-1, index, 1.0 - smooth).add_(smooth / num_classes)
+    ignored = index == ignore_index
+    out.scatter_(-1, index.masked_fill(ignored, 0), 1.0 - smooth).add_(smooth / num_classes)
+    return out.masked_fill_(ignored, 0.0)
+
+
+# %% right: out-of-place scatter with the keep mask as src, then a linear combination
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    keep = torch.ones_like(labels, dtype=torch.bool) if ignore_index is None else labels != ignore_index
+    weight = keep.to(dtype)[..., None]
+    zeros = torch.zeros(labels.shape + (num_classes,), dtype=dtype, device=labels.device)
+    hot = zeros.scatter(-1, torch.where(keep, labels, 0)[..., None], weight)
+    return (1 - smooth) * hot + smooth / num_classes * weight
+
+
+# %% right: scatters ignored labels into an additional column that is cut off
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    index = labels
+    if ignore_index is not None:
+        if ((labels < 0) | (labels >= num_classes)).logical_and(labels != ignore_index).any():
+            raise ValueError("label out of range")
+        index = torch.where(labels == ignore_index, num_classes, labels)
+    elif (labels >= num_classes).any():
+        raise ValueError("label out of range")
+    out = labels.new_zeros(*labels.shape, num_classes + 1, dtype=dtype)
+    out.scatter_(-1, index.unsqueeze(-1), 1)
+    hot = out[..., :num_classes]
+    return (hot * (1 - smooth) + smooth / num_classes) * hot.sum(-1, keepdim=True)
+
+
+# %% right: flattens first
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    flat = labels.reshape(-1).clone()
+    ignored = torch.full_like(flat, False, dtype=torch.bool) if ignore_index is None else flat == ignore_index
+    flat[ignored] = 0
+    out = torch.full((flat.numel(), num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out = out.scatter(1, flat[:, None], smooth / num_classes + (1 - smooth))
+    out = torch.where(ignored[:, None], torch.zeros_like(out), out)
+    return out.view(*labels.shape, num_classes)
+
+
+# %% right: the adding scalar form of scatter_
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = (labels == ignore_index) if ignore_index is not None else torch.zeros_like(labels).bool()
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth, reduce="add")
+    out[ignored] = 0
+    return out
+
+
+# %% wrong: uses labels as index without a new dimension
+# says: labels needs one more (of size 1)
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    return torch.zeros(*labels.shape, num_classes).scatter_(-1, labels, 1.0)
+
+
+# %% wrong: scatters along dim 0
+# says: You scattered along dim 0
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    return torch.zeros(*labels.shape, num_classes).scatter_(0, labels.unsqueeze(-1), 1.0)
+
+
+# %% wrong: scatters a row along dim 0
+# says: You scattered along dim 0
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    return torch.zeros(*labels.shape, num_classes).scatter_(0, labels.unsqueeze(0), 1.0)
+
+
+# %% wrong: classes in front
+# says: Classes are the last dimension of the result
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    return torch.zeros(num_classes, *labels.shape).scatter_(0, labels.unsqueeze(0), 1.0)
+
+
+# %% wrong: gives ignored rows the index 0 and leaves the mark
+# says: The ignored rows carry a 1
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    index = labels if ignore_index is None else labels.masked_fill(labels == ignore_index, 0)
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    return out.scatter_(-1, index.unsqueeze(-1), 1 - smooth + smooth / num_classes)
+
+
+# %% wrong: gives ignored rows the index 0 and blanks column 0
+# says: a label of 0 is an ordinary class
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    index = labels if ignore_index is None else labels.masked_fill(labels == ignore_index, 0)
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, index.unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(index.unsqueeze(-1) == 0, 0) if ignore_index is not None else out
+
+
+# %% wrong: takes back the label's mark but leaves smooth/C in ignored rows
+# says: Ignored rows must be zero everywhere, smoothing included.
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    keep = torch.ones_like(labels) if ignore_index is None else (labels != ignore_index).long()
+    out = torch.zeros((*labels.shape, num_classes), dtype=dtype, device=labels.device)
+    out.scatter_(-1, (labels * keep).unsqueeze(-1), keep.unsqueeze(-1).to(dtype) * (1 - smooth))
+    return out + smooth / num_classes
+
+
+# %% wrong: scatters first and blanks later (index out of bounds)
+# says: may lie outside 0..C-1: scatter must never see it
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    if ignore_index is not None:
+        out[labels == ignore_index] = 0
+    return out
+
+
+# %% wrong: takes 0 for no ignore_index
+# says: Only None means that
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = labels == ignore_index if ignore_index else torch.zeros_like(labels).bool()
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: spreads over the other C-1 classes
+# says: You spread the smoothing over the C-1 other classes
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((*labels.shape, num_classes), smooth / max(1, num_classes - 1), dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: writes 1 - smooth at the label (row sum below 1)
+# says: The rows must sum to 1
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: ignores smooth
+# says: The values are wrong
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.zeros((*labels.shape, num_classes), dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: ignores dtype
+# says: The result must have the requested dtype
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: a src of another dtype than the target
+# says: The result must have the requested dtype
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    keep = torch.ones_like(labels).bool() if ignore_index is None else labels != ignore_index
+    out = torch.zeros((*labels.shape, num_classes), dtype=dtype, device=labels.device)
+    out.scatter_(-1, (labels * keep).unsqueeze(-1), torch.full((*labels.shape, 1), 1 - smooth, device=labels.device))
+    return (out + smooth / num_classes) * keep.unsqueeze(-1)
+
+
+# %% wrong: computes in float32 and converts
+# says: This is float32 precision in a float64 tensor
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0).to(dtype)
+
+
+# %% wrong: overwrites ignored labels in place
+# says: the ignored labels were overwritten in place
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    labels[ignored] = 0
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    out[ignored] = 0
+    return out
+
+
+# %% wrong: clamps all labels into the legal range
+# says: Label -1 was accepted
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.clamp(0, num_classes - 1).unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: takes every negative label for ignored
+# says: Label -2 was accepted
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = (
+        torch.zeros_like(labels).bool()
+        if ignore_index is None
+        else (labels == ignore_index) | (labels < 0) & (ignore_index < 0)
+    )
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: an additional column that label C reaches, too
+# says: Label 3 was accepted
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    index = labels if ignore_index is None else torch.where(labels == ignore_index, num_classes, labels)
+    out = torch.zeros(*labels.shape, num_classes + 1, dtype=dtype, device=labels.device)
+    hot = out.scatter_(-1, index.unsqueeze(-1), 1)[..., :num_classes]
+    return (hot * (1 - smooth) + smooth / num_classes) * hot.sum(-1, keepdim=True)
+
+
+# %% wrong: uses F.one_hot
+# says: without one_hot and eye: used one_hot
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    hot = F.one_hot(labels.masked_fill(ignored, 0), num_classes).to(dtype)
+    return (hot * (1 - smooth) + smooth / num_classes).masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: uses torch.eye
+# says: without one_hot and eye: used eye
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    hot = torch.eye(num_classes, dtype=dtype)[labels.masked_fill(ignored, 0)]
+    return (hot * (1 - smooth) + smooth / num_classes).masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: compares labels with arange(C)
+# says: The result must be built with scatter
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    hot = (labels.unsqueeze(-1) == torch.arange(num_classes)).to(dtype)
+    return (hot * (1 - smooth) + smooth / num_classes).masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: forgets the device
+# says: The result must be on the device of labels
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype)
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: names the CPU as the device
+# says: The result must be on the device of labels
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device="cpu")
+    out.scatter_(-1, labels.masked_fill(ignored, 0).unsqueeze(-1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% wrong: one dimension of labels only
+# says: labels needs one more
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
+    out = torch.full((len(labels), num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    out.scatter_(1, labels.masked_fill(ignored, 0).unsqueeze(1), 1 - smooth + smooth / num_classes)
+    return out.masked_fill(ignored.unsqueeze(-1), 0)

@@ -1,0 +1,307 @@
+def expanded(segment, values):
+    return segment.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
+
+
+# %% right: scatter_reduce('mean', include_self=False) with an expanded index
+def segment_mean(values, segment, num_segments):
+    zeros = values.new_zeros(num_segments, *values.shape[1:])
+    return zeros.scatter_reduce(0, expanded(segment, values), values, "mean", include_self=False)
+
+
+# %% right: scatter_add of values and of ones, clamped division under a where
+def segment_mean(values, segment, num_segments):
+    zeros = torch.zeros((num_segments, *values.shape[1:]), dtype=values.dtype, device=values.device)
+    index = expanded(segment, values)
+    sums = zeros.scatter_add(0, index, values)
+    sizes = zeros.scatter_add(0, index, torch.ones_like(values))
+    return torch.where(sizes > 0, sums / sizes.clamp(min=1), 0)
+
+
+# %% right: divides every row by its segment's size (looked up by index), then adds
+def segment_mean(values, segment, num_segments):
+    sizes = values.new_zeros(num_segments).index_add(0, segment, values.new_ones(len(segment)))
+    share = values / sizes[segment].reshape(-1, *[1] * (values.dim() - 1))
+    return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, share)
+
+
+# %% right: bincount for the sizes
+def segment_mean(values, segment, num_segments):
+    out = values.new_zeros(num_segments, *values.shape[1:])
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    out.index_add_(0, segment, values)
+    return out.flatten(1).div(sizes[:, None]).to(values.dtype).view_as(out) if out.dim() > 1 else out / sizes
+
+
+# %% right: index_put_ with accumulate, after a range check
+def segment_mean(values, segment, num_segments):
+    if ((segment < 0) | (segment >= num_segments)).any():
+        raise ValueError("no such segment")
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_put((segment,), values, accumulate=True)
+    ones = torch.ones_like(segment)
+    sizes = segment.new_zeros(num_segments).index_put((segment,), ones, accumulate=True)
+    return sums / sizes.clamp(min=1).view(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: scatter_reduce('mean') with its default include_self=True
+# says: The zeros you started from were averaged in
+def segment_mean(values, segment, num_segments):
+    zeros = values.new_zeros(num_segments, *values.shape[1:])
+    return zeros.scatter_reduce(0, expanded(segment, values), values, "mean")
+
+
+# %% wrong: forgets to divide
+# says: Those are sums
+def segment_mean(values, segment, num_segments):
+    return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+
+
+# %% wrong: divides by len(values)
+# says: You divided by the number of all rows
+def segment_mean(values, segment, num_segments):
+    return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / len(values)
+
+
+# %% wrong: divides by the number of segments
+# says: You divided by the number of segments
+def segment_mean(values, segment, num_segments):
+    return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / num_segments
+
+
+# %% wrong: copies rows instead of adding
+# says: keeps one row per segment
+def segment_mean(values, segment, num_segments):
+    return values.new_zeros(num_segments, *values.shape[1:]).scatter(0, expanded(segment, values), values)
+
+
+# %% wrong: out[segment] += values
+# says: keeps one row per segment
+def segment_mean(values, segment, num_segments):
+    out = values.new_zeros(num_segments, *values.shape[1:])
+    out[segment] += values
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return out / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: scatter_reduce with an (N, 1) index
+# says: Only the first column was reduced
+def segment_mean(values, segment, num_segments):
+    zeros = values.new_zeros(num_segments, *values.shape[1:])
+    index = segment.reshape(-1, *[1] * (values.dim() - 1))
+    return zeros.scatter_reduce(0, index, values, "mean", include_self=False)
+
+
+# %% wrong: scatter with a 1-d index
+# says: A scatter needs an index with as many dimensions as values
+def segment_mean(values, segment, num_segments):
+    return values.new_zeros(num_segments, *values.shape[1:]).scatter_reduce(
+        0, segment, values, "mean", include_self=False
+    )
+
+
+# %% wrong: divides by sizes that may be 0
+# says: A segment without rows gives 0 / 0
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: divides by 0 and replaces every nan afterwards
+# says: A nan that was in the data has disappeared
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments)
+    return (sums / sizes.reshape(-1, *[1] * (values.dim() - 1))).nan_to_num()
+
+
+# %% wrong: membership matrix times values
+# says: A nan in one segment spoiled the others
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    if ((segment < 0) | (segment >= num_segments)).any():
+        raise ValueError("no such segment")
+    member = (torch.arange(num_segments)[:, None] == segment).to(values.dtype)
+    sums = torch.tensordot(member, values, 1)
+    return sums / member.sum(1).clamp(min=1).reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: adds 1e-6 to the sizes
+# says: Adding a small number to the sizes makes every mean slightly wrong
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = values.new_zeros(num_segments).index_add(0, segment, values.new_ones(len(segment)))
+    return sums / (sizes + 1e-6).reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: adds 1e-10 to the sizes
+# says: Adding a small number to the sizes makes every mean slightly wrong
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = values.new_zeros(num_segments).index_add(0, segment, values.new_ones(len(segment)))
+    return sums / (sizes + 1e-10).reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: treats every run of equal numbers as a segment of its own
+# says: only its last run was counted
+def segment_mean(values, segment, num_segments):
+    found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
+    sums = values.new_zeros(len(found), *values.shape[1:]).index_add(0, run, values)
+    out = values.new_zeros(num_segments, *values.shape[1:])
+    out[found] = sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+    return out
+
+
+# %% wrong: returns one row for every run
+# says: every run of equal numbers became a segment of its own
+def segment_mean(values, segment, num_segments):
+    found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
+    sums = values.new_zeros(len(found), *values.shape[1:]).index_add(0, run, values)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: returns rows for the occurring segments only
+# says: Segments without rows must be there too
+def segment_mean(values, segment, num_segments):
+    found, place, sizes = segment.unique(return_inverse=True, return_counts=True)
+    sums = values.new_zeros(len(found), *values.shape[1:]).index_add(0, place, values)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: as many rows as the largest segment asks for
+# says: Segments without rows must be there too
+def segment_mean(values, segment, num_segments):
+    n = int(segment.max()) + 1
+    sums = values.new_zeros(n, *values.shape[1:]).index_add(0, segment, values)
+    return sums / torch.bincount(segment).clamp(min=1).reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: one masked mean per segment
+# says: The number of operations grows with the number of segments
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    if ((segment < 0) | (segment >= num_segments)).any():
+        raise ValueError("no such segment")
+    zero = values.new_zeros(values.shape[1:])
+    rows = [values[segment == s].mean(0) if (segment == s).any() else zero for s in range(num_segments)]
+    return torch.stack(rows)
+
+
+# %% wrong: a loop over rows
+# says: The number of operations grows
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = [values.new_zeros(values.shape[1:])] * num_segments
+    sizes = [0] * num_segments
+    for row, s in zip(values, segment.tolist()):
+        if not 0 <= s < num_segments:
+            raise IndexError(s)
+        sums[s] = sums[s] + row
+        sizes[s] += 1
+    return torch.stack([total / max(1, n) for total, n in zip(sums, sizes)])
+
+
+# %% wrong: accumulates in float32
+# says: The result must have the dtype of values
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.float())
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: adds into a float32 target
+# says: The result must have the dtype of values
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: float32 sums, converted back
+# says: The values are wrong
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.float())
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return (sums / sizes.reshape(-1, *[1] * (values.dim() - 1))).to(values.dtype)
+
+
+# %% wrong: drops out-of-range rows
+# says: Segment -1 must raise.
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    keep = (segment >= 0) & (segment < num_segments)
+    values, segment = values[keep], segment[keep]
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: negative segments wrap around
+# says: Segment -1 must raise.
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_put((segment,), values, accumulate=True)
+    sizes = torch.zeros(num_segments, dtype=torch.int64).index_put(
+        (segment,), torch.ones_like(segment), accumulate=True
+    )
+    return sums / sizes.clamp(min=1).reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: matrices only
+# says: ✗ segment-mean, hidden test: values (N,)
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, values.shape[1]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / sizes[:, None]
+
+
+# %% wrong: the sizes broadcast against the last dimension
+# says: ✗ segment-mean, hidden test: values (N, 2, 3)
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / (sizes[:, None] if values.dim() > 1 else sizes)
+
+
+# %% wrong: detaches the values
+# says: No gradient reaches the values
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.detach())
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: sorts the segments in place
+# says: An argument must stay as it was
+def segment_mean(values, segment, num_segments):
+    order = segment.argsort(stable=True)
+    values, sorted_segment = values[order], segment[order]
+    segment.copy_(sorted_segment)
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: the gradient of the sum
+# says: The gradient is wrong
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    means = sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+    return sums + (means - sums).detach()
+
+
+# %% wrong: forgets the device
+# says: The result must be on the device of values
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sums = torch.zeros(num_segments, *values.shape[1:], dtype=values.dtype).index_add(0, segment, values)
+    sizes = torch.zeros(num_segments, dtype=torch.int64).index_add(0, segment, torch.ones_like(segment)).clamp(min=1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))

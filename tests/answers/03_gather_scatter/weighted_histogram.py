@@ -1,0 +1,231 @@
+# %% right: scatter_add on a flat target
+def weighted_histogram(bins, weights, n):
+    return torch.zeros(n, dtype=weights.dtype, device=weights.device).scatter_add(
+        0, bins.reshape(-1), weights.reshape(-1)
+    )
+
+
+# %% right: scatter_reduce('sum')
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "sum")
+
+
+# %% right: index_put(accumulate=True) after refusing negative bins
+def weighted_histogram(bins, weights, n):
+    if (bins < 0).any():
+        raise ValueError("negative bin")
+    return torch.zeros(n, dtype=weights.dtype).index_put((bins,), weights, accumulate=True)
+
+
+# %% right: one masked sum per bin, range checked
+def weighted_histogram(bins, weights, n):
+    if ((bins < 0) | (bins >= n)).any():
+        raise IndexError("bin out of range")
+    return torch.stack([torch.where(bins == b, weights, 0).sum(dtype=weights.dtype) for b in range(n)])
+
+
+# %% right: index_add_ in place on a fresh target
+def weighted_histogram(bins, weights, n):
+    h = torch.zeros(n, dtype=weights.dtype, device=weights.device)
+    h.index_add_(0, bins.view(-1) if bins.is_contiguous() else bins.reshape(-1), weights.reshape(-1))
+    return h
+
+
+# %% right: a one-hot matrix times the weights
+def weighted_histogram(bins, weights, n):
+    return F.one_hot(bins.flatten(), n).to(weights.dtype).t() @ weights.flatten()
+
+
+# %% right: put_ with accumulate, after a range check
+def weighted_histogram(bins, weights, n):
+    if torch.any((bins < 0) | (bins > n - 1)):
+        raise ValueError("bin out of range")
+    return weights.new_zeros(n).put(bins, weights, accumulate=True)
+
+
+# %% wrong: the code as given
+# says: Repeated bins lost weights
+def weighted_histogram(bins, weights, n):
+    h = torch.zeros(n)
+    h[bins] += weights
+    return h
+
+
+# %% wrong: reads, adds and writes back without accumulate, dtype right
+# says: Repeated bins lost weights
+def weighted_histogram(bins, weights, n):
+    h = weights.new_zeros(n)
+    return h.index_put((bins,), h[bins] + weights)
+
+
+# %% wrong: scatter in place of scatter_add
+# says: Repeated bins lost weights
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).scatter(0, bins.flatten(), weights.flatten())
+
+
+# %% wrong: torch.bincount with weights (no derivative)
+# says: No gradient reaches the weights
+def weighted_histogram(bins, weights, n):
+    return torch.bincount(bins.flatten(), weights=weights.flatten(), minlength=n).to(weights.dtype)
+
+
+# %% wrong: counts instead of sums
+# says: Those are counts; the weights are not used.
+def weighted_histogram(bins, weights, n):
+    return torch.bincount(bins.flatten(), minlength=n).to(weights.dtype)
+
+
+# %% wrong: adds into torch.zeros(n)
+# says: The result must have the dtype of weights
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten())
+
+
+# %% wrong: sums everything in float32
+# says: The result must have the dtype of weights
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten().float())
+
+
+# %% wrong: sums everything in float32 and converts back
+# says: a dtype of lower precision
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten().float()).to(weights.dtype)
+
+
+# %% wrong: sums integers in float64
+# says: a dtype of lower precision
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    h = torch.zeros(n, dtype=torch.float64).index_add(0, bins.flatten(), weights.flatten().double())
+    return h.to(weights.dtype)
+
+
+# %% wrong: index_add with 2-d bins
+# says: flatten them first
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).index_add(0, bins, weights)
+
+
+# %% wrong: index_put accumulate without refusing negative bins
+# says: Bin -1 was accepted: advanced indexing counts negative bins from the end
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).index_put((bins,), weights, accumulate=True)
+
+
+# %% wrong: filters out-of-range bins
+# says: Weights of out-of-range bins were dropped silently
+def weighted_histogram(bins, weights, n):
+    keep = (bins >= 0) & (bins < n)
+    return weights.new_zeros(n).index_add(0, bins[keep], weights[keep])
+
+
+# %% wrong: one masked sum per bin, range not checked
+# says: Weights of out-of-range bins were dropped silently
+def weighted_histogram(bins, weights, n):
+    return torch.stack([weights[bins == b].sum() for b in range(n)])
+
+
+# %% wrong: clamps the bins
+# says: Bin 5 of 5 must raise
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).index_add(0, bins.flatten().clamp(0, n - 1), weights.flatten())
+
+
+# %% wrong: scatter_(reduce='add') with a tensor
+# says: with a tensor is deprecated
+def weighted_histogram(bins, weights, n):
+    return weights.detach().new_zeros(n).scatter_(0, bins.flatten(), weights.flatten(), reduce="add")
+
+
+# %% wrong: averages
+# says: The weights of a bin are summed, not averaged.
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean", include_self=False)
+
+
+# %% wrong: averages with the start value
+# says: The mean counts the zero that you started from as well
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean")
+
+
+# %% wrong: detaches the weights
+# says: No gradient reaches the weights
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).index_add(0, bins.flatten(), weights.detach().flatten())
+
+
+# %% wrong: as many bins as the largest one asks for
+# says: There must be n bins, empty ones at the end included
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(int(bins.max()) + 1).index_add(0, bins.flatten(), weights.flatten())
+
+
+# %% wrong: sorts and takes differences, and so forgets empty bins
+# says: There must be n bins
+def weighted_histogram(bins, weights, n):
+    found, place = bins.flatten().unique(return_inverse=True)
+    return weights.new_zeros(len(found)).index_add(0, place, weights.flatten())
+
+
+# %% wrong: a loop over numbers, without a graph
+# says: No gradient reaches the weights
+def weighted_histogram(bins, weights, n):
+    h = [0] * n
+    for b, w in zip(bins.flatten().tolist(), weights.flatten().tolist()):
+        if not 0 <= b < n:
+            raise IndexError(b)
+        h[b] += w
+    return torch.tensor(h, dtype=weights.dtype)
+
+
+# %% wrong: adds to the weights in place
+# says: An argument must stay as it was
+def weighted_histogram(bins, weights, n):
+    h = weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
+    bins.clamp_(0, 1)
+    return h
+
+
+# %% wrong: takes the remainder of the bins
+# says: Bin 5 of 5 must raise
+def weighted_histogram(bins, weights, n):
+    return weights.new_zeros(n).index_add(0, bins.flatten() % n, weights.flatten())
+
+
+# %% wrong: flattens by view
+# says: view size is not compatible
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    if bins.dim() == 0:
+        bins, weights = bins[None], weights[None]
+    return weights.new_zeros(n).index_add(0, bins.view(-1), weights.view(-1))
+
+
+# %% wrong: forgets the device
+# says: The result must be on the device of weights
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    return torch.zeros(n, dtype=weights.dtype).index_add(0, bins.flatten(), weights.flatten())
+
+
+# %% wrong: scatter_add without the device
+# says: The result must be on the device of weights
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    return torch.zeros(n, dtype=weights.dtype).scatter_add(0, bins.flatten(), weights.flatten())
+
+
+# %% wrong: refuses bin n, but not n + 1
+# says: A bin outside 0..n-1 must raise
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    if ((bins < 0) | (bins == n)).any():
+        raise IndexError("bin out of range")
+    return torch.stack([torch.where(bins == b, weights, 0).sum(dtype=weights.dtype) for b in range(n)])

@@ -1,0 +1,260 @@
+"""The rules that every chapter keeps. Each gate takes a notebook and returns what is wrong, in words."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+from nbformat import NotebookNode
+
+from torchkata.tools.source import exercise_of
+from torchkata.tools.stubs import GIVEN, HIDDEN, SOLUTION
+
+OBSERVERS = {"observe", "observe_scenario", "observe_value"}
+RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}
+KINDS = "implement|fix|predict|measure|debug"
+FACTS_LINE = re.compile(rf"^({KINDS}) · (warm-up|solid|long) · (\d+) min · (\d+) points?$", re.M)
+HINT = re.compile(r"<details><summary>Hint ([12])</summary>\n\n.+?\n\n</details>", re.S)
+
+
+def exercises(notebook: NotebookNode) -> dict[str, dict]:
+    """By id: the Markdown cell before the answer (or None), the answer cell, the check cells."""
+    found: dict[str, dict] = {}
+    for before, cell in zip([None, *notebook.cells], notebook.cells, strict=False):
+        exercise = exercise_of(cell)
+        if exercise is None:
+            continue
+        if cell.metadata.nbgrader.solution:
+            text = before if before is not None and before.cell_type == "markdown" else None
+            found[exercise] = {"text": text, "answer": cell, "checks": []}
+        else:
+            found[exercise]["checks"].append(cell)
+    return found
+
+
+# ---------------------------------------------------------------- what a learner gets
+
+
+def leaks(solution: NotebookNode, release: NotebookNode) -> list[str]:
+    """Solution lines, hidden tests, outputs and author-only metadata in a release."""
+    problems = [f"{line!r} reached the release" for line in _secret_lines(solution, release)]
+    if extra := set(release.metadata) - {"kernelspec"}:
+        problems.append(f"notebook metadata {sorted(extra)}")
+    for cell in release.cells:
+        if extra := set(cell.metadata) - RELEASE_METADATA:
+            problems.append(f"cell {cell.id}: metadata {sorted(extra)}")
+        if cell.get("outputs") or cell.get("execution_count"):
+            problems.append(f"cell {cell.id}: outputs or an execution count")
+    return problems
+
+
+def _secret_lines(solution: NotebookNode, release: NotebookNode) -> list[str]:
+    """Lines of solutions and hidden tests that stand in the release more often than in the open parts of the source."""
+    secret, shown = Counter(), Counter()
+    for cell in solution.cells:
+        open_part = HIDDEN.sub("", SOLUTION.sub("", cell.source))
+        given = "\n".join(
+            re.sub(r"^ *# ?", "", line) for block in GIVEN.findall(open_part) for line in block[1].split("\n")
+        )
+        shown.update(_lines(open_part + "\n" + given))
+        for region in (SOLUTION, HIDDEN):
+            secret.update(line for match in region.finditer(cell.source) for line in _lines(match[0]))
+    released = Counter(
+        line for cell in release.cells for line in _lines(json.dumps(cell.metadata) + "\n" + cell.source)
+    )
+    return [line for line in secret if released[line] > shown[line]]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines that say something: 12 characters or more, without indentation."""
+    return [line.strip() for line in text.split("\n") if len(line.strip()) >= 12]
+
+
+# ---------------------------------------------------------------- exercises
+
+
+def exercise_form(notebook: NotebookNode) -> list[str]:
+    """Each exercise has its text with a line of facts, a contract and two hints; its check cells begin as agreed."""
+    problems = []
+    for name, parts in exercises(notebook).items():
+        text = parts["text"].source if parts["text"] is not None else ""
+        if not re.match(r"### Exercise \d+\.\d+ · \S", text):
+            problems.append(f"{name}: the cell before the answer must begin with '### Exercise N.k · Title'")
+        if not (facts := FACTS_LINE.search(text)):
+            problems.append(f"{name}: no line 'implement · solid · 10 min · 2 points'")
+        elif float(facts[4]) != _points(parts):
+            problems.append(f"{name}: the text says {facts[4]} points, its check cells give {_points(parts):g}")
+        if "**Contract" not in text:
+            problems.append(f"{name}: no **Contract**")
+        if HINT.findall(text) != ["1", "2"]:
+            problems.append(f"{name}: it needs Hint 1 and Hint 2, each in <details>")
+        problems += [p for cell in parts["checks"] if (p := _check_form(name, cell))]
+    return problems
+
+
+def _points(parts: dict) -> float:
+    return sum(cell.metadata.nbgrader.points for cell in parts["checks"])
+
+
+def _check_form(name: str, cell: NotebookNode) -> str | None:
+    if not cell.metadata.nbgrader.points > 0:
+        return f"{name}: the check cell {cell.id} has no points"
+    tree = ast.parse(cell.source)
+    words = ast.get_docstring(tree) or ""
+    if not 0 < len(words) <= 100 or "\n" in words:
+        return f"{name}: the check cell {cell.id} must begin with a docstring of one line, 100 characters at most"
+    frames = [node for node in tree.body if isinstance(node, ast.With)]
+    if not frames or not ast.unparse(frames[0].items[0]).startswith(f"check({name!r}) as test"):
+        return f'{name}: the check cell {cell.id} needs `with check("{name}") as test:`'
+    return None
+
+
+def points_sum(notebook: NotebookNode, total: float = 20) -> list[str]:
+    """A chapter's points sum to 20."""
+    found = sum(_points(parts) for parts in exercises(notebook).values())
+    return [] if found == total else [f"the points sum to {found:g}, not {total:g}"]
+
+
+def numbering(notebook: NotebookNode, number: int) -> list[str]:
+    """Exercises are numbered N.1, N.2, ... in order."""
+    titles = [parts["text"].source for parts in exercises(notebook).values() if parts["text"] is not None]
+    found = [re.match(r"### Exercise (\d+)\.(\d+)", title).groups() for title in titles]
+    wanted = [(str(number), str(k)) for k in range(1, len(found) + 1)]
+    return [] if found == wanted else [f"exercises are numbered {found}"]
+
+
+def waist(notebook: NotebookNode) -> list[str]:
+    """A check cell touches an answer only by handing it to an observer, and uses no name that it does not own."""
+    setup = _assigned(ast.parse(next(c.source for c in notebook.cells if c.metadata.get("setup"))))
+    problems = []
+    for name, parts in exercises(notebook).items():
+        answers = _assigned(ast.parse(parts["answer"].source))
+        for cell in parts["checks"]:
+            problems += [f"{name}: {p}" for p in waist_of_check(cell.source, answers, setup)]
+    return problems
+
+
+def waist_of_check(source: str, answers: set[str], setup: set[str]) -> list[str]:
+    """Breaches of the waist in one check cell, for the names that its answer cell and the setup cell define."""
+    tree = ast.parse(source)
+    handed_over = {id(arg) for call in ast.walk(tree) if _is_observer(call) for arg in call.args}
+    own = _assigned(tree)
+    problems = [f"line 1: the cell binds {name}, the name of an answer" for name in sorted(own & answers)]
+    for node in _global_names(tree, frozenset()):
+        if node.id in answers:
+            if id(node) not in handed_over:
+                problems.append(f"line {node.lineno} uses the answer {node.id} outside observe")
+        elif node.id not in own | setup and not hasattr(builtins, node.id):
+            problems.append(f"line {node.lineno} uses {node.id}, which neither the setup nor this cell defines")
+    if imports := [n.lineno for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]:
+        problems.append(f"line {imports[0]} imports; imports belong into the setup cell")
+    return problems
+
+
+def _is_observer(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OBSERVERS
+
+
+def _assigned(tree: ast.AST) -> set[str]:
+    """Names that a piece of code binds, in its with and for blocks too, but not inside its functions."""
+    names: set[str] = set()
+    stack = list(ast.iter_child_nodes(tree))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if not isinstance(node, ast.Lambda):
+            stack += ast.iter_child_nodes(node)
+    return names
+
+
+def _global_names(node: ast.AST, bound: frozenset[str]) -> Iterator[ast.Name]:
+    """The names that are read from the module's scope, functions and lambdas followed into."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound:
+        yield node
+    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+        inner = bound | {arg.arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg)}
+        if isinstance(node, ast.FunctionDef):
+            inner |= _assigned(node)
+        outside = [*node.args.defaults, *node.args.kw_defaults, *getattr(node, "decorator_list", [])]
+        for child in filter(None, outside):
+            yield from _global_names(child, bound)
+        for child in node.body if isinstance(node.body, list) else [node.body]:
+            yield from _global_names(child, inner)
+        return
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        bound = bound | {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+    for child in ast.iter_child_nodes(node):
+        yield from _global_names(child, bound)
+
+
+# ---------------------------------------------------------------- teaching
+
+
+def untaught(notebook: NotebookNode, core: set[str], known: set[str]) -> list[str]:
+    """Core facts that no cell teaches, and ids that are no facts."""
+    taught = {fact for cell in notebook.cells for fact in cell.metadata.get("facts", [])}
+    problems = [f"no cell teaches the core fact {fact}" for fact in sorted(core - taught)]
+    return problems + [f"{fact} is not a fact" for fact in sorted(taught - known)]
+
+
+def warnings_marked(notebook: NotebookNode) -> list[str]:
+    """A cell that shows a warning is marked with its category, and shows it."""
+    problems = []
+    for cell in notebook.cells:
+        category = cell.metadata.get("shows_warning")
+        shows = cell.cell_type == "code" and re.search(r"\bwarning_of\(|catch_warnings", cell.source)
+        if shows and not category and "nbgrader" not in cell.metadata:
+            problems.append(f"cell {cell.id} shows a warning; mark it shows_warning=…")
+        if category and category not in json.dumps(cell.get("outputs", [])):
+            problems.append(f"cell {cell.id} is marked shows_warning={category!r}, but shows none")
+    return problems
+
+
+def alternative_text(notebook: NotebookNode) -> list[str]:
+    """Every picture in outputs and in the text says in words what it shows."""
+    problems = []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and re.search(r"!\[\s*\]\(|<img(?![^>]*alt=\"[^\"]+\")", cell.source):
+            problems.append(f"cell {cell.id}: an image without alternative text")
+        for output in cell.get("outputs", []):
+            images = [kind for kind in output.get("data", {}) if kind.startswith("image/")]
+            words = str(output.get("data", {}).get("text/plain", ""))
+            alt = [output.metadata.get(kind, {}).get("alt") for kind in images]
+            if images and (len(words) < 20 or words.startswith("<") or not all(alt)):
+                problems.append(f"cell {cell.id}: a picture without alternative text")
+    return problems
+
+
+def headings(notebook: NotebookNode) -> list[str]:
+    """One title, at the top; levels go down one at a time."""
+    levels = [
+        len(match[1])
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+        for match in re.finditer(r"^(#{1,6}) ", re.sub(r"^```.*?^```", "", cell.source, flags=re.M | re.S), re.M)
+    ]
+    problems = [] if levels[:1] == [1] and levels.count(1) == 1 else ["a chapter has one title, in its first cell"]
+    jumps = [f"a heading of level {b} follows one of level {a}" for a, b in pairwise(levels) if b > a + 1]
+    return problems + jumps
+
+
+def varying_with_reason(notebook: NotebookNode) -> list[str]:
+    """A cell whose output is not compared says why, in a sentence; tags that switch nbval off are not used."""
+    problems = []
+    for cell in notebook.cells:
+        if "varies" in cell.metadata and len(str(cell.metadata.varies).split()) < 3:
+            problems.append(f"cell {cell.id}: varies needs a reason")
+        if any(tag.startswith(("nbval", "raises")) for tag in cell.metadata.get("tags", [])) or "NBVAL" in cell.source:
+            problems.append(f"cell {cell.id}: nbval is switched off by a tag or comment")
+    return problems

@@ -1,0 +1,42 @@
+"""Every observation of every check cell crosses as bytes and comes back, and the verdicts stay the same."""
+
+from __future__ import annotations
+
+import pytest
+import running
+from test_answers import CASES, EXERCISES, Answer
+
+from torchkata import verdicts
+from torchkata.verdicts.observing import Observation
+from torchkata.verdicts.plain import decode, encode
+
+
+@pytest.fixture
+def crossings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Send each observation through bytes; the sizes of what crossed."""
+    sizes: list[int] = []
+
+    def through_bytes(noted: Observation) -> Observation:
+        data = encode(noted.as_plain())
+        sizes.append(len(data))
+        return Observation(**decode(data))
+
+    monkeypatch.setattr(verdicts, "_cross", through_bytes)
+    return sizes
+
+
+@pytest.mark.parametrize("chapter, exercise", EXERCISES)
+def test_solutions_get_the_same_marks(chapter: str, exercise: str, crossings: list[int]):
+    solution = running.exercise_cells(chapter, exercise)[0].source
+    marks = running.grade(chapter, exercise, solution)
+    assert marks.points == pytest.approx(running.full_points(chapter, exercise)), marks.text
+    assert crossings
+
+
+@pytest.mark.parametrize("chapter, exercise, answer", CASES)
+def test_answers_get_the_same_verdict(chapter: str, exercise: str, answer: Answer, monkeypatch: pytest.MonkeyPatch):
+    here = running.grade(chapter, exercise, answer.source)
+    with monkeypatch.context() as patch:
+        patch.setattr(verdicts, "_cross", lambda noted: Observation(**decode(encode(noted.as_plain()))))
+        there = running.grade(chapter, exercise, answer.source)
+    assert (there.points, there.text) == (here.points, here.text)
