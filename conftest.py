@@ -2,8 +2,6 @@
 
 solutions/: outputs are compared strictly, except in cells whose metadata say why their output varies by machine.
 notebooks/: every cell runs, and exactly the check cells must fail, with the verdict "not solved yet".
-
-With several processes (`-n 2 --dist loadgroup`) a file stays in one of them, unless its tests name groups of their own.
 """
 
 from pathlib import Path
@@ -20,8 +18,6 @@ def _is_release_check(item: pytest.Item) -> bool:
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.as_posix()))
         cell = getattr(item, "cell", None)  # an nbval item
         if cell is None:
             continue

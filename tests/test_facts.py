@@ -39,11 +39,7 @@ def results_of(chapter):
 
 @pytest.mark.parametrize(
     ("chapter", "fact"),
-    [
-        pytest.param(chapter, fact, id=fact.id, marks=pytest.mark.xdist_group(f"facts of {chapter}"))
-        for chapter in CHAPTERS
-        for fact in load(chapter)
-    ],
+    [pytest.param(chapter, fact, id=fact.id) for chapter in CHAPTERS for fact in load(chapter)],
 )
 def test_proof(chapter, fact):
     result = results_of(chapter)[fact.id]
