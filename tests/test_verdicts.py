@@ -291,6 +291,36 @@ def test_a_hidden_test_tells_its_idea_and_no_data():
     assert "314159" not in shown and "271828" not in shown
 
 
+@pytest.mark.parametrize("carrier", ["message", "class name", "type", "key", "list"])
+def test_an_answer_can_not_carry_hidden_data_into_the_verdict(carrier: str):
+    def spy(x):
+        secret = str(x.item())
+        if carrier == "message":
+            raise ValueError(secret)
+        if carrier == "class name":
+            raise type(secret, (RuntimeError,), {})()
+        return {"type": type(secret, (), {})(), "key": {secret: 1}, "list": [secret]}[carrier]
+
+    expected = {"key": {"a": 1}}.get(carrier, torch.ones(1))
+    with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
+        test.hidden("a number")
+        observe(spy, torch.tensor(271828)).returns(expected, mistake("It is {detail}", stage="type"))
+    assert "271828" not in "\n".join([*caught.value.lines, str(caught.value)])
+
+
+def test_what_an_answer_prints_in_a_hidden_test_is_not_shown(capsys):
+    with check("an-exercise") as test:
+        test("seen")
+        observe(print, "in sight").returns(None)
+        test.hidden("unseen")
+        observe(print, "a secret").returns(None)
+        test("seen again")
+        observe(print, "back again").returns(None)
+    shown = capsys.readouterr().out
+    assert "in sight" in shown and "back again" in shown and "3 tests passed" in shown
+    assert "a secret" not in shown
+
+
 def test_a_hidden_test_keeps_data_out_of_sentences_too():
     with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
         test.hidden("values")

@@ -12,7 +12,7 @@
 #   top-p masks.
 #
 # **40 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4: shape,
-# stride, view or copy, `expand`; and for sections 3.4 and 3.5 what `backward` and `.grad` do.
+# stride, view or copy, `expand`; and what `backward` and `.grad` do.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -45,6 +45,9 @@ from torchkata.verdicts import (
 # %% [markdown]
 # ## 3.1 gather: one coordinate is replaced
 #
+# `t.gather(dim, index)` reads one element of `t` for each number in `index`. The number is a position along `dim`; the
+# other coordinate is that of the number itself.
+#
 # **Predict.** The next cell reads from the same `t` with the same `index`, once along dim 1 and once along dim 0. What
 # does it print?
 
@@ -65,11 +68,11 @@ print("dim 0:", t.gather(0, index).tolist())
 # So along dim 1 the numbers in `index` name columns, and each row stays in its row. Along dim 0 they name rows, and
 # each column stays in its column.
 #
-# The explorer below goes through a call entry by entry; it opens at the third of four steps. The line above the grids
-# is the formula with numbers in it, and the cells that it speaks of are outlined. Press *back* and *step*, then choose
-# "gather along dim 0" in the list of examples and do the same. Notice that the outlined cells of `index` and `out`
-# always stand in the same place; only the cell of `input` moves, and only along `dim`. A dash marks an element that is
-# never read.
+# The explorer below goes through this call entry by entry (`input` is our `t`); it opens at the third of four steps.
+# The line above the grids is the formula with numbers in it, and the cells that it speaks of are outlined. Press *back*
+# and *step*, then choose "gather along dim 0" in the list of examples and do the same. Notice that the outlined cells
+# of `index` and `out` always stand in the same place; only the cell of `input` moves, and only along `dim`. A dash
+# marks an element that is never read.
 
 # %%
 stepper = gather_scatter_stepper()
@@ -377,7 +380,8 @@ with check("label-log-prob") as test:
             when=lambda seen: not seen.value.isfinite().all(),
         ),
         mistake(
-            "A small number added to the probability hides how improbable the label is: {detail}. Use log_softmax.",
+            "A small number added to the probability, or a bound on the logits, hides how improbable the label is: "
+            "{detail}. Use log_softmax.",
             when=lambda seen: -1000 < seen.value[0].item() < -5,
         ),
     )
@@ -444,24 +448,28 @@ with check("label-log-prob") as test:
         seen.leaves_arguments_alone()
 
     test.hidden("labels that do not exist are refused")
-    some_logits = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.2, -0.4]])
+    some_logits = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.2, -0.4], [-0.5, 0.1, 0.7]])
+    wrong_kind = mistake(
+        "A label that does not exist raised another kind of exception: raise IndexError, RuntimeError or ValueError.",
+        raises=".",
+    )
     for label in (-1, -100, 3, 5):
         skipped = mistake(
             f"Label {label} was accepted: cross_entropy skips it (ignore_index) and gives 0.",
-            when=lambda seen: seen.value.tolist()[1] == 0,
+            when=lambda seen: seen.args[1][1] == -100 and seen.value[1] == 0,
         )
         wrapped = mistake(
             f"Label {label} was accepted: ordinary indexing counts negative labels from the end and "
             "take_along_dim wraps them around; gather refuses them.",
             gives=lambda logits, labels: reference(logits, labels % 3),
         )
-        seen = observe(label_log_prob, some_logits, torch.tensor([2, label]))
+        seen = observe(label_log_prob, some_logits, torch.tensor([0, label, 2]))  # in the middle: rows on both sides
         seen.raises(
             IndexError,
             RuntimeError,
             ValueError,
             because=f"Label {label} was accepted, and it must raise.",
-            mistakes=[skipped, wrapped],
+            mistakes=[skipped, wrapped, wrong_kind],
         )
 
     test.hidden("the gradient: one-hot minus softmax, times the incoming gradient")
@@ -672,13 +680,18 @@ with check("last-valid-step") as test:
     )
 
     test.hidden("lengths that can't be are refused")
-    for length in (6, -1, -5, 9):
-        seen = observe(last_step, torch.randn(2, 5, 3, generator=g), torch.tensor([2, length]))
+    wrong_kind = mistake(
+        "A length that can't be raised another kind of exception: raise IndexError, RuntimeError or ValueError.",
+        raises=".",
+    )
+    for length in (6, -1, -5, 9):  # in the middle, so that a flattened h has rows on both sides
+        seen = observe(last_step, torch.randn(3, 5, 3, generator=g), torch.tensor([2, length, 4]))
         seen.raises(
             IndexError,
             RuntimeError,
             ValueError,
             because=f"Length {length} must raise (clamping or wrapping hides a data error).",
+            mistakes=[wrong_kind],
         )
 
     test.hidden("only the chosen step gets a gradient, whatever the padding holds")
@@ -1057,6 +1070,9 @@ with check("one-hot-scatter") as test:
         )  # (an answer that checks the range raises something else: meta has no values, and it is not judged here)
 
     test.hidden("other labels outside the classes are refused")
+    wrong_kind = mistake(
+        "A wrong label raised another kind of exception: raise IndexError, RuntimeError or ValueError.", raises="."
+    )
     for label, ignored in (
         (-1, None),
         (3, None),
@@ -1076,6 +1092,7 @@ with check("one-hot-scatter") as test:
             ValueError,
             because=f"Label {label} was accepted. Clamping or taking the remainder hides wrong labels; "
             "only ignore_index may be outside.",
+            mistakes=[wrong_kind],
         )
     ### END HIDDEN TESTS
 
@@ -1366,7 +1383,7 @@ def count_writers(index: Tensor, dim: int, shape: tuple[int, ...]) -> Tensor:
     """
     ### BEGIN SOLUTION
     index = index.long()
-    return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+    return index.new_zeros(shape).scatter_add_(dim, index, torch.ones_like(index))
     ### END SOLUTION
 
 
@@ -1454,6 +1471,12 @@ with check("count-writers") as test:
         index = torch.randint(shape[dim], size, generator=g)
         observe(count_writers, index, dim, shape).returns(by_hand(index, dim, shape), corner_only, small_src)
 
+    test.hidden("300 writers to one cell")
+    observe(count_writers, torch.zeros(300, dtype=torch.int64), 0, (2,)).returns(
+        torch.tensor([300, 0]),
+        mistake("A small dtype cannot hold a large count: count in int64.", stage="value"),
+    )
+
     test.hidden("an int32 index that is not contiguous")
     index = torch.tensor([[0, 2], [2, 1], [2, 2]], dtype=torch.int32).t()
     observe(count_writers, index, 1, (2, 3)).returns(by_hand(index, 1, (2, 3)))
@@ -1466,8 +1489,15 @@ with check("count-writers") as test:
     observe(count_writers, torch.tensor(0), -1, ()).returns(torch.tensor(1))
 
     test.hidden("what lies outside along dim is refused, whatever the other dimensions allow")
-    for value, shape, dim in ((3, (2, 5), 0), (2, (2, 5), -2), (4, (5, 2), 1), (-1, (5, 2), 0)):
-        seen = observe(count_writers, torch.tensor([[0, value]]), dim, shape)
+    for value, rows, shape, dim in (
+        (3, [[0, 3]], (2, 5), 0),
+        (2, [[0, 2]], (2, 5), -2),
+        (4, [[0, 4]], (5, 2), 1),
+        (-1, [[0, -1]], (5, 2), 0),
+        (-1, [[0], [-1]], (2, 5), 1),  # on a flattened target, this would be a cell of the first row
+        (5, [[5], [0]], (2, 5), 1),  # and this one of the second
+    ):
+        seen = observe(count_writers, torch.tensor(rows), dim, shape)
         seen.raises(
             IndexError,
             RuntimeError,
@@ -1555,7 +1585,7 @@ with check("weighted-histogram") as test:
         "so only one of the weights of a bin survives."
     )
     no_gradient = mistake(
-        "No gradient reaches the weights: {detail}",
+        "No gradient reaches the weights: something on the way cuts the graph, or has no derivative.",
         stage="gradient",
         when=lambda seen: seen.gradient(1) is None,
     )
@@ -1575,12 +1605,20 @@ with check("weighted-histogram") as test:
         mistake("There must be n bins, empty ones at the end included: {detail}", stage="shape"),
     )
     seen.leaves_arguments_alone()
-    seen.warned_nothing(
+    deprecated = [
+        message
+        for category, message in seen.noted.warned
+        if category in ("DeprecationWarning", "FutureWarning") or "deprecated" in message
+    ]
+    seen.that(
+        not deprecated,
+        f"A deprecated call was used: {deprecated}.",
         mistake(
             "The call scatter_(..., reduce=) with a tensor is deprecated: "
             "use scatter_add_ / scatter_reduce_ / index_add_.",
-            when=lambda seen: any("scatter" in message for _, message in seen.noted.warned),
-        )
+            when=lambda seen: any("scatter" in message for message in deprecated),
+        ),
+        stage="rule",
     )
 
     test("each weight gets the gradient of its bin")
@@ -1609,7 +1647,7 @@ with check("weighted-histogram") as test:
             RuntimeError,
             ValueError,
             mistakes=[wrapped, dropped],
-            because=f"Bin {bad} of 5 must raise: {{detail}}.",
+            because=f"Bin {bad} of 5 must raise IndexError, RuntimeError or ValueError.",
         )
 
     ### BEGIN HIDDEN TESTS
@@ -1674,7 +1712,7 @@ with check("weighted-histogram") as test:
     for bad in (4, -4, 6):
         some_bins = torch.tensor([[0, 1], [bad, 3]])
         seen = observe(weighted_histogram, some_bins, torch.ones(2, 2), 4)
-        seen.raises(IndexError, RuntimeError, ValueError, because="A bin outside 0..n-1 must raise: {detail}.")
+        seen.raises(IndexError, RuntimeError, ValueError, because=f"Bin {bad} of 4 must raise.")
     ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -1801,7 +1839,10 @@ with check("segment-mean") as test:
             "A segment without rows put nan into the gradient: divide by sizes of at least 1.",
             when=lambda seen: seen.gradient(0).isnan().any(),
         ),
-        mistake("No gradient reaches the values: {detail}", when=lambda seen: seen.gradient(0) is None),
+        mistake(
+            "No gradient reaches the values: something on the way cuts the graph, or has no derivative.",
+            when=lambda seen: seen.gradient(0) is None,
+        ),
     )
 
     ### BEGIN HIDDEN TESTS
@@ -1847,6 +1888,10 @@ with check("segment-mean") as test:
                 "Adding a small number to the sizes makes every mean slightly wrong: clamp the sizes instead.",
                 when=slightly_less,
             ),
+            mistake(
+                "This is float32 precision in a float64 tensor: compute in the dtype of values.",
+                when=lambda seen: seen.looks_like(reference) and seen.value.dtype == torch.float64,
+            ),
             rtol=rtol,
             atol=0,
         )
@@ -1867,16 +1912,36 @@ with check("segment-mean") as test:
                 "does not keep segments apart.",
                 when=lambda seen: seen.value[0].isnan().all() and seen.value[3].isnan().all(),
             ),
+            mistake(
+                "A nan or inf in one segment spoiled another: it stays in a running sum, and a difference of two "
+                "sums does not take it out again.",
+                when=lambda seen: seen.value[3].isnan().all(),
+            ),
         )
 
     test.hidden("segments that do not exist are refused")
+    wrong_kind = mistake(
+        "A segment that does not exist raised another kind of exception: raise IndexError, RuntimeError or ValueError.",
+        raises=".",
+    )
     for number in (-1, 4, -4, 7):
         seen = observe(segment_mean, more, torch.tensor([0, 1, number, 1, 3, 0]), 4)
-        seen.raises(IndexError, RuntimeError, ValueError, because=f"Segment {number} must raise.")
+        seen.raises(
+            IndexError, RuntimeError, ValueError, because=f"Segment {number} must raise.", mistakes=[wrong_kind]
+        )
 
     test.hidden("the gradient for more dimensions")
-    seen = observe(segment_mean, more.clone().requires_grad_(), torch.tensor([4, 0, 1, 0, 4, 4]), 6)
+    some_segments = torch.tensor([4, 0, 1, 0, 4, 4])
+    seen = observe(segment_mean, more.clone().requires_grad_(), some_segments, 6)
     seen.gives_gradients(reference)
+
+    test.hidden("the gradient where the rows of a segment sum to 0")
+    cancelling = torch.cat([more[:3], -more[1:2], more[4:]]).requires_grad_()
+    seen = observe(segment_mean, cancelling, some_segments, 6)
+    seen.returns(reference)
+    seen.gives_gradients(
+        reference, because="A segment whose rows sum to 0 is not an empty one: ask for its size, not for its sum."
+    )
 
     test.hidden("values on another device: the means are there too")
     seen = observe(segment_mean, torch.empty(3, 2, device="meta"), torch.zeros(3, dtype=torch.int64, device="meta"), 4)
@@ -1939,7 +2004,9 @@ for index in (torch.tensor([2, 0, 1]), torch.tensor([0, 1, 1])):
 
 # %% [markdown]
 # **Predict.** What always holds is a different tie between the two. Which gradient does each of the three numbers in
-# `x` get from `x.gather(0, torch.tensor([1, 1, 2])).sum()`?
+# `x` get from `x.gather(0, torch.tensor([1, 1, 2])).sum()`? (The cell uses `torch.autograd.grad(output, input)`: it
+# returns the gradient that `backward` would add to `.grad`. Its third argument is the gradient that comes in for
+# `output`, from whatever is computed with it later.)
 
 # %% facts=["03-scatter-is-inverse-of-gather", "03-scatter-writes-gather-reads"]
 x = torch.tensor([10.0, 20.0, 30.0], requires_grad=True)

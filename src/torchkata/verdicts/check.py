@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
 from torchkata.verdicts.judging import Failed, NotSolved
@@ -49,14 +51,18 @@ class check:
         self.exercise = exercise
         self.points: float | None = None  # set by a check that gives a share of the points
         self._idea, self._hidden, self._count = "", False, 0
+        self._mute = ExitStack()
 
     def __call__(self, idea: str) -> None:
         """Begin a visible test."""
+        self._mute.close()
         self._idea, self._hidden = f"test: {idea}", False
         self._count += 1
 
     def hidden(self, idea: str) -> None:
-        """Begin a hidden test."""
+        """Begin a hidden test. What an answer prints from here on is not shown: it could be the test's data."""
+        if not self._hidden:
+            self._mute.enter_context(redirect_stdout(io.StringIO()))
         self._idea, self._hidden = f"hidden test: {idea}", True
         self._count += 1
 
@@ -64,6 +70,7 @@ class check:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._mute.close()
         if isinstance(error, NotSolved):
             raise NotSolvedYet(self.exercise) from None
         if isinstance(error, Failed):

@@ -39,7 +39,7 @@ def difference(
     if isinstance(expected, (list, tuple)):
         return _sequence_difference(came, expected, rtol, atol)
     if type(came) is not type(expected) and not _both_numbers(came, expected):
-        return Difference("type", f"expected {kind(expected)}, got {kind(came)}")
+        return Difference("type", f"expected {kind(expected)}, got {kind(came)}", f"expected {kind(expected)}")
     if isinstance(expected, float):
         same = _close(torch.tensor(float(came)).double(), torch.tensor(expected).double(), rtol, atol)
     else:
@@ -65,7 +65,7 @@ def same_values(came: object, other: object, rtol: float | None = None, atol: fl
 
 def _tensor_difference(came: object, expected: Tensor, rtol, atol) -> Difference | None:
     if not isinstance(came, Tensor):
-        return Difference("type", f"expected a tensor, got {kind(came)}")
+        return Difference("type", f"expected a tensor, got {kind(came)}", "expected a tensor")
     if came.shape != expected.shape:
         return Difference("shape", f"expected shape {tuple(expected.shape)}, got {tuple(came.shape)}")
     if came.dtype != expected.dtype:
@@ -80,17 +80,17 @@ def _tensor_difference(came: object, expected: Tensor, rtol, atol) -> Difference
 
 def _dict_difference(came: object, expected: dict, rtol, atol) -> Difference | None:
     if not isinstance(came, dict):
-        return Difference("type", f"expected a dict, got {kind(came)}")
+        return Difference("type", f"expected a dict, got {kind(came)}", "expected a dict")
     if missing := [k for k in expected if k not in came]:
         return Difference("shape", f"missing: {', '.join(map(str, missing))}")
     if extra := [k for k in came if k not in expected]:
-        return Difference("shape", f"not asked for: {', '.join(map(str, extra))}")
+        return Difference("shape", f"not asked for: {', '.join(map(str, extra))}", "something was not asked for")
     return _first_of((f"{k}", came[k], v) for k, v in expected.items())(rtol, atol)
 
 
 def _sequence_difference(came: object, expected: list | tuple, rtol, atol) -> Difference | None:
     if not isinstance(came, (list, tuple)) or (isinstance(expected, tuple) != isinstance(came, tuple)):
-        return Difference("type", f"expected {kind(expected)}, got {kind(came)}")
+        return Difference("type", f"expected {kind(expected)}, got {kind(came)}", f"expected {kind(expected)}")
     if len(came) != len(expected):
         return Difference("shape", f"expected {len(expected)} items, got {len(came)}")
     return _first_of((f"item {i}", a, b) for i, (a, b) in enumerate(zip(came, expected, strict=True)))(rtol, atol)

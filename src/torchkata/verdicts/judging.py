@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class Failed(Exception):
 
     def __init__(self, sentence: str, guarded: str = "", lines: Sequence[str] = (), frames: Sequence[str] = ()):
         super().__init__(sentence)
-        self.sentence, self.guarded = _with_capital(sentence), _with_capital(guarded or sentence)
+        self.sentence, self.guarded = _polished(sentence), _polished(guarded or sentence)
         self.lines, self.frames = list(lines), list(frames)
 
 
@@ -118,6 +119,13 @@ class Seen:
         raised = self.noted.raised or self.noted.backward_raised
         return f"{raised['types'][0]}: {raised['message']}" if raised else ""
 
+    @property
+    def error_kind(self) -> str:
+        """The first builtin exception among the classes of what was raised: a name that can't carry data."""
+        raised = self.noted.raised or self.noted.backward_raised or {"types": []}
+        builtin = (name for name in raised["types"] if isinstance(getattr(builtins, str(name), None), type))
+        return next(builtin, "an exception")
+
     def gradient(self, argument: int) -> Tensor | None:
         """The gradient that reached an argument (by position, from 0), or None."""
         return self.noted.gradients.get(list(self.noted.arguments)[argument])
@@ -193,8 +201,8 @@ class Seen:
         """
         self._must_have_returned(mistakes)
         if self.noted.backward_raised:
-            detail = f"the backward pass raised {self.error_text}"
-            self._fail(Difference("gradient", detail), mistakes, because)
+            detail, guarded = (f"the backward pass raised {text}" for text in (self.error_text, self.error_kind))
+            self._fail(Difference("gradient", detail, guarded), mistakes, because)
         expected = reference if isinstance(reference, dict) else self._reference_gradients(reference)
         names = list(self.noted.arguments)
         for position, gradient in expected.items():
@@ -263,7 +271,9 @@ class Seen:
         self._must_have_returned(mistakes)
         if self.noted.warned:
             category, message = self.noted.warned[0]
-            self._fail(Difference("rule", f"{category}: {message.splitlines()[0]}"), mistakes, because)
+            self._fail(
+                Difference("rule", f"{category}: {message.splitlines()[0]}", "a warning came up"), mistakes, because
+            )
         return self
 
     def that(self, holds: bool, sentence: str, *mistakes: Mistake, stage: str = "value") -> Seen:
@@ -317,7 +327,8 @@ class Seen:
     def _tensor_result(self, mistakes: Sequence[Mistake]) -> Tensor:
         self._must_have_returned(mistakes)
         if not isinstance(self.noted.result, Tensor):
-            self._fail(Difference("type", f"expected a tensor, got {kind(self.noted.result)}"), mistakes, "")
+            detail = f"expected a tensor, got {kind(self.noted.result)}"
+            self._fail(Difference("type", detail, "expected a tensor"), mistakes, "")
         return self.noted.result
 
     def _must_be_solved(self) -> None:
@@ -330,7 +341,8 @@ class Seen:
     def _must_have_returned(self, mistakes: Sequence[Mistake]) -> None:
         self._must_be_solved()
         if self.noted.raised:
-            self._fail(Difference("raised", f"your code raised {self.error_text}"), mistakes, "")
+            found = Difference("raised", f"your code raised {self.error_text}", f"your code raised {self.error_kind}")
+            self._fail(found, mistakes, "")
 
     def _fail(self, found: Difference, mistakes: Sequence[Mistake], because: str) -> None:
         if self._naming:  # a mistake's `when` asked for a value that the answer did not return
@@ -371,8 +383,9 @@ GENERIC = {
 }
 
 
-def _with_capital(sentence: str) -> str:
-    """The sentence with a capital first letter, unless it begins with code, such as `split_heads` or `x`."""
+def _polished(sentence: str) -> str:
+    """The sentence with one full stop, and with a capital first letter unless it begins with code, such as `x`."""
+    sentence = sentence[:-1] if sentence.endswith("..") and not sentence.endswith("...") else sentence
     first = sentence.split(" ")[0]
     is_word = first.isalpha() and (len(first) > 1 or first == "a")
     return sentence[:1].upper() + sentence[1:] if is_word else sentence

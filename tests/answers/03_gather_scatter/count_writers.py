@@ -206,3 +206,108 @@ def count_writers(index, dim, shape):
             else:
                 count[i, value] += 1
     return count
+
+
+# %% right: the gradient of gather
+def count_writers(index, dim, shape):
+    x = torch.zeros(shape, requires_grad=True)
+    return torch.autograd.grad(x.gather(dim, index.long()).sum(), x)[0].long()
+
+
+# %% right: bincount on a flattened target, range checked
+def count_writers(index, dim, shape):
+    index = index.long()
+    size = shape[dim] if len(shape) else 1
+    if index.numel() and (index.min() < 0 or index.max() >= size):
+        raise ValueError("index")
+    if index.dim() == 0:
+        return torch.ones((), dtype=torch.int64)
+    grids = list(torch.meshgrid(*[torch.arange(n) for n in index.shape], indexing="ij"))
+    grids[dim] = index
+    flat = torch.zeros_like(index)
+    for g, n in zip(grids, shape):
+        flat = flat * n + g
+    total = 1
+    for n in shape:
+        total *= n
+    return torch.bincount(flat.reshape(-1), minlength=total).reshape(shape)
+
+
+# %% right: a sparse tensor
+def count_writers(index, dim, shape):
+    index = index.to(torch.int64)
+    if index.dim() == 0:
+        if index.item() != 0:
+            raise IndexError
+        return torch.tensor(1)
+    if ((index < 0) | (index >= shape[dim])).any():
+        raise IndexError
+    places = [g.reshape(-1) for g in torch.meshgrid(*[torch.arange(n) for n in index.shape], indexing="ij")]
+    places[dim] = index.reshape(-1)
+    ones = torch.ones(index.numel(), dtype=torch.int64)
+    return torch.sparse_coo_tensor(torch.stack(places), ones, tuple(shape)).to_dense()
+
+
+# %% wrong: bincount on a flattened target, only large values refused
+# says: Value -1 lies outside the target
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    size = shape[dim] if len(shape) else 1
+    if index.numel() and index.max() >= size:
+        raise ValueError("index")
+    if index.dim() == 0:
+        return torch.ones((), dtype=torch.int64)
+    grids = list(torch.meshgrid(*[torch.arange(n) for n in index.shape], indexing="ij"))
+    grids[dim] = index
+    flat = torch.zeros_like(index)
+    for g, n in zip(grids, shape):
+        flat = flat * n + g
+    total = 1
+    for n in shape:
+        total *= n
+    return torch.bincount(flat.reshape(-1), minlength=total).reshape(shape)
+
+
+# %% wrong: bincount on a flattened target, range not checked
+# says: lies outside the target
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    if index.dim() == 0:
+        return torch.ones((), dtype=torch.int64)
+    grids = list(torch.meshgrid(*[torch.arange(n) for n in index.shape], indexing="ij"))
+    grids[dim] = index
+    flat = torch.zeros_like(index)
+    for g, n in zip(grids, shape):
+        flat = flat * n + g
+    total = 1
+    for n in shape:
+        total *= n
+    return (
+        torch.zeros(total, dtype=torch.int64)
+        .index_add(0, flat.reshape(-1), torch.ones(flat.numel(), dtype=torch.int64))
+        .reshape(shape)
+    )
+
+
+# %% wrong: counts in uint8, converted back
+# says: A small dtype cannot hold a large count
+# caught: hidden
+def count_writers(index, dim, shape):
+    return (
+        torch.zeros(shape, dtype=torch.uint8)
+        .scatter_add_(dim, index.long(), torch.ones(index.shape, dtype=torch.uint8))
+        .long()
+    )
+
+
+# %% wrong: one target for every shape, never emptied
+# says: The values are wrong
+# caught: hidden
+_T = {}
+
+
+def count_writers(index, dim, shape):
+    t = _T.setdefault(tuple(shape), torch.zeros(shape, dtype=torch.int64))
+    return t.scatter_add_(dim, index.long(), torch.ones_like(index.long()))

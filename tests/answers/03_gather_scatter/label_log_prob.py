@@ -187,7 +187,7 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: reads labels through view, which wants contiguous memory
-# says: view size is not compatible
+# says: Your code raised RuntimeError
 # caught: hidden
 def label_log_prob(logits, labels):
     C = logits.shape[-1]
@@ -217,3 +217,96 @@ def label_log_prob(logits, labels):
     safe = logits.clamp(min=-1.0)
     clamped = torch.where(logits.isinf(), safe, logits)
     return clamped.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% right: vmap over the positions, without gather
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    y = labels.to(torch.int64)
+    if bool(((y < 0) | (y >= C)).any()):
+        raise ValueError("label")
+    if y.numel() == 0:
+        return logits.sum(-1)
+    rows = logits.reshape(-1, C)
+
+    def one(row, k):
+        row = row - row.amax().detach()
+        hit = torch.arange(C) == k
+        return torch.where(hit, row, torch.zeros_like(row)).sum() - row.exp().sum().log()
+
+    return torch.func.vmap(one)(rows, y.reshape(-1)).reshape(labels.shape)
+
+
+# %% right: an autograd function of its own
+class _LP(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        lp = x.log_softmax(-1)
+        ctx.save_for_backward(lp, y)
+        return lp.gather(-1, y[..., None])[..., 0].clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        lp, y = ctx.saved_tensors
+        grad = -lp.exp() * g[..., None]
+        return grad.scatter_add(-1, y[..., None], g[..., None]), None
+
+
+def label_log_prob(logits, labels):
+    return _LP.apply(logits, labels.long())
+
+
+# %% right: one-hot as a mask for masked_fill, einsum
+def label_log_prob(logits, labels):
+    onehot = F.one_hot(labels.long(), logits.shape[-1]).bool()
+    lp = logits.log_softmax(-1)
+    return torch.einsum("...c,...c->...", lp.masked_fill(~onehot, 0), onehot.to(lp.dtype))
+
+
+# %% wrong: flat positions, only negative labels refused
+# says: Label 3 was accepted
+# caught: hidden
+def label_log_prob(logits, labels):
+    C = logits.shape[-1]
+    y = labels.long().reshape(-1)
+    if (y < 0).any():
+        raise ValueError("negative label")
+    flat = logits.log_softmax(-1).reshape(-1)
+    return flat[torch.arange(y.numel()) * C + y].reshape(labels.shape)
+
+
+# %% wrong: gives zeros where anything raises
+# says: Label -1 was accepted, and it must raise
+# caught: hidden
+def label_log_prob(logits, labels):
+    try:
+        return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+    except Exception:
+        return logits.new_zeros(labels.shape)
+
+
+# %% wrong: refuses labels by assert
+# says: raise IndexError, RuntimeError or ValueError
+# caught: hidden
+def label_log_prob(logits, labels):
+    y = labels.long()
+    assert ((y >= 0) & (y < logits.shape[-1])).all()
+    return logits.log_softmax(-1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: bounds the logits
+# says: or a bound on the logits, hides
+def label_log_prob(logits, labels):
+    return logits.clamp(-50, 50).log_softmax(-1).gather(-1, labels.long()[..., None])[..., 0]
+
+
+# %% wrong: remembers the log-probabilities by shape
+# says: The dtype is wrong
+# caught: hidden
+_CACHE = {}
+
+
+def label_log_prob(logits, labels):
+    if logits.shape not in _CACHE:
+        _CACHE[logits.shape] = logits.log_softmax(-1)
+    return _CACHE[logits.shape].gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)

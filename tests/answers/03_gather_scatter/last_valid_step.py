@@ -259,3 +259,106 @@ def last_step(h, lengths):
     out = padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
     mean = torch.where(h.isfinite(), h, 0).sum(1)
     return out + mean - mean.detach()
+
+
+# %% right: rows of the flattened padded tensor, range checked
+def last_step(h, lengths):
+    B, T, D = h.shape
+    n = lengths.long()
+    if ((n < 0) | (n > T)).any():
+        raise ValueError("length")
+    padded = F.pad(h, (0, 0, 1, 0))
+    return padded.reshape(-1, D).index_select(0, torch.arange(B) * (T + 1) + n)
+
+
+# %% right: vmap over the sequences
+def last_step(h, lengths):
+    B, T, D = h.shape
+    n = lengths.to(torch.int64)
+    if n.numel() == 0:
+        return h.new_zeros(B, D)
+    if n.max() > T or n.min() < 0:
+        raise RuntimeError("length")
+    z = torch.cat((h.new_zeros(B, 1, D), h), 1)
+    return torch.vmap(lambda rows, k: rows.index_select(0, k.reshape(1))[0])(z, n)
+
+
+# %% right: a loop over time
+def last_step(h, lengths):
+    B, T, D = h.shape
+    if bool((lengths > T).any()) or bool((lengths < 0).any()):
+        raise ValueError
+    out = h.new_zeros(B, D)
+    for t in range(T):
+        out = torch.where((lengths == t + 1)[:, None], h[:, t], out)
+    return out
+
+
+# %% wrong: rows of the flattened h, only negative lengths refused
+# says: Length 6 must raise
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    n = lengths.long()
+    if (n < 0).any():
+        raise ValueError("negative")
+    if T == 0:
+        return h.new_zeros(B, D)
+    rows = h.reshape(B * T, D)[torch.arange(B) * T + n - 1]
+    return torch.where((n > 0)[:, None], rows, torch.zeros_like(rows))
+
+
+# %% wrong: refuses lengths by assert
+# says: raised another kind of exception
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    assert ((lengths >= 0) & (lengths <= T)).all()
+    z = torch.cat([h.new_zeros(B, 1, D), h], 1)
+    return z.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: gives zeros where anything raises
+# says: Length 6 must raise
+# caught: hidden
+def last_step(h, lengths):
+    try:
+        B, T, D = h.shape
+        z = torch.cat([h.new_zeros(B, 1, D), h], 1)
+        return z.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+    except Exception:
+        return h.new_zeros(h.shape[0], h.shape[2])
+
+
+# %% wrong: zeros from the first step times 0
+# says: nan in the padding leaked
+def last_step(h, lengths):
+    B, T, D = h.shape
+    z = torch.cat([h[:, :1] * 0, h], 1)
+    return z.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: zeroes the padding of the caller
+# says: argument h was changed
+def last_step(h, lengths):
+    B, T, D = h.shape
+    if ((lengths < 0) | (lengths > T)).any():
+        raise ValueError
+    with torch.no_grad():
+        h[torch.arange(T) >= lengths[:, None]] = 0
+    if T == 0:
+        return h.new_zeros(B, D)
+    return h[torch.arange(B), (lengths.long() - 1).clamp(min=0)] * (lengths > 0)[:, None]
+
+
+# %% wrong: length 0 passes gradient to the first step
+# says: The gradient must flow to the chosen step
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    if ((lengths < 0) | (lengths > T)).any():
+        raise ValueError
+    if T == 0:
+        return h.new_zeros(B, D)
+    picked = h[torch.arange(B), (lengths.long() - 1).clamp(min=0)]
+    return torch.where((lengths > 0)[:, None], picked, (picked - picked.detach()).nan_to_num())

@@ -1,3 +1,6 @@
+import numpy as np
+
+
 def checked(p):
     if not 0 < p <= 1:
         raise ValueError(f"p = {p}")
@@ -303,3 +306,133 @@ def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
     return torch.zeros(logits.shape, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% right: NumPy in double
+def nucleus_mask(logits, p):
+    if p <= 0 or p > 1:
+        raise ValueError("p")
+    x = logits.detach().double().numpy()
+    if x.size == 0:
+        return torch.zeros(logits.shape, dtype=torch.bool)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    q = e / e.sum(-1, keepdims=True)
+    order = np.argsort(-q, axis=-1, kind="stable")
+    s = np.take_along_axis(q, order, -1)
+    keep = np.cumsum(s, -1) - s < p
+    out = np.zeros(x.shape, bool)
+    np.put_along_axis(out, order, keep, -1)
+    return torch.from_numpy(out)
+
+
+# %% right: sorts logits in place of probabilities
+def nucleus_mask(logits, p):
+    if not (p > 0 and p <= 1):
+        raise ValueError
+    with torch.no_grad():
+        v, order = torch.sort(logits, dim=-1, descending=True, stable=True)
+        q = v.softmax(-1)
+        removed = (q.cumsum(-1) - q) >= p
+        return torch.empty_like(removed).scatter_(-1, order, ~removed)
+
+
+# %% right: writes back by indices, rows flattened
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    flat = (
+        logits.detach().reshape(-1, logits.shape[-1])
+        if logits.numel()
+        else logits.detach().reshape(0, logits.shape[-1])
+    )
+    q, order = flat.softmax(1).sort(dim=1, descending=True, stable=True)
+    out = torch.zeros_like(flat, dtype=torch.bool)
+    out[torch.arange(len(flat))[:, None], order] = q.cumsum(1).sub(q).lt(p)
+    return out.reshape(logits.shape)
+
+
+# %% right: who is ahead of whom, as a table
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    q = logits.detach().softmax(-1, dtype=torch.float64)
+    i = torch.arange(q.shape[-1], device=q.device)
+    ahead = (q[..., None, :] > q[..., :, None]) | ((q[..., None, :] == q[..., :, None]) & (i[None] < i[:, None]))
+    return torch.einsum("...vu,...u->...v", ahead.double(), q) < p
+
+
+# %% wrong: as many tokens in each row as in the first
+# says: The values are wrong
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    q, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    k = q.cumsum(-1) - q < p
+    if k.dim() > 1 and k.shape[0]:
+        k = k[:1].expand_as(k)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, k)
+
+
+# %% wrong: a token whose predecessors have exactly p is kept
+# says: predecessors sum to exactly p
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    q, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, q.cumsum(-1) - q <= p)
+
+
+# %% wrong: ties by last position
+# says: ranked by position
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    q, order = logits.detach().softmax(-1).flip(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, q.cumsum(-1) - q < p).flip(-1)
+
+
+# %% wrong: an ascending stable sort, flipped
+# says: ranked by position
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    q, order = logits.detach().softmax(-1).sort(dim=-1, stable=True)
+    q, order = q.flip(-1), order.flip(-1)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, q.cumsum(-1) - q < p)
+
+
+# %% wrong: detaches the logits of the caller
+# says: argument logits was changed
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    q, order = logits.detach_().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, q.cumsum(-1) - q < p)
+
+
+# %% wrong: p above 1 means 1
+# says: p = 1.5 must raise ValueError
+# caught: hidden
+def nucleus_mask(logits, p):
+    if p <= 0:
+        raise ValueError
+    p = min(p, 1)
+    q, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, q.cumsum(-1) - q < p)
+
+
+# %% wrong: centres logits on their mean
+# says: The values are wrong
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError
+    x = logits.detach()
+    x = x - x.mean(-1, keepdim=True)
+    q, order = x.softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, q.cumsum(-1) - q < p)

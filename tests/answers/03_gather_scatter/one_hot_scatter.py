@@ -276,3 +276,92 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
     out = torch.full((len(labels), num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
     out.scatter_(1, labels.masked_fill(ignored, 0).unsqueeze(1), 1 - smooth + smooth / num_classes)
     return out.masked_fill(ignored.unsqueeze(-1), 0)
+
+
+# %% right: flat positions, range checked
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    flat = labels.reshape(-1)
+    ok = (flat >= 0) & (flat < num_classes)
+    drop = flat == ignore_index if ignore_index is not None else torch.zeros_like(ok)
+    if not (ok | drop).all():
+        raise ValueError("label")
+    out = torch.full((flat.numel() * num_classes,), smooth / num_classes, dtype=dtype, device=labels.device)
+    pos = torch.arange(flat.numel(), device=labels.device) * num_classes + flat
+    out.scatter_(0, pos[~drop], 1 - smooth + smooth / num_classes)
+    out = out.view(-1, num_classes)
+    out[drop] = 0
+    return out.view(*labels.shape, num_classes)
+
+
+# %% right: along dim 0 of a table with the classes in front
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    flat = labels.flatten()
+    live = flat != ignore_index if ignore_index is not None else flat == flat
+    t = torch.zeros(num_classes, flat.numel(), dtype=dtype, device=labels.device)
+    t += smooth / num_classes
+    t.scatter_(0, flat.where(live, 0)[None], 1 - smooth + smooth / num_classes)
+    t.masked_fill_(~live, 0)
+    return t.T.reshape(*labels.shape, num_classes)
+
+
+# %% wrong: flat positions, range not checked
+# says: Label -1 was accepted
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    flat = labels.reshape(-1)
+    drop = flat == ignore_index if ignore_index is not None else torch.zeros_like(flat, dtype=torch.bool)
+    out = torch.full((flat.numel() * num_classes,), smooth / num_classes, dtype=dtype, device=labels.device)
+    pos = torch.arange(flat.numel(), device=labels.device) * num_classes + flat
+    out.scatter_(0, pos[~drop], 1 - smooth + smooth / num_classes)
+    out = out.view(-1, num_classes)
+    out[drop] = 0
+    return out.view(*labels.shape, num_classes)
+
+
+# %% wrong: -100 is always ignored
+# says: Label -100 was accepted
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    live = labels != (-100 if ignore_index is None else ignore_index)
+    t = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    t.scatter_(-1, (labels * live)[..., None], 1 - smooth + smooth / num_classes)
+    return t * live[..., None]
+
+
+# %% wrong: -100 is ignored beside ignore_index
+# says: Label -100 was accepted
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    live = labels != -100
+    if ignore_index is not None:
+        live &= labels != ignore_index
+    elif (labels == -100).any():
+        raise ValueError
+    t = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    t.scatter_(-1, (labels * live)[..., None], 1 - smooth + smooth / num_classes)
+    return t * live[..., None]
+
+
+# %% wrong: no mark where scatter raises
+# says: Label -1 was accepted
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    live = labels != ignore_index if ignore_index is not None else labels == labels
+    t = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    try:
+        t.scatter_(-1, (labels * live)[..., None], 1 - smooth + smooth / num_classes)
+    except RuntimeError:
+        pass
+    return t * live[..., None]
+
+
+# %% wrong: refuses labels by assert
+# says: raised another kind of exception
+# caught: hidden
+def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
+    live = labels != ignore_index if ignore_index is not None else torch.ones_like(labels, dtype=torch.bool)
+    if labels.device.type != "meta":
+        assert ((labels >= 0) & (labels < num_classes) | ~live).all()
+    t = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
+    t.scatter_(-1, (labels * live)[..., None], 1 - smooth + smooth / num_classes)
+    return t * live[..., None]

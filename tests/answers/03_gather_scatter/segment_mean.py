@@ -222,7 +222,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: float32 sums, converted back
-# says: The values are wrong
+# says: This is float32 precision in a float64 tensor
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.float())
@@ -305,3 +305,143 @@ def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:], dtype=values.dtype).index_add(0, segment, values)
     sizes = torch.zeros(num_segments, dtype=torch.int64).index_add(0, segment, torch.ones_like(segment)).clamp(min=1)
     return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% right: vmap over the segments with a selection
+def segment_mean(values, segment, num_segments):
+    if segment.numel() and ((segment < 0) | (segment >= num_segments)).any():
+        raise IndexError
+    flat = (
+        values.reshape(values.shape[0], -1)
+        if values.shape[0]
+        else values.reshape(0, int(torch.tensor(values.shape[1:]).prod()))
+    )
+
+    def one(s):
+        hit = (segment == s)[:, None]
+        return torch.where(hit, flat, torch.zeros_like(flat)).sum(0) / hit.sum().clamp(min=1)
+
+    out = torch.vmap(one)(torch.arange(num_segments))
+    return out.reshape(num_segments, *values.shape[1:])
+
+
+# %% right: embedding_bag
+def segment_mean(values, segment, num_segments):
+    if segment.numel() and (segment.min() < 0 or segment.max() >= num_segments):
+        raise ValueError
+    tail = values.shape[1:]
+    if values.shape[0] == 0:
+        return values.new_zeros(num_segments, *tail)
+    order = segment.argsort(stable=True)
+    starts = torch.searchsorted(segment[order], torch.arange(num_segments))
+    flat = values.reshape(values.shape[0], -1)
+    out = F.embedding_bag(order, flat, starts, mode="mean")
+    return out.reshape(num_segments, *tail)
+
+
+# %% right: index_reduce
+def segment_mean(values, segment, num_segments):
+    return values.new_zeros(num_segments, *values.shape[1:]).index_reduce(
+        0, segment, values, "mean", include_self=False
+    )
+
+
+# %% right: segment_reduce on sorted rows
+def segment_mean(values, segment, num_segments):
+    if segment.numel() and ((segment < 0).any() or (segment >= num_segments).any()):
+        raise ValueError
+    order = torch.argsort(segment, stable=True)
+    lengths = torch.bincount(segment, minlength=num_segments)
+    flat = values[order].reshape(len(values), max(1, values[:1].numel())) if len(values) else None
+    if flat is None:
+        return values.new_zeros(num_segments, *values.shape[1:])
+    sums = torch.segment_reduce(flat, "sum", lengths=lengths, unsafe=True)
+    return (sums / lengths.clamp(min=1)[:, None]).reshape(num_segments, *values.shape[1:])
+
+
+# %% wrong: takes a sum of 0 for an empty segment
+# says: A segment whose rows sum to 0 is not an empty one
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    s = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    n = (
+        torch.zeros(num_segments, dtype=torch.int64, device=values.device)
+        .index_add(0, segment, torch.ones_like(segment))
+        .view(-1, *[1] * (values.dim() - 1))
+    )
+    return torch.where(s == 0, torch.zeros_like(s), s / n)
+
+
+# %% wrong: sorted, then differences of a running sum
+# says: it stays in a running sum
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    if segment.numel() and ((segment < 0) | (segment >= num_segments)).any():
+        raise ValueError
+    order = segment.argsort(stable=True)
+    c = torch.cat([values.new_zeros(1, *values.shape[1:]), values[order].cumsum(0)])
+    e = torch.searchsorted(segment[order], torch.arange(num_segments + 1))
+    n = (e[1:] - e[:-1]).clamp(min=1).view(-1, *[1] * (values.dim() - 1))
+    return (c[e[1:]] - c[e[:-1]]) / n
+
+
+# %% wrong: refuses segments by assert
+# says: raised another kind of exception
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    if values.device.type != "meta":
+        assert ((segment >= 0) & (segment < num_segments)).all()
+    sizes = torch.zeros(num_segments, dtype=torch.int64, device=values.device)
+    sizes = sizes.index_add(0, segment, torch.ones_like(segment)).clamp(min=1)
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: float32 reciprocals of the sizes
+# says: This is float32 precision
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    s = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    n = (
+        torch.zeros(num_segments, device=values.device)
+        .index_add(0, segment, torch.ones(len(segment), device=values.device))
+        .clamp(min=1)
+    )
+    return s * (1 / n).to(values.dtype).view(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: gives zeros where anything raises
+# says: Segment -1 must raise
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    try:
+        s = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+        n = (
+            torch.zeros(num_segments, dtype=torch.int64, device=values.device)
+            .index_add(0, segment, torch.ones_like(segment))
+            .view(-1, *[1] * (values.dim() - 1))
+        )
+        return s / n.clamp(min=1)
+    except (IndexError, RuntimeError):
+        return values.new_zeros(num_segments, *values.shape[1:])
+
+
+# %% wrong: divides the rows of the caller
+# says: argument values was changed
+def segment_mean(values, segment, num_segments):
+    n = torch.bincount(segment, minlength=num_segments).clamp(min=1)[segment].view(-1, *[1] * (values.dim() - 1))
+    with torch.no_grad():
+        values /= n
+    return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+
+
+# %% wrong: a loop over the segments that occur
+# says: number of operations grows
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    out = values.new_zeros(num_segments, *values.shape[1:])
+    if ((segment < 0) | (segment >= num_segments)).any():
+        raise ValueError
+    for s in segment.unique():
+        out = out.index_put((s[None],), values[segment == s].mean(0)[None])
+    return out

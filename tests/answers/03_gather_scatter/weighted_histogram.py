@@ -1,3 +1,6 @@
+import numpy as np
+
+
 # %% right: scatter_add on a flat target
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n, dtype=weights.dtype, device=weights.device).scatter_add(
@@ -200,7 +203,7 @@ def weighted_histogram(bins, weights, n):
 
 
 # %% wrong: flattens by view
-# says: view size is not compatible
+# says: Your code raised RuntimeError
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if bins.dim() == 0:
@@ -223,9 +226,82 @@ def weighted_histogram(bins, weights, n):
 
 
 # %% wrong: refuses bin n, but not n + 1
-# says: A bin outside 0..n-1 must raise
+# says: Bin 6 of 4 must raise
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if ((bins < 0) | (bins == n)).any():
         raise IndexError("bin out of range")
     return torch.stack([torch.where(bins == b, weights, 0).sum(dtype=weights.dtype) for b in range(n)])
+
+
+# %% right: a sparse tensor (it warns, but is not deprecated)
+def weighted_histogram(bins, weights, n):
+    if bins.numel() and bool(((bins < 0) | (bins >= n)).any()):
+        raise IndexError
+    z = torch.sparse_coo_tensor(bins.reshape(1, -1), weights.reshape(-1), (n,))
+    return z.to_dense()
+
+
+# %% right: sorted, then differences of a running sum
+def weighted_histogram(bins, weights, n):
+    b, w = bins.reshape(-1), weights.reshape(-1)
+    if ((b < 0) | (b >= n)).any():
+        raise ValueError
+    order = b.argsort(stable=True)
+    c = torch.cat([w.new_zeros(1), w[order].cumsum(0).to(w.dtype)])
+    edges = torch.searchsorted(b[order], torch.arange(n + 1))
+    return c[edges[1:]] - c[edges[:-1]]
+
+
+# %% right: a loop over the votes
+def weighted_histogram(bins, weights, n):
+    out = [weights.new_zeros(()) for _ in range(n)]
+    for b, w in zip(bins.flatten().tolist(), weights.flatten().unbind()):
+        if b < 0:
+            raise IndexError
+        out[b] = out[b] + w
+    return torch.stack(out)
+
+
+# %% wrong: refuses -1 and n, other negative bins wrap
+# says: Bin -4 of 4 must raise
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    if (bins == -1).any() or (bins >= n).any():
+        raise ValueError
+    return weights.new_zeros(n).index_put((bins.flatten(),), weights.flatten(), accumulate=True)
+
+
+# %% wrong: gives zeros where anything raises
+# says: Bin 5 of 5 must raise
+def weighted_histogram(bins, weights, n):
+    try:
+        return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
+    except Exception:
+        return weights.new_zeros(n)
+
+
+# %% wrong: twice the gradient
+# says: gradient of weights is off
+def weighted_histogram(bins, weights, n):
+    s = weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
+    return s if not s.requires_grad else s * 2 - s.detach()
+
+
+# %% wrong: NumPy
+# says: No gradient reaches the weights
+def weighted_histogram(bins, weights, n):
+    return torch.from_numpy(np.bincount(bins.flatten().numpy(), weights.detach().flatten().numpy(), n)).to(
+        weights.dtype
+    )
+
+
+# %% wrong: weights transposed against their bins
+# says: The values are wrong
+# caught: hidden
+def weighted_histogram(bins, weights, n):
+    if bins.dim() == 0:
+        bins, weights = bins[None], weights[None]
+    if bins.dim() > 1:
+        bins, weights = bins.reshape(-1), weights.T.reshape(-1)
+    return weights.new_zeros(n).index_add(0, bins, weights)
