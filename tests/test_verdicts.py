@@ -245,6 +245,48 @@ def test_mistakes_that_read_the_result_of_an_answer_that_raised():
     assert "Your code raised KeyError" in str(verdict(lambda: seen.returns(torch.ones(1))))
 
 
+def test_a_look_alike_that_equals_the_truth_explains_nothing():
+    known = mistake("Reversed.", gives=lambda x: x.flip(0))
+    palindrome = torch.tensor([1.0, 2.0, 1.0])
+    shown = str(verdict(lambda: observe(lambda x: x.double(), palindrome).returns(palindrome, known)))
+    assert "Reversed." not in shown and "float64" in shown
+
+
+CELLS = {
+    "setup": "import torch\nfrom torchkata.verdicts import check, observe, observe_scenario",
+    "own helper": "def helper(x):\n    return x + 1\nnumber = 7\ndef answer(x):\n    return helper(x) + number",
+    "borrower": "def answer(x):\n    return reference(x)",
+    "check": """
+with check("names") as test:
+    test("the names of the check cell")
+    number, helper = 5, None
+    def reference(x):
+        return x + 8
+    def again(answer, x):
+        return reference(answer(x))
+    observe(answer, 1).returns(9)
+    observe_scenario(again, answer, 1).returns(17)
+""",
+}
+
+
+def test_a_check_cell_and_the_learner_may_use_the_same_names():
+    space = {"__name__": "__main__"}
+    for name in ("setup", "own helper", "check", "check"):
+        exec(CELLS[name], space)
+    assert space["number"] == 7 and callable(space["helper"])
+    assert "reference" not in space and space["test"].exercise == "names"
+
+
+def test_an_answer_can_not_borrow_from_the_check_cell():
+    space = {"__name__": "__main__"}
+    exec(CELLS["setup"], space)
+    exec(CELLS["borrower"], space)
+    with pytest.raises(WrongAnswer, match="name 'reference' is not defined"):
+        exec(CELLS["check"], space)
+    assert "reference" not in space
+
+
 def test_a_condition_may_be_a_tensor():
     known = mistake("There is a nan.", when=lambda seen: seen.value.isnan().any())
     assert "There is a nan." in str(
@@ -393,7 +435,7 @@ def test_a_share_for_each_right_item(capsys):
     assert predicts(answers) == 0.5
     shown = capsys.readouterr().out
     assert "✗ stride = (8, 48): Those are byte strides." in shown
-    assert "✗ raises = 1: " in shown
+    assert "✗ raises = 1: The question is answered by True or False." in shown
 
 
 def test_open_items_and_no_items():
@@ -404,7 +446,7 @@ def test_open_items_and_no_items():
     with pytest.raises(WrongAnswer, match="None of the items"):
         predicts(dict.fromkeys(ITEMS, "?"))
     for broken in (None, [1, 2], "text"):
-        with pytest.raises(WrongAnswer, match="must be a dict"):
+        with pytest.raises(WrongAnswer, match=r"must be a dict .*, but it is (None|a list|a str)"):
             predicts(broken)
 
 

@@ -16,10 +16,12 @@ from torchkata.verdicts.judging import Mistake, Seen, mistake
 from torchkata.verdicts.observing import Observation, incoming_gradient
 from torchkata.verdicts.plain import Copier, decode, encode
 from torchkata.verdicts.predicting import prediction
+from torchkata.verdicts.standins import StandIn, channel_of
 
 __all__ = [
     "Mistake",
     "NotSolvedYet",
+    "StandIn",
     "WrongAnswer",
     "check",
     "decode",
@@ -40,7 +42,10 @@ def observe(answer: object, *args: object, **kwargs: object) -> Seen:
     `incoming_gradient(result)`.
     """
     asked_args, asked_kwargs = Copier().copy([list(args), kwargs])
-    noted = _cross(observing.run_answer(answer, args, kwargs))
+    if isinstance(answer, StandIn):
+        noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs)
+    else:
+        noted = _cross(observing.run_answer(answer, args, kwargs))
     return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
 
 
@@ -50,13 +55,18 @@ def observe_scenario(scenario: Callable, *args: object) -> Seen:
     The scenario runs beside the learner's code: it must hold no expected values, and use only names of the chapter's
     first code cell, its arguments and other functions of its check cell.
     """
-    noted = _cross(observing.run_scenario(scenario, args))
+    channel = channel_of(args)
+    noted = channel.scenario(scenario, args) if channel else _cross(observing.run_scenario(scenario, args))
     return Seen(scenario.__name__, args, {}, noted)
 
 
 def observe_value(answer: object) -> Seen:
     """Note an answer that is a value, such as a dict of predictions."""
-    return Seen("answer", (), {}, _cross(observing.note_value(answer)), is_value=True)
+    if isinstance(answer, StandIn):
+        noted = answer.channel.value(answer.__name__)
+    else:
+        noted = _cross(observing.note_value(answer))
+    return Seen("answer", (), {}, noted, is_value=True)
 
 
 def _cross(noted: Observation) -> Observation:

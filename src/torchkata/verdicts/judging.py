@@ -64,13 +64,14 @@ class Mistake:
         if all(c is None for c in (self.gives, self.raises, self.stage, self.shape, self.when)):
             raise ValueError(f"a mistake needs a condition: {self.sentence}")
 
-    def matches(self, seen: Seen, stage: str) -> bool:
+    def matches(self, seen: Seen, stage: str, truth: object = None) -> bool:
+        """Whether it explains a failure at this stage; a look-alike that is as good as the truth explains nothing."""
         stages = (self.stage,) if isinstance(self.stage, str) else self.stage
         return (
             (stages is None or stage in stages)
             and (self.raises is None or re.search(self.raises, seen.error_text) is not None)
             and (self.shape is None or getattr(seen.noted.result, "shape", None) == self.shape)
-            and (self.gives is None or seen.looks_like(self.gives))
+            and (self.gives is None or seen.looks_like(self.gives, truth))
             and (self.when is None or seen.quietly(lambda: bool(self.when(seen))) is True)
         )
 
@@ -162,7 +163,7 @@ class Seen:
             expected = self._compute(expected)
         found = difference(self.noted.result, expected, rtol, atol)
         if found is not None:
-            self._fail(found, mistakes, because)
+            self._fail(found, mistakes, because, truth=expected)
         return self
 
     def raises(self, *types: type[BaseException], because: str = "", mistakes: Sequence[Mistake] = ()) -> Seen:
@@ -292,12 +293,15 @@ class Seen:
 
     # ------------------------------------------------ how a judgement fails
 
-    def looks_like(self, wrong: object) -> bool:
-        """Whether the result has the shape and values of `wrong` (a value, or a function of the check's arguments)."""
+    def looks_like(self, wrong: object, truth: object = None) -> bool:
+        """Whether the result has the shape and values of `wrong` (a value, or a function of the check's arguments), and
+        these are not those of `truth`."""
         if self.noted.raised:
             return False
         if callable(wrong):
             wrong = self.quietly(self._compute, wrong)
+        if truth is not None and self.quietly(same_values, truth, wrong) is True:
+            return False
         return self.quietly(same_values, self.noted.result, wrong) is True
 
     @staticmethod
@@ -344,12 +348,12 @@ class Seen:
             found = Difference("raised", f"your code raised {self.error_text}", f"your code raised {self.error_kind}")
             self._fail(found, mistakes, "")
 
-    def _fail(self, found: Difference, mistakes: Sequence[Mistake], because: str) -> None:
+    def _fail(self, found: Difference, mistakes: Sequence[Mistake], because: str, truth: object = None) -> None:
         if self._naming:  # a mistake's `when` asked for a value that the answer did not return
             raise LookupError(found.detail)
         self._naming = True
         try:
-            named = next((m for m in (*mistakes, *self.known) if m.matches(self, found.stage)), None)
+            named = next((m for m in (*mistakes, *self.known) if m.matches(self, found.stage, truth)), None)
         finally:
             self._naming = False
         sentence = named.sentence if named else because or GENERIC[found.stage]

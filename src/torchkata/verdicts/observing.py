@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from torchkata.demos import every_warning
+from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.recording import Recorder
 
@@ -84,7 +85,7 @@ def run_scenario(scenario: Callable, args: tuple) -> Observation:
     """Call a scenario with answers and copies of plain arguments and note what happens."""
     copier = Copier()
     copies = [arg if is_answer(arg) else copier.copy(arg) for arg in args]
-    return _observe(_Call(scenario, copies, {}, hidden_file=scenario.__code__.co_filename))
+    return _observe(_Call(with_own_names(scenario), copies, {}, hidden_file=scenario.__code__.co_filename))
 
 
 def note_value(value: object) -> Observation:
@@ -117,7 +118,7 @@ def _observe(call: _Call) -> Observation:
     recorder = Recorder(tensors)
     noted: dict = {}
     output = _Tee(sys.stdout)
-    with clean_state(), every_warning() as caught, contextlib.redirect_stdout(output):
+    with clean_state(), learners_names(), every_warning() as caught, contextlib.redirect_stdout(output):
         start = time.perf_counter()
         with recorder.recording("forward"):
             result, noted["raised"] = _attempt(lambda: call.function(*call.args, **call.kwargs), call.hidden_file)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from dataclasses import dataclass
 
 import torch
@@ -108,14 +109,34 @@ def encode(value: object) -> bytes:
     return json.dumps({"storages": table, "value": tree}).encode()
 
 
-def decode(data: bytes) -> object:
-    """The inverse of `encode`. Raises ValueError for anything that `encode` does not make."""
+@dataclass(frozen=True)
+class Caps:
+    """What `decode` accepts at most; counted before anything of that size is made.
+
+    Attributes:
+        items: JSON values; tensors: tensors and storages; elements: elements of all tensors, 0-strided ones too;
+        depth: nesting; odd_keys: dict keys that are not strings, all dicts together (their hashes can be chosen).
+    """
+
+    items: int = 2_000_000
+    tensors: int = 10_000
+    elements: int = 2**25
+    depth: int = 50
+    odd_keys: int = 4096
+
+
+DEFAULT_CAPS = Caps()
+
+
+def decode(data: bytes, caps: Caps = DEFAULT_CAPS) -> object:
+    """The inverse of `encode`. Raises ValueError for anything that `encode` does not make or that exceeds the caps."""
+    if sum(map(data.count, (b",", b"[", b"{"))) > caps.items:
+        raise ValueError("too many items")
     try:
         message = json.loads(data)
-        storages = [_storage(row) for row in message["storages"]]
-        return _from_json(message["value"], storages)
-    except (KeyError, TypeError, IndexError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"not an encoded value: {error}") from error
+        return _Reader(message["storages"], caps).read(message["value"])
+    except (KeyError, TypeError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
+        raise ValueError(f"not an encoded value: {type(error).__name__}") from error
 
 
 def _to_json(value: object, storages: dict) -> object:
@@ -160,36 +181,58 @@ def _as_bytes(storage: torch.UntypedStorage) -> memoryview:
 def _storage(row: dict) -> torch.UntypedStorage:
     if row["device"] == "meta":
         return torch.UntypedStorage(int(row["bytes"]), device="meta")
+    if row["device"] != "cpu":
+        raise ValueError("not a storage")
     data = base64.b64decode(row["bytes"], validate=True)
     if not data:
         return torch.UntypedStorage(0)
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage()
 
 
-def _from_json(tree: object, storages: list) -> object:
-    if not isinstance(tree, list):
-        return tree
-    kind, body = tree
-    if kind == "tensor":
-        layout, storage = body | {"dtype": _dtype(body["dtype"])}, storages[body["storage"]]
+class _Reader:
+    """Reads the JSON tree of one message."""
+
+    def __init__(self, storages: list, caps: Caps):
+        self._caps = caps
+        self._tensors = self._elements = self._odd_keys = 0
+        self._within(len(storages), caps.tensors, "storages")
+        self._storages = [_storage(row) for row in storages]
+
+    @staticmethod
+    def _within(number: int, cap: int, what: str) -> None:
+        if number > cap:
+            raise ValueError(f"too many {what}")
+
+    def read(self, tree: object, depth: int = 0) -> object:
+        if tree is None or type(tree) in (bool, int, str):
+            return tree
+        self._within(depth, self._caps.depth, "levels")
+        kind, body = tree
+        if kind == "tensor":
+            return self._tensor(body)
+        if kind == "dict":
+            return {self._key(k, depth): self.read(v, depth + 1) for k, v in body}
+        if kind in ("tuple", "list"):
+            items = [self.read(v, depth + 1) for v in body]
+            return items if kind == "list" else tuple(items)
+        if kind == "ellipsis":
+            return ...
+        return SIMPLE[kind](_text(body))
+
+    def _key(self, tree: object, depth: int) -> object:
+        if type(tree) is not str:
+            self._odd_keys += 1
+            self._within(self._odd_keys, self._caps.odd_keys, "keys that are no strings")
+        return self.read(tree, depth + 1)
+
+    def _tensor(self, row: dict) -> Tensor:
+        self._tensors += 1
+        self._within(self._tensors, self._caps.tensors, "tensors")
+        layout, storage = row | {"dtype": _dtype(row["dtype"])}, self._storages[row["storage"]]
         _check_fits(layout, storage)
+        self._elements += math.prod(layout["size"])
+        self._within(self._elements, self._caps.elements, "elements")
         return tensor_on(storage, layout)
-    if kind == "dict":
-        return {_from_json(k, storages): _from_json(v, storages) for k, v in body}
-    if kind == "tuple":
-        return tuple(_from_json(v, storages) for v in body)
-    if kind == "list":
-        return [_from_json(v, storages) for v in body]
-    simple = {
-        "other": Other,
-        "float": float,
-        "complex": complex,
-        "bytes": base64.b64decode,
-        "ellipsis": lambda _: ...,
-        "dtype": _dtype,
-        "device": torch.device,
-    }
-    return simple[kind](body)
 
 
 def _check_fits(layout: dict, storage: torch.UntypedStorage) -> None:
@@ -203,8 +246,26 @@ def _check_fits(layout: dict, storage: torch.UntypedStorage) -> None:
         raise ValueError("the layout reaches out of its storage")
 
 
+def _text(body: object) -> str:
+    if type(body) is not str:
+        raise ValueError("not a text")
+    return body
+
+
+DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+
 def _dtype(text: str) -> torch.dtype:
-    dtype = getattr(torch, text.removeprefix("torch."), None)
-    if not isinstance(dtype, torch.dtype):
-        raise ValueError(f"{text!r} is not a dtype")
-    return dtype
+    if text not in DTYPES:
+        raise ValueError("not a dtype")
+    return DTYPES[text]
+
+
+SIMPLE = {
+    "other": Other,
+    "float": float,
+    "complex": complex,
+    "bytes": lambda text: base64.b64decode(text, validate=True),
+    "dtype": _dtype,
+    "device": torch.device,
+}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torchkata.verdicts.comparing import show
+from torchkata.verdicts.comparing import kind, show
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def judge_predictions(
 ) -> float:
     """Print a sentence for each wrong item; return the points earned. Raises `not_solved` or `failed`."""
     if not isinstance(answers, dict):
-        raise failed(f"answers must be a dict from item names to predictions, it is a {type(answers).__name__}.")
+        raise failed(f"The answer must be a dict from item names to predictions, but it is {kind(answers)}.")
     open_items = [name for name in items if answers.get(name, ...) is ...]
     if len(open_items) == len(items):
         raise not_solved
@@ -50,6 +50,8 @@ def judge_predictions(
 
 
 def _sentence(answer: object, item: Prediction) -> str:
+    if isinstance(item.truth, bool) and not isinstance(answer, bool):
+        return "The question is answered by True or False."
     named = (sentence for value, sentence in item.mistakes if alike(answer, value))
     return next(named, item.because or "This is not what happens. Run it and see.")
 

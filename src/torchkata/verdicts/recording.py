@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 # ATen operations that take a tensor only for its storage, shape, dtype or device
 READS_NOTHING = frozenset(
-    ["detach"]
+    ["detach", "set_"]
     + [f"{kind}_like" for kind in ("empty", "zeros", "ones", "full", "rand", "randn", "randint")]
     + [f"new_{kind}" for kind in ("empty", "empty_strided", "zeros", "ones", "full")]
 )

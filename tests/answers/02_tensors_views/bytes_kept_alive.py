@@ -54,6 +54,13 @@ def compact(t):
     return torch.cat([t.reshape(-1)]).reshape(t.shape)
 
 
+# %% right: a result that is a view of a fresh storage of the right size
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return torch.stack([t]).squeeze(0)
+
+
 # %% wrong: adds up numel * element_size
 # says: You counted the elements of the tensors. A view of one row keeps the whole storage alive.
 def bytes_kept(*tensors):
@@ -275,3 +282,38 @@ def compact(t):
 # says: The row itself came back
 def compact(t):
     return t.set_(t.clone()) if t.untyped_storage().nbytes() > t.nbytes else t
+
+
+# %% wrong: distinguishes by address and dtype
+# says: hidden test: bytes_kept: the same bytes as another dtype
+# caught: hidden
+def bytes_kept(*tensors):
+    storages = {(t.untyped_storage().data_ptr(), t.dtype): t.untyped_storage().nbytes() for t in tensors}
+    return sum(storages.values())
+
+
+# %% wrong: makes a single element anew, in the default dtype
+# says: hidden test: compact: a single float64 element
+# says: The result of compact must keep shape, dtype and values
+# caught: hidden
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return t.clone() if t.dim() else torch.tensor(t.item())
+
+
+# %% wrong: makes a single element anew, outside the graph
+# says: hidden test: compact: the gradient of a single element passes through
+# says: The copy left the autograd graph
+# caught: hidden
+def compact(t):
+    if t.untyped_storage().nbytes() <= t.nbytes:
+        return t
+    return t.clone() if t.dim() else torch.tensor(t.item(), dtype=t.dtype)
+
+
+# %% wrong: does not bother about a few bytes
+# says: t itself came back, though its storage is larger than its elements need
+# caught: hidden
+def compact(t):
+    return t.clone() if t.untyped_storage().nbytes() > t.nbytes + 3 else t

@@ -55,6 +55,24 @@ def drop_lowest(x, k):
     return x[torch.from_numpy(np.delete(np.arange(len(x)), dropped))]
 
 
+# %% right: other names of the parameters, stacks the elements that stay
+def drop_lowest(values, count):
+    refuse(values, count)
+    dropped = set(values.detach().argsort(stable=True)[:count].tolist())
+    kept = [values[i] for i in range(len(values)) if i not in dropped]
+    return torch.stack(kept) if kept else values[:0]
+
+
+# %% right: a threshold, and a running count among the values that equal it
+def drop_lowest(x, k):
+    refuse(x, k)
+    if k == 0:
+        return x
+    nan, threshold = x.isnan(), x.detach().sort().values[k - 1]
+    below, equal = (x < threshold, x == threshold) if threshold == threshold else (~nan, nan)
+    return x[~below & ~(equal & (equal.cumsum(0) <= k - below.sum()))]
+
+
 # %% wrong: replaces the small ones through torch.where
 # says: torch.where never removes anything
 def drop_lowest(x, k):
@@ -302,3 +320,47 @@ def drop_lowest(x, k):
     refuse(x, k)
     y = (x - x.min()) * (x.argsort(stable=True).argsort() >= k)
     return x[y.nonzero(as_tuple=True)[0]]
+
+
+# %% wrong: detaches for k = 0
+# says: hidden test: gradients reach all elements for k = 0
+# says: The result left the autograd graph
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.argsort(stable=True)[k:].sort().values] if k else x.detach()
+
+
+# %% wrong: makes a float tensor when nothing stays
+# says: hidden test: k = N, int64
+# says: The dtype is wrong
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.argsort(stable=True)[k:].sort().values] if k < len(x) else torch.empty(0)
+
+
+# %% wrong: breaks ties by adding a small ramp
+# says: hidden test: float64 that float32 can't hold
+# says: The values are wrong
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    ramp = x.double() + torch.arange(len(x)) * 1e-9
+    return x[ramp.argsort()[k:].sort().values]
+
+
+# %% wrong: returns float64
+# says: The dtype is wrong
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.argsort(stable=True)[k:].sort().values].double()
+
+
+# %% wrong: returns float64 as float32
+# says: The dtype is wrong
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    out = x[x.argsort(stable=True)[k:].sort().values]
+    return out.float() if out.dtype == torch.float64 else out

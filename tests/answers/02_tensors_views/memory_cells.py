@@ -46,6 +46,25 @@ def memory_cells(t):
     return cells
 
 
+# %% right: another name of the parameter, one slice after the other
+def memory_cells(tensor):
+    if tensor.dim() == 0:
+        return torch.tensor(tensor.storage_offset())
+    if len(tensor) == 0:
+        return torch.empty(tensor.shape, dtype=torch.int64)
+    return torch.stack([memory_cells(part) for part in tensor.unbind()])
+
+
+# %% right: index numbers divided with remainder, last dimension first
+def memory_cells(t):
+    number = torch.arange(t.numel())
+    cells = torch.full_like(number, t.storage_offset())
+    for size, stride in zip(reversed(t.shape), reversed(t.stride()), strict=True):
+        cells += number % max(size, 1) * stride
+        number //= max(size, 1)
+    return cells.reshape(t.shape)
+
+
 # %% wrong: leaves out storage_offset()
 # says: A view does not start at cell 0: add storage_offset().
 def memory_cells(t):
@@ -235,3 +254,29 @@ def memory_cells(t):
     if t.dim() < 2:
         return torch.arange(t.numel()).reshape(t.shape) + t.storage_offset()
     return torch.arange(t.numel()).reshape(t.shape[::-1]).t()
+
+
+# %% wrong: floats for an empty tensor
+# says: hidden test: empty shapes
+# says: The dtype is wrong
+# caught: hidden
+def memory_cells(t):
+    if t.numel() == 0:
+        return torch.empty(t.shape)
+    return torch.arange(1000).as_strided(t.shape, t.stride(), t.storage_offset())
+
+
+# %% wrong: switches requires_grad off on the way
+# says: An argument must stay as it was
+# caught: hidden
+def memory_cells(t):
+    t.requires_grad_(False)
+    return torch.arange(1000).as_strided(t.shape, t.stride(), t.storage_offset())
+
+
+# %% wrong: the offset from addresses, four bytes an element
+# says: hidden test: complex numbers, with an offset
+# caught: hidden
+def memory_cells(t):
+    offset = (t.data_ptr() - t.untyped_storage().data_ptr()) // 4 if t.numel() else 0
+    return torch.arange(1000).as_strided(t.shape, t.stride(), offset)

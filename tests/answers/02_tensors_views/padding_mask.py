@@ -53,6 +53,21 @@ def padding_mask(lengths, T=None):
     return torch.tensor(rows, dtype=torch.bool, device=lengths.device).reshape(len(lengths), T)
 
 
+# %% right: other names of the parameters
+def padding_mask(counts, width=None):
+    if width is None:
+        width = max(counts.tolist(), default=0)
+    return counts.reshape(-1, 1) > torch.arange(width, device=counts.device)
+
+
+# %% right: rows out of a triangle
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.amax()) if len(lengths) else 0
+    triangle = torch.ones(T + 1, T, dtype=torch.bool, device=lengths.device).tril(-1)
+    return triangle[lengths.clamp(max=T).long()]
+
+
 # %% wrong: the code as given
 # says: All rows are the same: after expand they are one row of memory, so every write hit all of them.
 def padding_mask(lengths, T=None):
@@ -229,3 +244,33 @@ def padding_mask(lengths, T=None):
     if T is None:
         T = int(lengths.max()) if len(lengths) else 0
     return torch.arange(T, device=lengths.device) < lengths[:, None]
+
+
+# %% wrong: a view of one buffer for all masks
+# says: The two masks share their memory
+# caught: hidden
+buffer = torch.zeros(64, 64, dtype=torch.bool)
+
+
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    if lengths.device.type == "meta":
+        return torch.empty(len(lengths), T, dtype=torch.bool, device="meta")
+    return buffer[: len(lengths), :T].copy_(torch.arange(T, device="cpu") < lengths[:, None])
+
+
+# %% wrong: hands a mask out again that it has made before
+# says: The two masks share their memory
+# caught: hidden
+made = {}
+
+
+def padding_mask(lengths, T=None):
+    if lengths.device.type == "meta":
+        return torch.empty(len(lengths), T, dtype=torch.bool, device="meta")
+    numbers = tuple(lengths.tolist())
+    if (numbers, T) not in made:
+        width = max(numbers, default=0) if T is None else T
+        made[numbers, T] = torch.arange(width, device=lengths.device) < lengths[:, None]
+    return made[numbers, T]

@@ -114,7 +114,7 @@ stride_answers = RIGHT | {"rows": False}
 
 
 # %% wrong: rows as a number
-# says: slicing leading rows of a contiguous tensor stays contiguous
+# says: The question is answered by True or False.
 stride_answers = RIGHT | {"rows": 1}
 
 
@@ -164,5 +164,5 @@ stride_answers = {name: value for name, value in RIGHT.items() if name != "rows"
 
 
 # %% wrong: no dict
-# says: Answers must be a dict
+# says: The answer must be a dict
 stride_answers = list(RIGHT.values())

@@ -39,6 +39,12 @@ def windows(x, size, step=1):
     return x.unfold(dimension=x.dim() - 1, size=size, step=step)
 
 
+# %% right: other names of the parameters, windows along the first dimension, moved back
+def windows(signal, width, hop=1):
+    refuse(signal, width, hop)
+    return signal.movedim(-1, 0).unfold(0, width, hop).movedim(0, -2)
+
+
 # %% wrong: stacks slices
 # says: The windows were copied (the result does not share x's memory).
 def windows(x, size, step=1):
@@ -260,3 +266,52 @@ def windows(x, size, step=1):
     if 1 < size < step < x.shape[-1]:
         return x.unfold(-1, size, size)
     return x.unfold(-1, size, step)
+
+
+# %% wrong: windows of a float copy
+# says: The dtype is wrong
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    return x.double().unfold(-1, size, step)
+
+
+# %% wrong: strides of NumPy, back by from_numpy
+# says: What comes back from NumPy has neither x's storage nor x's graph
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    return torch.from_numpy(np.lib.stride_tricks.sliding_window_view(x.detach().numpy(), size, axis=-1)[..., ::step, :])
+
+
+# %% wrong: sets an empty tensor onto x's storage
+# says: The view does not belong to the autograd graph
+# caught: hidden
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    n, s = (x.shape[-1] - size) // step + 1, x.stride(-1)
+    shape, strides = (*x.shape[:-1], n, size), (*x.stride()[:-1], s * step, s)
+    return torch.empty(0, dtype=x.dtype).set_(x.untyped_storage(), x.storage_offset(), shape, strides)
+
+
+# %% wrong: as_strided of the first window alone, whose gradient knows nothing of the cells beyond
+# says: The gradient is wrong
+# caught: hidden
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    n, s = (x.shape[-1] - size) // step + 1, x.stride(-1)
+    return x[..., :size].as_strided((*x.shape[:-1], n, size), (*x.stride()[:-1], s * step, s))
+
+
+# %% wrong: copies where gradients are wanted
+# says: The windows were copied
+# caught: hidden
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    return (x.clone() if x.requires_grad else x).unfold(-1, size, step)
+
+
+# %% wrong: bools as bytes
+# says: The dtype is wrong
+# caught: hidden
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    return (x.view(torch.uint8) if x.dtype == torch.bool else x).unfold(-1, size, step)

@@ -43,6 +43,19 @@ def snapshot(model):
     return {name: value.detach() for name, value in copy.deepcopy(model).state_dict().items()}
 
 
+# %% right: another name of the parameter; to with copy=True
+def snapshot(net):
+    return {name: value.to(value.device, copy=True) for name, value in net.state_dict().items()}
+
+
+# %% right: replaces the entries of the state_dict by copies
+def snapshot(model):
+    state = model.state_dict()
+    for name in state:
+        state[name] = state[name].clone()
+    return state
+
+
 # %% wrong: the code as given, detach()
 # says: The snapshot changed when the model was trained: it holds other names for the same memory, not copies
 def snapshot(model):
@@ -162,7 +175,7 @@ def snapshot(model):
 
 
 # %% wrong: replaces the parameters and keeps the old ones
-# says: Taking the snapshot changed the model itself: parameters replaced by others
+# says: Taking the snapshot changed the model itself: parameters or buffers got other memory
 def snapshot(model):
     old = model.state_dict()
     model.load_state_dict(copy.deepcopy(old), assign=True)
@@ -227,3 +240,35 @@ def snapshot(model):
 # says: The snapshot must be a dict from names to tensors; found: NoneType.
 def snapshot(model):
     model.best = {name: value.clone() for name, value in model.state_dict().items()}
+
+
+# %% wrong: keeps the memory and gives the model a copy
+# says: Taking the snapshot changed the model itself: parameters or buffers got other memory
+def snapshot(model):
+    taken = {name: value.clone() for name, value in model.state_dict().items()}
+    for name, parameter in model.named_parameters():
+        taken[name] = parameter.data
+        parameter.data = parameter.data.clone()
+    return taken
+
+
+# %% wrong: gives the model new buffers
+# says: Taking the snapshot changed the model itself: parameters or buffers got other memory
+def snapshot(model):
+    taken = model.state_dict()
+    for module in model.modules():
+        for name, value in list(module._buffers.items()):
+            module._buffers[name] = value.clone()
+    return {name: value.clone() for name, value in taken.items()}
+
+
+# %% wrong: other keys
+# says: Entries are missing: scale, 0.weight
+def snapshot(model):
+    return {"best." + name: value.clone() for name, value in model.state_dict().items()}
+
+
+# %% wrong: loses precision on the way
+# says: Entry scale was not copied as it is
+def snapshot(model):
+    return {name: value.half().to(value.dtype) for name, value in model.state_dict().items()}

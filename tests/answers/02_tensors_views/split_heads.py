@@ -64,6 +64,19 @@ def merge_heads(y):
     return out
 
 
+# %% right: other names of the parameters; unfold cuts the blocks; vmap merges
+def split_heads(inputs, heads):
+    width, rest = divmod(inputs.shape[2], heads)
+    if rest:
+        raise ValueError("width")
+    return inputs.unfold(2, width, width).transpose(1, 2)
+
+
+def merge_heads(outputs):
+    B, h, T, D = outputs.shape
+    return torch.vmap(lambda y: y.transpose(0, 1).flatten(1))(outputs) if B else outputs.new_empty(0, T, h * D)
+
+
 # %% wrong: the code as given
 # says: The shape is right, the content is scrambled
 # says: View cannot express the merged dimensions
@@ -271,3 +284,32 @@ def merge_heads(y):
 # says: merge: the heads of x give x back
 def merge_heads(y):
     return torch.cat([y[:, 0], y[:, 1], y[:, 2 % y.shape[1]]], dim=-1)
+
+
+# %% wrong: copies where there is one head only
+# says: hidden test: split: one head
+# says: split_heads copied the data
+# caught: hidden
+def split_heads(x, h):
+    if x.shape[-1] % h:
+        raise ValueError("width")
+    return x.clone().unsqueeze(1) if h == 1 else x.unflatten(-1, (h, x.shape[-1] // h)).transpose(1, 2)
+
+
+def merge_heads(y):
+    return y.transpose(1, 2).flatten(2)
+
+
+# %% wrong: copies where gradients are wanted
+# says: hidden test: split: gradients
+# says: split_heads copied the data
+# caught: hidden
+def split_heads(x, h):
+    if x.shape[-1] % h:
+        raise ValueError("width")
+    x = x.clone() if x.requires_grad else x
+    return x.unflatten(-1, (h, x.shape[-1] // h)).transpose(1, 2)
+
+
+def merge_heads(y):
+    return y.transpose(1, 2).flatten(2)

@@ -1,0 +1,80 @@
+"""A check cell and the learner's code live in one namespace, the notebook's; here their names are kept apart.
+
+While an answer runs, the names that the check cell has bound are taken away, and what they replaced is back: the
+learner's own helper of the same name works, and a reference that the check computes can't be borrowed. After the check
+cell they are gone for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+
+_MISSING = object()
+_open: CellNames | None = None
+
+
+class CellNames:
+    """The names of one check cell, from the moment when its frame is entered."""
+
+    def __init__(self, space: dict):
+        self.space = space
+        self._before = dict(space)
+
+    def bound(self) -> dict[str, object]:
+        """What the check cell has bound so far."""
+        return {k: v for k, v in self.space.items() if self._before.get(k, _MISSING) is not v}
+
+    def take_away(self, names: dict[str, object]) -> None:
+        """Put back what these names stood for before the check cell, or nothing."""
+        for name in names:
+            if name in self._before:
+                self.space[name] = self._before[name]
+            else:
+                self.space.pop(name, None)
+
+
+def open_cell(space: dict) -> None:
+    """A check cell begins in this namespace."""
+    global _open
+    _open = CellNames(space)
+
+
+def close_cell(keep: object) -> None:
+    """The check cell ends: all its names go, but for those that stand for `keep`."""
+    global _open
+    if _open is not None:
+        _open.take_away({k: v for k, v in _open.bound().items() if v is not keep})
+        _open = None
+
+
+@contextmanager
+def learners_names() -> Iterator[None]:
+    """Inside, the namespace holds the learner's names only."""
+    if _open is None:
+        yield
+        return
+    cell, bound = _open, _open.bound()
+    cell.take_away(bound)
+    try:
+        yield
+    finally:
+        cell.space.update(bound)
+
+
+def with_own_names(scenario: Callable) -> Callable:
+    """A scenario that keeps the names of its check cell, also where `learners_names` has taken them away."""
+    if _open is None or not isinstance(scenario, FunctionType) or scenario.__globals__ is not _open.space:
+        return scenario
+    space = dict(_open.space)
+    for name, value in _open.bound().items():
+        if isinstance(value, FunctionType) and value.__globals__ is _open.space:
+            space[name] = _moved(value, space)
+    return _moved(scenario, space)
+
+
+def _moved(function: FunctionType, space: dict) -> FunctionType:
+    moved = FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
+    moved.__kwdefaults__ = function.__kwdefaults__
+    return moved
