@@ -374,6 +374,8 @@ def test_a_hidden_test_keeps_data_out_of_sentences_too():
 def test_a_verdict_renders_as_its_own_lines():
     error = verdict(lambda: observe(lambda x: x + 1, torch.tensor([1.0])).returns(torch.tensor([1.0])))
     assert error._render_traceback_() == error.lines
+    long = WrongAnswer("an-exercise", "", "word " * 50, [])._render_traceback_()
+    assert len(long) > 3 and all(len(line) <= 100 for line in long) and long[2].startswith("  word")
     assert error.lines[0] == "✗ an-exercise, test: an idea"
     assert any("asked:" in line for line in error.lines)
 

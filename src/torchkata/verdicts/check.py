@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import textwrap
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
@@ -17,7 +18,13 @@ class _Verdict:
     lines: list[str]
 
     def _render_traceback_(self) -> list[str]:
-        return self.lines
+        return [part for line in self.lines for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line in pieces of at most 100 characters, the later ones indented like the first."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(line, 100, subsequent_indent=indent, break_long_words=False) or [line]
 
 
 class NotSolvedYet(_Verdict, NotImplementedError):
