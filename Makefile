@@ -18,7 +18,8 @@ build: install
 	$(BIN)/torchkata build $(ARGS)
 
 bench: install
-	$(BIN)/python tests/bench.py $(ARGS)
+	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench_grading.py $(ARGS)
 
 lint: install
 	$(BIN)/ruff check .

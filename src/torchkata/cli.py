@@ -1,12 +1,13 @@
 """The command torchkata: reads the command line, calls the tools, prints what they return."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -15,6 +16,7 @@ from torchkata.tools.course import Chapter, CourseError
 
 if TYPE_CHECKING:
     from torchkata.tools.checking import Verdict
+    from torchkata.tools.grading.batch import Run
 
 app = typer.Typer(
     help="A course on how PyTorch really works.",
@@ -22,6 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+NOTES_SHOWN = 30
 out = Console()
 err = Console(stderr=True)
 
@@ -131,6 +134,74 @@ def _print_verdicts(chapter: Chapter, verdicts: "list[Verdict]") -> None:
     table.add_section()
     table.add_row("total", "", f"{total:g} of {full:g}")
     out.print(table)
+
+
+@app.command()
+def grade(
+    chapter: Annotated[str, typer.Argument(help="03, gather_scatter or 03_gather_scatter.")],
+    students: Annotated[str | None, typer.Option(help="Only these, with commas between them.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Graded at a time; default: one a core.")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Results go into DIR/CHAPTER; default graded.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Grade also what has not changed.")] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Grade on the workers of this Dask scheduler, not here.")
+    ] = None,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run the students' code unprotected, with your own rights.")
+    ] = False,
+) -> None:
+    """Grade the submissions of a chapter: submitted/STUDENT/CHAPTER into gradebook, feedback/ and graded/."""
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.grading.pool import get_ready, usable_cores
+
+    [found] = find_chapters([chapter])
+    if scheduler is None:
+        get_ready()  # the processes that grade load torch while this one loads nbgrader
+    from torchkata.tools.grading.batch import grade_chapter
+    from torchkata.tools.grading.grader import grader_of
+
+    names = [name.strip() for name in students.split(",") if name.strip()] if students is not None else None
+    with Progress("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out) as bars:
+        bar = bars.add_task("Getting ready", total=None)
+        run = grade_chapter(
+            found,
+            grader_of(found, sandboxed=not no_sandbox),
+            students=names,
+            jobs=jobs or usable_cores(),
+            scheduler=scheduler,
+            out=out_folder,
+            force=force,
+            sandboxed=not no_sandbox,
+            progress=lambda done, total: bars.update(bar, description=found.name, completed=done, total=total),
+        )
+    _print_run(run)
+    raise typer.Exit(int(bool(run.refused or run.cut_off)))
+
+
+def _print_run(run: "Run") -> None:
+    out.print(
+        f"{len(run.records)} graded ({len(run.graded)} now, {len(run.kept)} before and unchanged), "
+        f"{len(run.refused)} not gradable, {len(run.cut_off)} cut off."
+    )
+    for refusal in run.refused:
+        out.print(Text(f"{_printable(refusal.student)}: not graded. {refusal.reason}"), soft_wrap=True)
+    for record in run.cut_off:
+        ended = ", ".join(f"{mark.exercise} {mark.state}" for mark in record.marks if mark.cut_off)
+        out.print(Text(f"{record.student}: {ended}"), soft_wrap=True)
+    noted = [f"{record.student}: {note}" for record in run.records for note in record.notes]
+    for note in noted[:NOTES_SHOWN]:
+        out.print(Text(_printable(note)), soft_wrap=True)
+    if len(noted) > NOTES_SHOWN:
+        out.print(f"... and {len(noted) - NOTES_SHOWN} more notes in the records.")
+    if unprotected := sum(not record.sandboxed for record in run.records):
+        out.print(f"{unprotected} of them without a sandbox: their code could have changed marks.")
+    out.print(Text(f"Marks: {run.folder / 'marks.csv'}"), soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 @app.command()

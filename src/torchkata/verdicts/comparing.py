@@ -113,6 +113,8 @@ def _both_numbers(a: object, b: object) -> bool:
 
 
 def _close(came: Tensor, expected: Tensor, rtol: float | None, atol: float | None) -> bool:
+    if torch.equal(came, expected):  # mostly so, and fast
+        return True
     try:
         torch.testing.assert_close(came, expected, rtol=rtol, atol=atol, equal_nan=True, check_dtype=False)
     except AssertionError:

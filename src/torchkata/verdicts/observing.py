@@ -75,10 +75,14 @@ class _Call:
 
 def run_answer(answer: object, args: tuple, kwargs: dict) -> Observation:
     """Call an answer with copies of the arguments and note what happens."""
-    copies = Copier().copy([list(args), kwargs])
+    return run_answer_on(answer, *Copier().copy([list(args), kwargs]))
+
+
+def run_answer_on(answer: object, args: list, kwargs: dict) -> Observation:
+    """Call an answer with these very arguments, which nobody else holds, and note what happens."""
     if not callable(answer):
         return Observation(raised=_not_callable(answer))
-    return _observe(_Call(answer, copies[0], copies[1]))
+    return _observe(_Call(answer, args, kwargs))
 
 
 def run_scenario(scenario: Callable, args: tuple) -> Observation:

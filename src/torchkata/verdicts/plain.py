@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+MAX_DIMS = 64  # torch's own limit
 MAX_BYTES = 64 * 2**20  # no exercise needs more; a larger storage is noted as Other
 
 
@@ -239,7 +240,8 @@ def _check_fits(layout: dict, storage: torch.UntypedStorage) -> None:
     """Raises ValueError for a layout that reaches out of its storage: torch would silently enlarge the storage."""
     size, stride = layout["size"], layout["stride"]
     numbers = [layout["offset"], *size, *stride]
-    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
+    few = len(size) == len(stride) <= MAX_DIMS
+    if not few or not all(type(n) is int and 0 <= n < 2**63 for n in numbers):
         raise ValueError("not a layout")
     last = layout["offset"] + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     if 0 not in size and (last + 1) * layout["dtype"].itemsize > storage.nbytes():

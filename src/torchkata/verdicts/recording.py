@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 # ATen operations that take a tensor only for its storage, shape, dtype or device
@@ -35,28 +35,41 @@ class Recorder:
         with _PythonCalls(self), _AtenCalls(self):
             yield
 
-    def note(self, name: str, level: str, *, view: bool, out: object, reads: list[str]) -> None:
-        tensors = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+    def note(self, name: str, level: str, *, view: bool, out: list[Tensor], reads: list[str]) -> None:
         self.ops.append(
             {
                 "name": name,
                 "level": level,
                 "phase": self.phase,
                 "view": view,
-                "device": tensors[0].device.type if tensors else None,
-                "elements": max((t.numel() for t in tensors), default=0),
+                "device": out[0].device.type if out else None,
+                "elements": max([t.numel() for t in out]) if out else 0,
                 "reads": reads,
             }
         )
 
-    def touched(self, *inputs: object) -> list[str]:
+    def touched(self, inputs: Iterable[object]) -> list[str]:
         found = []
-        for leaf in tree_leaves(inputs):
-            if isinstance(leaf, Tensor) and leaf.layout == torch.strided:
-                name = self._watched.get(leaf.untyped_storage()._cdata)
+        for tensor in _tensors_in(*inputs):
+            if tensor.layout == torch.strided:
+                name = self._watched.get(tensor.untyped_storage()._cdata)
                 if name is not None and name not in found:
                     found.append(name)
         return found
+
+
+def _tensors_in(*values: object) -> list[Tensor]:
+    """The tensors in what goes into an operation or comes out of it, in order: in tuples, lists and dicts too. In place
+    of pytree's leaves, which take longer than most operations."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += _tensors_in(*value)
+        elif isinstance(value, dict):
+            found += _tensors_in(*value.values())
+    return found
 
 
 class _PythonCalls(TorchFunctionMode):
@@ -67,7 +80,7 @@ class _PythonCalls(TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         name = _python_name(func)
         reads = self.recorder.touched(args) if name in READS_VALUES else []
-        self.recorder.note(name, "python", view=False, out=None, reads=reads)
+        self.recorder.note(name, "python", view=False, out=[], reads=reads)
         return out
 
 
@@ -90,7 +103,16 @@ class _AtenCalls(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        name = func._schema.name.split("::")[-1]
-        reads = [] if func.is_view or name in READS_NOTHING else self.recorder.touched(args, kwargs)
-        self.recorder.note(name, "aten", view=func.is_view, out=out, reads=reads)
+        name, view = _aten_name(func), func.is_view
+        reads = (
+            []
+            if view or name in READS_NOTHING
+            else self.recorder.touched((*args, *kwargs.values()) if kwargs else args)
+        )
+        self.recorder.note(name, "aten", view=view, out=_tensors_in(out), reads=reads)
         return out
+
+
+@cache
+def _aten_name(func: object) -> str:
+    return func._schema.name.split("::")[-1]

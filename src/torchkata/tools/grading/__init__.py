@@ -1,0 +1,1 @@
+"""Classroom grading: answers run in a sandbox, check cells judge outside of it."""

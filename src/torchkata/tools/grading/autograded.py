@@ -1,0 +1,90 @@
+"""The graded notebook as formgrader shows it: the learner's code, the check cells, our verdicts as outputs."""
+
+from __future__ import annotations
+
+import json
+
+from nbformat import NotebookNode
+
+from torchkata.tools.grading.records import ExerciseMark, Record, Submission
+from torchkata.tools.source import exercise_of
+
+NAMES = {"not solved": "NotSolvedYet", "wrong": "WrongAnswer", "cut off": "TooLong"}
+
+
+class Frame:
+    """The cells of a chapter that belong to its exercises, with nbgrader's metadata and the hidden tests.
+
+    `solution` and `release` are the chapter's built notebooks.
+    """
+
+    def __init__(self, solution: NotebookNode, release: NotebookNode):
+        metadata = {cell.metadata.nbgrader.grade_id: cell.metadata for cell in release.cells if exercise_of(cell)}
+        self.kernelspec = release.metadata.kernelspec
+        self.answers: dict[str, dict] = {}  # metadata, by exercise
+        self.checks: dict[str, list[tuple[str, dict]]] = {}  # source and metadata of each check cell, by exercise
+        for cell in solution.cells:
+            if exercise := exercise_of(cell):
+                own = metadata[cell.metadata.nbgrader.grade_id]
+                if cell.metadata.nbgrader.solution:
+                    self.answers[exercise] = own
+                else:
+                    self.checks.setdefault(exercise, []).append((cell.source, own))
+
+    def graded(self, record: Record, submission: Submission) -> str:
+        """The text of a graded notebook: the learner's cells in their order, each answer with its check cells."""
+        marks = {mark.exercise: mark for mark in record.marks}
+        cells = [_summary(record)]
+        for cell in submission.cells:
+            if cell.kind == "own":
+                cells.append(_code(cell.source))
+            else:
+                cells += self._exercise(marks.pop(cell.exercise), cell.source)
+        for mark in marks.values():
+            cells += self._exercise(mark, "# The answer cell is missing.")
+        for number, cell in enumerate(cells):
+            cell["id"] = f"cell-{number}"
+        metadata = {"kernelspec": self.kernelspec}
+        return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
+
+    def _exercise(self, mark: ExerciseMark, source: str) -> list[dict]:
+        cells = [_markdown(f"### {mark.title}"), _code(source, self.answers[mark.exercise])]
+        for text, metadata in self.checks[mark.exercise]:
+            points = mark.checks[metadata["nbgrader"]["grade_id"]]
+            cells.append(_code(text, metadata, _outputs(mark, points, metadata["nbgrader"]["points"])))
+        return cells
+
+
+def _outputs(mark: ExerciseMark, points: float, of: float) -> list[dict]:
+    """Outputs from which nbgrader reads the same points: nothing for all of them, a number, or an error."""
+    if points >= of:
+        return []
+    lines = mark.verdict.split("\n")
+    if points > 0:
+        said = {"output_type": "stream", "name": "stdout", "text": f"{mark.verdict}\n"}
+        return [
+            said,
+            {"output_type": "execute_result", "data": {"text/plain": repr(points)}, "execution_count": 1}
+            | {"metadata": {}},
+        ]
+    name = NAMES.get(mark.state, mark.state.capitalize())
+    return [{"output_type": "error", "ename": name, "evalue": lines[0], "traceback": lines}]
+
+
+def _summary(record: Record) -> dict:
+    lines = [f"{record.student}: {record.points:g} of {record.of:g} points", *record.notes]
+    return _markdown("\n".join(["```", *(line.replace("`", "'") for line in lines), "```"]))
+
+
+def _markdown(source: str) -> dict:
+    return {"cell_type": "markdown", "metadata": {}, "source": source}
+
+
+def _code(source: str, metadata: dict | None = None, outputs: list[dict] | None = None) -> dict:
+    return {
+        "cell_type": "code",
+        "execution_count": 1 if outputs else None,
+        "metadata": metadata or {},
+        "outputs": outputs or [],
+        "source": source,
+    }

@@ -1,0 +1,105 @@
+"""The command line of bubblewrap: what the sandbox shows of this machine, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import torchkata
+from torchkata.tools.course import CourseError, course_root
+
+INSTALL = (
+    "Install bubblewrap (Debian and Ubuntu: `apt-get install bubblewrap`; Fedora: `dnf install bubblewrap`). "
+    "`--no-sandbox` grades without it: then submissions can read and change whatever you can."
+)
+PACKAGE = Path(torchkata.__file__).resolve().parent
+SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr, or folders, beside it
+ENVIRONMENT = {
+    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    "HOME": "/tmp",
+    "USER": "learner",
+    "LANG": "C.UTF-8",
+    "MPLBACKEND": "agg",
+    "OMP_NUM_THREADS": "1",  # torch is forked: it must have no threads
+    "PYTHONPATH": str(PACKAGE.parent),
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def program() -> str:
+    """Where bubblewrap is. Raises CourseError where it is missing."""
+    if sys.platform != "linux":
+        raise CourseError("The sandbox for submissions needs Linux. `--no-sandbox` grades without it.")
+    found = shutil.which("bwrap")
+    if found is None:
+        raise CourseError(f"The sandbox for submissions needs bubblewrap, which is not here. {INSTALL}")
+    return found
+
+
+def command(inner: list[str]) -> list[str]:
+    """The command that runs `inner` in the sandbox. Raises CourseError where that can't be."""
+    return [
+        program(),
+        *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
+        *_user(),
+        *("--die-with-parent", "--new-session", "--hostname", "sandbox", "--clearenv"),
+        *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
+        *_shown(),
+        *("--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"),
+        *_bound(folders()),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
+        *inner,
+    ]
+
+
+def _user() -> list[str]:
+    """Root keeps the right to become a user who owns nothing, which the zygote does first; see confine.give_up_root."""
+    if os.getuid() == 0:
+        return ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    return ["--unshare-user", "--cap-drop", "ALL"]
+
+
+def _shown() -> list[str]:
+    """The system's programs and libraries."""
+    words = ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    for name in SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            words += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            words += ["--ro-bind", str(path), str(path)]
+    return words
+
+
+def _bound(folders: list[Path]) -> list[str]:
+    """Folders in their own places. Those above them are empty but for that, and can be passed through by anyone."""
+    above = sorted({parent for folder in folders for parent in folder.parents} - {Path("/"), Path("/tmp")})
+    words = [word for parent in above for word in ("--perms", "0755", "--dir", str(parent))]
+    return words + [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
+
+
+def folders() -> list[Path]:
+    """The folders of Python, its environment and this package. Raises CourseError where they hold the course."""
+    wanted = {Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), PACKAGE}
+    outer = [f for f in wanted if not any(f != g and f.is_relative_to(g) for g in wanted)]
+    shown = sorted(f for f in outer if not f.is_relative_to("/usr"))
+    for folder in (*shown, Path("/usr")):
+        if _course() is not None and _course().is_relative_to(folder):
+            raise CourseError(
+                f"The course lies in {folder}, which submissions can read while they are graded. Move it elsewhere."
+            )
+    return shown
+
+
+def folders_in_tmp() -> list[str]:
+    """Those of them that lie in /tmp, which each worker gets a fresh one of."""
+    return [str(folder) for folder in folders() if folder.is_relative_to("/tmp")]
+
+
+def _course() -> Path | None:
+    try:
+        return course_root()
+    except CourseError:
+        return None

@@ -1,0 +1,241 @@
+"""Marks into nbgrader's gradebook, so that formgrader, `nbgrader export` and manual grading go on working."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from nbformat.v4 import new_notebook
+from nbgrader.api import (
+    Assignment,
+    BaseCell,
+    Comment,
+    Grade,
+    Gradebook,
+    Notebook,
+    Student,
+    SubmittedAssignment,
+    SubmittedNotebook,
+)
+from nbgrader.converters import GenerateAssignment
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import AssignLatePenalties
+from sqlalchemy import make_url
+from sqlalchemy.exc import DatabaseError
+
+from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.grading.intake import read_timestamp
+from torchkata.tools.grading.records import Record
+from torchkata.tools.release import course_config
+
+T = TypeVar("T")
+PATIENCE = 60  # seconds to wait for a gradebook that another program has locked
+QUIET = logging.getLogger("torchkata.gradebook")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
+
+
+class ChapterBook:
+    """The gradebook, for one chapter; a context manager. Only one process at a time should write with it.
+
+    Every method raises CourseError where the gradebook is locked for longer than `patience` seconds or can't be
+    written. What was entered before stays.
+    """
+
+    def __init__(self, chapter: Chapter, patience: float = PATIENCE):
+        self.chapter, self.patience = chapter, patience
+        self.config = course_config(chapter.root)
+        self.course = CourseDirectory(config=self.config)
+
+    def __enter__(self) -> ChapterBook:
+        self.book = self._patiently(self._open)
+        try:
+            if self._patiently(self._known_checks) != self._checks():
+                self._generate()
+            self._patiently(self._learn_ids)
+        except BaseException:
+            self.book.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.book.close()
+
+    def lacking(self, records: Iterable[Record]) -> list[Record]:
+        """Those of the records whose points are not in the gradebook."""
+        entered = self._patiently(self._entered)
+        return [record for record in records if entered.get(record.student) != points_of(record)]
+
+    def enter(self, records: list[Record]) -> None:
+        """Enter the points of some submissions, all of them or none. Entering twice changes nothing.
+
+        Points that a teacher gave by hand stay; where the points beside them change, nbgrader asks for a second look.
+        """
+        self._patiently(lambda: self._enter_all(records))
+
+    # ------------------------------------------------------------ opening
+
+    def _open(self) -> Gradebook:
+        with _with_scripts_of_this_python():  # a new gradebook asks the command alembic for its version
+            return Gradebook(self.course.db_url, self.course.course_id)
+
+    def _checks(self) -> dict[str, tuple[float, str]]:
+        """Points and source of the chapter's check cells, by grade id."""
+        cells = [cell for cell in self.chapter.master.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+        return {cell.metadata.nbgrader.grade_id: (cell.metadata.nbgrader.points, cell.source) for cell in cells}
+
+    def _notebook(self) -> Notebook | None:
+        named = self.book.db.query(Notebook).join(Assignment)
+        return named.filter(Assignment.name == self.chapter.name, Notebook.name == self.chapter.topic).one_or_none()
+
+    def _known_checks(self) -> dict[str, tuple[float, str]]:
+        if (notebook := self._notebook()) is None:
+            return {}
+        sources = {cell.name: cell.source for cell in notebook.source_cells}
+        return {cell.name: (cell.max_score, sources.get(cell.name, "")) for cell in notebook.grade_cells}
+
+    def _generate(self) -> None:
+        """Let nbgrader note the chapter in the gradebook, as `nbgrader generate_assignment` does; no file changes."""
+        log = logging.Logger("torchkata.gradebook.generate")
+        complaints: list[str] = []
+        log.addHandler(_Collector(complaints))
+        self.book.db.rollback()
+        with tempfile.TemporaryDirectory() as folder, _with_scripts_of_this_python():
+            place = Path(folder) / self.course.source_directory / self.chapter.name
+            place.mkdir(parents=True)
+            shutil.copy(self.chapter.solution, place)
+            config = course_config(self.chapter.root)
+            config.CourseDirectory.root, config.CourseDirectory.db_url = folder, self.course.db_url
+            course = CourseDirectory(config=config, assignment_id=self.chapter.name)
+            try:
+                GenerateAssignment(coursedir=course, config=config, log=log).start()
+            except Exception as error:  # nbgrader raises many kinds
+                said = " ".join(complaints) or str(error)
+                raise CourseError(f"nbgrader can't put {self.chapter.name} into the gradebook: {said}") from None
+
+    def _learn_ids(self) -> None:
+        notebook = self._notebook()
+        self.assignment_id, self.notebook_id = notebook.assignment_id, notebook.id
+        self.grade_cells = {cell.name: cell.id for cell in notebook.grade_cells}
+        self.solution_cells = {cell.name: cell.id for cell in notebook.solution_cells}
+        self.book.db.rollback()
+
+    # ------------------------------------------------------------ reading and writing
+
+    def _entered(self) -> dict[str, dict[str, float | None]]:
+        rows = (
+            self.book.db.query(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score)
+            .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+            .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+            .join(BaseCell, BaseCell.id == Grade.cell_id)
+            .filter(SubmittedNotebook.notebook_id == self.notebook_id)
+            .all()
+        )
+        self.book.db.rollback()
+        found: dict[str, dict[str, float | None]] = {}
+        for student, check, points in rows:
+            found.setdefault(student, {})[check] = points
+        return found
+
+    def _enter_all(self, records: list[Record]) -> None:
+        late = [record.student for record in records if self._enter(record)]
+        self.book.db.commit()
+        for student in late:
+            self._assign_late_penalty(student)
+
+    def _enter(self, record: Record) -> bool:
+        """Enter one record; whether nbgrader has to look at a penalty for being late."""
+        submitted = self._submitted(record.student)
+        notebook = next(one for one in submitted.notebooks if one.notebook_id == self.notebook_id)
+        if timestamp := read_timestamp(self.chapter.root / "submitted" / record.student / self.chapter.name)[0]:
+            submitted.timestamp = timestamp
+        grades = {grade.cell_id: grade for grade in notebook.grades}
+        for check, points in points_of(record).items():
+            _give(grades[self.grade_cells[check]], points)
+        comments = {comment.cell_id: comment for comment in notebook.comments}
+        for mark in record.marks:
+            unanswered = mark.state in ("not solved", "missing")
+            comments[self.solution_cells[mark.exercise]].auto_comment = "No response." if unanswered else None
+        return submitted.total_seconds_late > 0 or notebook.late_submission_penalty is not None
+
+    def _submitted(self, student: str) -> SubmittedAssignment:
+        """The student's submission in the gradebook; a new one mirrors the chapter's cells, as nbgrader's do."""
+        db = self.book.db
+        if db.get(Student, student) is None:
+            db.add(Student(id=student))
+        found = db.query(SubmittedAssignment).filter_by(assignment_id=self.assignment_id, student_id=student)
+        if (submitted := found.one_or_none()) is not None:
+            return submitted
+        submitted = SubmittedAssignment(assignment_id=self.assignment_id, student_id=student)
+        notebook = SubmittedNotebook(notebook_id=self.notebook_id)
+        notebook.grades = [Grade(cell_id=cell) for cell in self.grade_cells.values()]
+        notebook.comments = [Comment(cell_id=cell) for cell in self.solution_cells.values()]
+        submitted.notebooks = [notebook]
+        db.add(submitted)
+        db.flush()
+        return submitted
+
+    def _assign_late_penalty(self, student: str) -> None:
+        names = {"notebook": self.chapter.topic, "assignment": self.chapter.name, "student": student}
+        step = AssignLatePenalties(config=self.config, log=QUIET)
+        step.preprocess(new_notebook(), {"nbgrader": names | {"db_url": self.course.db_url}})
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                return action()
+            except DatabaseError as error:
+                if hasattr(self, "book"):
+                    self.book.db.rollback()
+                if "locked" not in str(error.orig):
+                    raise CourseError(self._complaint(str(error.orig))) from None
+                if time.monotonic() > deadline:
+                    raise CourseError(self._complaint("another program has locked it")) from None
+                time.sleep(0.2)
+
+    def _complaint(self, reason: str) -> str:
+        return (
+            f"The gradebook {make_url(self.course.db_url).database} can't be used: {reason}. What was graded is kept. "
+            "Mend that (close formgrader and other programs that use the gradebook), then run the same command again."
+        )
+
+
+def points_of(record: Record) -> dict[str, float]:
+    """The points of every check cell, by grade id."""
+    return {check: points for mark in record.marks for check, points in mark.checks.items()}
+
+
+def _give(grade: Grade, points: float) -> None:
+    changed = grade.auto_score != points
+    grade.auto_score = points
+    grade.needs_manual_grade = grade.manual_score is not None and (changed or bool(grade.needs_manual_grade))
+
+
+@contextmanager
+def _with_scripts_of_this_python() -> Iterator[None]:
+    before = os.environ.get("PATH", "")
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+class _Collector(logging.Handler):
+    """Keeps the last line of what nbgrader logs as errors."""
+
+    def __init__(self, lines: list[str]):
+        super().__init__(level=logging.ERROR)
+        self.lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage().strip().splitlines()[-1])

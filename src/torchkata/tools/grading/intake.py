@@ -1,0 +1,258 @@
+"""Read what a student handed in. Whatever has happened to a notebook, the released chapter says what it means:
+answers are taken by their exercise's id, the learner's own cells as code, and nothing else is taken."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from nbgrader.utils import parse_utc
+
+from torchkata.tools.course import Chapter
+from torchkata.tools.grading.files import Unreadable, read_plain_file
+from torchkata.tools.grading.records import NotGradable, Submission, SubmittedCell
+from torchkata.tools.grading.released import Release
+
+MAX_NOTEBOOK = 16 * 2**20  # bytes; a notebook with many pictures has a few million
+MAX_CODE = 300_000  # characters in all code cells together
+MAX_CELLS = 2000
+MAX_FILES = 200  # names looked at in a submission's folder
+TIMESTAMP = "timestamp.txt"
+
+
+class _Damaged(Exception):
+    """A submission that can't be graded; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell as it was handed in, after its fields have been made sure of."""
+
+    kind: str
+    source: str
+    grade_id: str | None
+
+
+def read_submission(folder: Path, student: str, chapter: Chapter, release: Release) -> Submission | NotGradable:
+    """Read the submission in `folder`, which is submitted/STUDENT/CHAPTER. Only its notebook and timestamp are read."""
+    notes: list[str] = []
+    try:
+        content = read_plain_file(_notebook_in(folder, f"{chapter.topic}.ipynb", notes), MAX_NOTEBOOK)
+    except Unreadable as error:
+        return NotGradable(student, chapter.name, f"The notebook can't be read: {error}.")
+    except _Damaged as error:
+        return NotGradable(student, chapter.name, str(error))
+    timestamp, complaint = read_timestamp(folder)
+    digest = hashlib.sha256(f"{release.digest} {timestamp} ".encode() + content).hexdigest()
+    try:
+        cells = _cells_of(_notebook_from(content), notes)
+        taken = _taken(cells, release, notes)
+    except _Damaged as error:
+        return NotGradable(student, chapter.name, str(error), digest)
+    return Submission(student, chapter.name, taken, notes + complaint, digest)
+
+
+def read_timestamp(folder: Path) -> tuple[datetime | None, list[str]]:
+    """When the submission was handed in (UTC, naive), from its timestamp.txt; with a note where that can't be read."""
+    path = folder / TIMESTAMP
+    if not os.path.lexists(path):
+        return None, []
+    try:
+        return parse_utc(read_plain_file(path, 200).decode().strip() or None), []
+    except Unreadable as error:
+        return None, [f"{TIMESTAMP} is ignored: {error}."]
+    except (ValueError, OverflowError, TypeError):
+        return None, [f"{TIMESTAMP} is ignored: it holds no date."]
+
+
+# ---------------------------------------------------------------- the folder
+
+
+def _notebook_in(folder: Path, wanted: str, notes: list[str]) -> Path:
+    """The notebook of a submission's folder: the one of the wanted name, else the only one that there is."""
+    for part in (folder.parent, folder):
+        if part.is_symlink():
+            raise _Damaged(f"The folder {_shown(part.name)} is a symbolic link. Links are not followed.")
+    if not folder.is_dir():
+        raise _Damaged(f"There is no folder {folder.name}: nothing was handed in for this chapter.")
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in islice(entries, MAX_FILES))
+    except OSError as error:
+        raise _Damaged(f"The folder {folder.name} can't be read: {error.strerror}.") from None
+    notebooks = [name for name in names if name.lower().endswith(".ipynb")]
+    if not os.path.lexists(folder / wanted) and len(notebooks) != 1:
+        found = f"these are there: {_listed(notebooks)}" if notebooks else "there is no notebook"
+        raise _Damaged(f"{wanted} is missing; {found}.")
+    chosen = wanted if os.path.lexists(folder / wanted) else notebooks[0]
+    if chosen != wanted:
+        notes.append(f"The notebook is named {_shown(chosen)} in place of {wanted}.")
+    if extra := [name for name in names if name not in (chosen, TIMESTAMP, ".ipynb_checkpoints")]:
+        notes.append(f"Other files are ignored: {_listed(extra)}.")
+    return folder / chosen
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(_shown(name) for name in names[:5]) + more
+
+
+def _shown(value: object) -> str:
+    """A name or a number that a student chose, short and without control characters."""
+    text = str(value) if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return "".join(char if char.isprintable() else "?" for char in short)
+
+
+# ---------------------------------------------------------------- the file
+
+
+def _notebook_from(content: bytes) -> dict:
+    if not content.strip():
+        raise _Damaged("The notebook is an empty file.")
+    try:
+        notebook = json.loads(content)
+    except UnicodeDecodeError:
+        raise _Damaged("The notebook is not text: it was saved in another format, or the file is damaged.") from None
+    except (ValueError, RecursionError, MemoryError):
+        conflict = re.search(rb"^<{7} ", content, re.M)
+        why = "it holds the marks of a merge conflict" if conflict else "it is no JSON, perhaps only a part of the file"
+        raise _Damaged(f"The notebook can't be read: {why}.") from None
+    if not isinstance(notebook, dict):
+        raise _Damaged("The file is JSON, but not a notebook.")
+    return notebook
+
+
+def _cells_of(notebook: dict, notes: list[str]) -> list[_Cell]:
+    """The cells of a notebook of any format version."""
+    raw = notebook.get("cells")
+    if not isinstance(raw, list):
+        sheets = notebook.get("worksheets")  # formats 2 and 3
+        sheets = [sheet for sheet in sheets if isinstance(sheet, dict)] if isinstance(sheets, list) else []
+        raw = [cell for sheet in sheets for cell in _as_list(sheet.get("cells"))]
+    if not raw:
+        raise _Damaged("The notebook holds no cells.")
+    if len(raw) > MAX_CELLS:
+        raise _Damaged(f"The notebook holds {len(raw)} cells; at most {MAX_CELLS} are read.")
+    if notebook.get("nbformat") != 4:
+        notes.append(f"The notebook says that its format is {_shown(notebook.get('nbformat'))}, not 4.")
+    _note_kernel(notebook.get("metadata"), notes)
+    cells = [cell for cell in map(_cell, raw) if cell]
+    if len(cells) < len(raw):
+        notes.append(f"{len(raw) - len(cells)} of {len(raw)} cells can't be read and are ignored.")
+    if sum(len(cell.source) for cell in cells if cell.kind == "code") > MAX_CODE:
+        raise _Damaged(f"The notebook holds more than {MAX_CODE} characters of code.")
+    return cells
+
+
+def _as_list(value: object) -> list:
+    return value if isinstance(value, list) else []
+
+
+def _note_kernel(metadata: object, notes: list[str]) -> None:
+    spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    language = spec.get("language", "python") if isinstance(spec, dict) else "python"
+    if language != "python":
+        notes.append(f"The notebook names a kernel for {_shown(language)}; it is graded as Python.")
+
+
+def _cell(raw: object) -> _Cell | None:
+    if not isinstance(raw, dict):
+        return None
+    source = raw.get("source", raw.get("input", ""))
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = "".join(source)
+    if not isinstance(source, str):
+        return None
+    source = source.encode("utf-8", "replace").decode()  # lone surrogates can't be written to any file
+    return _Cell("code" if raw.get("cell_type") == "code" else "text", source, _grade_id(raw))
+
+
+def _grade_id(raw: dict) -> str | None:
+    """The exercise or check that a cell says it belongs to: from its metadata, where they are lost from its cell id."""
+    metadata = raw.get("metadata")
+    own = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    found = [own.get("grade_id") if isinstance(own, dict) else None, raw.get("id")]
+    return next((one for one in found if isinstance(one, str)), None)
+
+
+# ---------------------------------------------------------------- what is taken
+
+
+def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[SubmittedCell]:
+    """The cells to run: answers by exercise id, and the code cells that the learner added or changed."""
+    chosen = _chosen(cells, release, notes)
+    taken = []
+    for number, cell in enumerate(cells):
+        if chosen.get(cell.grade_id) == number:
+            taken.append(SubmittedCell("answer", cell.grade_id, cell.source))
+        elif cell.kind == "code" and cell.grade_id not in release.checks and _is_own(cell, release):
+            taken.append(SubmittedCell("own", None, cell.source))
+    for exercise in release.answers:
+        if exercise not in chosen:
+            taken = _with_answer_elsewhere(exercise, taken, release, notes)
+    if not any(cell.kind == "answer" for cell in taken):
+        raise _Damaged("No cell belongs to an exercise of this chapter: this is another notebook, or its ids are lost.")
+    _note_checks(cells, release, notes)
+    return taken
+
+
+def _is_own(cell: _Cell, release: Release) -> bool:
+    return bool(cell.source.strip()) and cell.source.strip() not in release.unchanged
+
+
+def _chosen(cells: list[_Cell], release: Release, notes: list[str]) -> dict[str, int]:
+    """Where the answer to each exercise stands: of several cells with one id the last code cell, else the last."""
+    chosen = {}
+    for exercise in release.answers:
+        found = [number for number, cell in enumerate(cells) if cell.grade_id == exercise]
+        if not found:
+            continue
+        chosen[exercise] = max(found, key=lambda number: (cells[number].kind == "code", number))
+        if len(found) > 1:
+            notes.append(f"{exercise}: {len(found)} cells bear its id; the last one counts as the answer.")
+        if cells[chosen[exercise]].kind != "code":
+            notes.append(f"{exercise}: the answer cell is no longer a code cell; its text is taken as code.")
+    order = [exercise for exercise, _ in sorted(chosen.items(), key=lambda item: item[1])]
+    if order != [exercise for exercise in release.answers if exercise in chosen]:
+        notes.append("The answers stand in another order than in the chapter.")
+    return chosen
+
+
+def _note_checks(cells: list[_Cell], release: Release, notes: list[str]) -> None:
+    handed_in = {cell.grade_id: cell.source for cell in cells if cell.grade_id in release.checks}
+    changed = [name for name, source in handed_in.items() if source.strip() != release.checks[name].strip()]
+    if changed:
+        notes.append(f"Check cells were changed (the chapter's own ones are run): {_listed(changed)}.")
+    if deleted := [name for name in release.checks if name not in handed_in]:
+        notes.append(f"Check cells were deleted (the chapter's own ones are run): {_listed(deleted)}.")
+
+
+def _with_answer_elsewhere(
+    exercise: str, taken: list[SubmittedCell], release: Release, notes: list[str]
+) -> list[SubmittedCell]:
+    """The same cells, where the answer cell of an exercise is gone but another cell defines the answer: a cell of the
+    learner's own becomes the answer; behind the answer to another exercise, with which it was merged, it is an empty
+    cell."""
+    names = release.names[exercise]
+    defining = [number for number, cell in enumerate(taken) if names and all(_defines(cell, name) for name in names)]
+    if not defining:
+        notes.append(f"{exercise}: its answer cell is missing.")
+        return taken
+    cell = taken[defining[-1]]
+    place = "a cell of the learner's own" if cell.kind == "own" else f"the cell of {cell.exercise}"
+    notes.append(f"{exercise}: its answer cell is missing, but {place} defines the answer.")
+    both = [SubmittedCell("answer", exercise, cell.source)]
+    if cell.kind == "answer":
+        both = [cell, SubmittedCell("answer", exercise, "")]
+    return [*taken[: defining[-1]], *both, *taken[defining[-1] + 1 :]]
+
+
+def _defines(cell: SubmittedCell, name: str) -> bool:
+    return re.search(rf"^(def|class) +{name}\b|^{name} *[:=]", cell.source, re.M) is not None

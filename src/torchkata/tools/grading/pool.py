@@ -1,0 +1,184 @@
+"""Graders at work side by side: processes that take submissions and give back records, whatever happens to them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+
+from torchkata.tools.course import CourseError
+from torchkata.tools.grading.records import NotGradable, Record, Submission
+
+Grade = Callable[[Submission], Record]
+OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
+PRELOAD = ["torchkata.tools.grading.preload"]
+ATTEMPTS = 2
+
+
+@cache
+def _context() -> BaseContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    return context
+
+
+def get_ready() -> None:
+    """Let what all graders are forked from begin to load torch, in the background. Needed by nothing, saves time."""
+    if _context().get_start_method() == "forkserver":
+        forkserver.ensure_running()
+
+
+def usable_cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The answer of a grader that is of no more use."""
+
+    reason: str
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    task: Submission | None = None
+    deadline: float = 0.0
+
+
+class Pool:
+    """`jobs` processes, each with its own grader; a context manager that ends them all.
+
+    Attributes:
+        patience: seconds after which a process that has not answered is ended. Graders keep their own, shorter limits.
+    """
+
+    def __init__(self, open_grader: OpenGrader, jobs: int, patience: float):
+        self.open_grader, self.jobs, self.patience = open_grader, jobs, patience
+        self.workers: list[_Worker] = []
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self.workers:
+            worker.pipe.close()
+        for worker in self.workers:
+            _end(worker)
+
+    def grade(self, submissions: Iterable[Submission]) -> Iterator[tuple[Submission, Record | NotGradable]]:
+        """Grade submissions, some at a time; yields each with its result, in the order in which they are done.
+
+        A submission whose process ends or doesn't answer is tried once more, then it is not gradable. Raises
+        CourseError where a grader can't be opened.
+        """
+        waiting = iter(submissions)
+        attempts: dict[str, int] = {}
+        while True:
+            while sum(w.task is not None for w in self.workers) < self.jobs and (task := next(waiting, None)):
+                self._give(task)
+            if not (busy := [worker for worker in self.workers if worker.task]):
+                return
+            for worker, reply in self._replies(busy):
+                task, worker.task = worker.task, None
+                if isinstance(reply, CourseError):
+                    raise reply
+                if isinstance(reply, Lost):
+                    attempts[task.student] = attempts.get(task.student, 0) + 1
+                    if attempts[task.student] < ATTEMPTS:
+                        self._give(task)
+                        continue
+                    reply = f"{reply.reason}, {ATTEMPTS} times. Run the command again"
+                yield task, reply if isinstance(reply, Record) else refusal(task, reply)
+
+    def _give(self, task: Submission) -> None:
+        worker = next((worker for worker in self.workers if worker.task is None), None) or self._start()
+        worker.task, worker.deadline = task, time.monotonic() + self.patience
+        with suppress(OSError):  # the process may have ended: its pipe says so when the replies are read
+            worker.pipe.send(task)
+
+    def _start(self) -> _Worker:
+        ours, theirs = _context().Pipe()
+        process = _context().Process(target=_work, args=(theirs, self.open_grader), daemon=False)
+        process.start()
+        theirs.close()
+        self.workers.append(_Worker(process, ours))
+        return self.workers[-1]
+
+    def _replies(self, busy: list[_Worker]) -> Iterator[tuple[_Worker, object]]:
+        """Wait for answers; Lost is the answer of a process that ended or was too late."""
+        soonest = min(worker.deadline for worker in busy)
+        ready = wait([worker.pipe for worker in busy], timeout=max(0.0, soonest - time.monotonic()))
+        for worker in busy:
+            if worker.pipe in ready:
+                yield worker, self._receive(worker)
+            elif time.monotonic() >= worker.deadline:
+                yield worker, self._drop(worker, Lost(f"no answer within {self.patience:g} seconds"))
+
+    def _receive(self, worker: _Worker) -> object:
+        try:
+            reply = worker.pipe.recv()
+        except (EOFError, OSError):
+            reply = Lost("its process ended without a result")
+        return self._drop(worker, reply) if isinstance(reply, Lost) else reply
+
+    def _drop(self, worker: _Worker, reply: Lost) -> Lost:
+        self.workers.remove(worker)
+        _end(worker)
+        return reply
+
+
+def _end(worker: _Worker) -> None:
+    worker.pipe.close()
+    if worker.task:
+        worker.process.kill()
+    worker.process.join(5)
+    if worker.process.is_alive():
+        worker.process.kill()
+        worker.process.join()
+
+
+def refusal(task: Submission, reason: object) -> NotGradable:
+    """The result of a submission that the grader itself failed at."""
+    return NotGradable(task.student, task.chapter, f"The grader failed: {reason}.")
+
+
+def _work(pipe: Connection, open_grader: OpenGrader) -> None:
+    """What a process does: grade what comes through the pipe until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl + C is for the main process, which then closes the pipe
+    try:
+        with open_grader() as grade:
+            _answer_all(pipe, grade)
+    except CourseError as error:
+        pipe.send(error)
+    except Exception as error:  # no grader can be had: the whole run must say so
+        pipe.send(CourseError(f"The grader can't start. {type(error).__name__}: {error}"))
+
+
+def _answer_all(pipe: Connection, grade: Grade) -> None:
+    with suppress(EOFError, OSError):  # the main process has closed the pipe, or has ended
+        while True:
+            pipe.send(graded(grade, pipe.recv()))
+
+
+def graded(grade: Grade, submission: Submission) -> Record | Lost | str:
+    """The record; Lost where the grader is of no more use; a text where it failed at this submission."""
+    try:
+        return grade(submission)
+    except CourseError as error:  # the sandbox has failed: a fresh one may not
+        return Lost(str(error).rstrip("."))
+    except Exception as error:  # a fault of the grader: the teacher hears of it, the batch goes on
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,112 @@
+"""What goes into a grading run and what comes out of it, as plain data that is read and written as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+STATES = ("solved", "partly", "wrong", "not solved", "cut off", "crashed", "missing")
+
+
+@dataclass(frozen=True)
+class SubmittedCell:
+    """One code cell of a learner that is run: an answer to an exercise, or a cell that the learner added or changed."""
+
+    kind: str  # "answer" or "own"
+    exercise: str | None  # the exercise's id for an answer, None for an own cell
+    source: str
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a student handed in for a chapter: the cells to run, in the learner's order, each exercise at most once.
+
+    `notes` tell the teacher in words what was unusual. `digest` changes with the notebook, the chapter and the grader.
+    """
+
+    student: str
+    chapter: str
+    cells: list[SubmittedCell]
+    notes: list[str] = field(default_factory=list)
+    digest: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Submission:
+        data = json.loads(text)
+        return cls(**data | {"cells": [SubmittedCell(**cell) for cell in data["cells"]]})
+
+
+@dataclass(frozen=True)
+class NotGradable:
+    """A submission that could not be graded, and why, in words. This is not a zero: no mark is given or changed."""
+
+    student: str
+    chapter: str
+    reason: str
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class ExerciseMark:
+    """What became of one exercise.
+
+    Attributes:
+        checks: points of each check cell, by its grade id; they sum to `points`.
+        of: the points that the exercise is worth.
+        verdict: the sentence for the learner; the first line stands alone, further lines give details.
+        state: one of STATES. "cut off" is a time limit, "crashed" a process that ended, "missing" a deleted answer.
+    """
+
+    exercise: str
+    title: str
+    checks: dict[str, float]
+    points: float
+    of: float
+    verdict: str
+    state: str
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a time limit or a crash kept the exercise from being judged to its end."""
+        return self.state in ("cut off", "crashed")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The marks of one submission: one for every exercise of the chapter, in the chapter's order.
+
+    Attributes:
+        sandboxed: whether the learner's code ran behind the boundary.
+        seconds: wall time of the grading; `stages` holds the seconds of its parts by name.
+    """
+
+    student: str
+    chapter: str
+    marks: list[ExerciseMark]
+    notes: list[str]
+    points: float
+    of: float
+    sandboxed: bool
+    digest: str
+    seconds: float
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether that is so of any of its exercises."""
+        return any(mark.cut_off for mark in self.marks)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """The inverse of `to_json`. Raises ValueError for anything else."""
+        try:
+            data = json.loads(text)
+            return cls(**data | {"marks": [ExerciseMark(**mark) for mark in data["marks"]]})
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"not a record: {error}") from None

@@ -1,0 +1,250 @@
+"""The referee: runs a submission in a sandbox and the author's check cells here, and writes down the marks.
+
+Check cells print and torch's settings belong to the process: one submission at a time in a process. To grade several
+at a time, use several processes, each with torch.set_num_threads(1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+import time
+import unicodedata
+import warnings
+from dataclasses import dataclass, field
+
+from torchkata.tools.course import CourseError, Exercise
+from torchkata.tools.grading.limits import Limits
+from torchkata.tools.grading.master import CheckCell, MasterChapter
+from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
+from torchkata.tools.grading.sandbox import CellReply, Sandbox, Session, WorkerLost
+from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
+
+MAX_TEXT = 20_000  # characters of one exercise's verdict
+MISSING = "the answer cell of this exercise is missing."
+_one_at_a_time = threading.Lock()
+
+
+def grade(submission: Submission, master: MasterChapter, sandbox: Sandbox, limits: Limits | None = None) -> Record:
+    """Grade a submission: its cells in the learner's order, each answer followed by its check cells.
+
+    A cell that crashes its process or takes too long is marked; the rest goes on in a fresh process, in which the
+    cells that went well are run again. Raises CourseError when the sandbox itself fails.
+    """
+    began = time.monotonic()
+    with _one_at_a_time:
+        run = _Run(master, sandbox, limits or sandbox.limits)
+        marks = run.marks(submission.cells)
+    seconds = time.monotonic() - began
+    waited = sum(run.stages.values())
+    return Record(
+        student=submission.student,
+        chapter=submission.chapter,
+        marks=marks,
+        notes=[*submission.notes, *run.notes],
+        points=round(sum(mark.points for mark in marks), 4),
+        of=sum(mark.of for mark in marks),
+        sandboxed=sandbox.enabled,
+        digest=submission.digest,
+        seconds=round(seconds, 4),
+        stages={name: round(s, 4) for name, s in (run.stages | {"judge": seconds - waited}).items()},
+    )
+
+
+@dataclass
+class _Said:
+    """What the check cells of one exercise said: points by grade id, the verdict in one line, all that was shown."""
+
+    points: dict[str, float] = field(default_factory=dict)
+    line: str = ""
+    shown: list[str] = field(default_factory=list)
+    solved_yet: bool = False
+    lost: str = ""
+
+    def complain(self, line: str, shown: list[str] | None = None) -> None:
+        self.line = self.line or line
+        self.shown += [line] if shown is None else shown
+
+
+class _Run:
+    """The grading of one submission."""
+
+    def __init__(self, master: MasterChapter, sandbox: Sandbox, limits: Limits):
+        self._master, self._sandbox, self._limits = master, sandbox, limits
+        self._left = limits.submission_seconds
+        self._losses = 0
+        self._went_well: list[SubmittedCell] = []
+        self._session: Session | None = None
+        self.notes: list[str] = []
+        self.stages = {"fork": 0.0, "cells": 0.0, "observe": 0.0, "end": 0.0}
+
+    def marks(self, cells: list[SubmittedCell]) -> list[ExerciseMark]:
+        said: dict[str, _Said] = {}
+        try:
+            for cell in cells:
+                if cell.exercise is None:
+                    self._run_own(cell)
+                elif cell.exercise in self._master.checks:
+                    said[cell.exercise] = self._run_answer(cell)
+        finally:
+            self._end_session()
+        return [_mark(exercise, said.get(exercise.id)) for exercise in self._master.exercises]
+
+    def _run_own(self, cell: SubmittedCell) -> None:
+        try:
+            self._run_cell(cell, self._limits.exercise_seconds)
+        except WorkerLost as lost:
+            text = (cell.source.strip().splitlines() or [""])[0][:60]
+            self.notes.append(readable(f"A cell of the learner's own ({text!r}) was left out: {lost}."))
+
+    def _run_answer(self, cell: SubmittedCell) -> _Said:
+        said = _Said()
+        checks = self._master.checks[cell.exercise]
+        left = self._limits.exercise_seconds
+        try:
+            reply = self._run_cell(cell, left, self._master.names[cell.exercise])
+            left = self._session.left
+        except WorkerLost as lost:
+            reply = CellReply(None, set())
+            self._note_loss(said, lost, f"the answer cell was not finished: {lost}.")
+            left = 0.0
+        for check in checks:
+            said.points[check.id] = 0.0
+            if left > 0:
+                left = self._judge(check, said, reply.defined, left)
+        return said
+
+    def _judge(self, check: CheckCell, said: _Said, defined: set[str], left: float) -> float:
+        """Run a check cell; the seconds that are left to the exercise."""
+        try:
+            session = self._ready(left)
+        except WorkerLost as lost:
+            self._note_loss(said, lost, f"this check could not be run: {lost}.")
+            return 0.0
+        waited = session.waited
+        space = self._master.space({name: StandIn(name, session) for name in defined})
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._attempt(check, space, said, out)
+        self._spend(session.waited - waited, "observe")
+        return session.left
+
+    def _attempt(self, check: CheckCell, space: dict, said: _Said, out: io.StringIO) -> None:
+        try:
+            points = check.run(space)
+        except WorkerLost as lost:
+            self._drop_session()
+            self._note_loss(said, lost, f"your code did not get through this check: {lost}.")
+        except NotSolvedYet as verdict:
+            said.complain("not solved yet.", verdict.lines)
+            return
+        except WrongAnswer as verdict:
+            said.complain(str(verdict).partition(": ")[2], verdict.lines)
+        except CourseError:  # the sandbox has failed: that is nobody's mark
+            raise
+        except Exception as error:
+            said.complain(f"{type(error).__name__}: {error}", [repr(error)])
+            self.notes.append(
+                readable(
+                    f"The check {check.id} stopped with {type(error).__name__}: {error}. Please look at it by hand."
+                )
+            )
+        else:
+            said.points[check.id] = points
+            printed = out.getvalue().splitlines()
+            if points < check.points:
+                said.line = said.line or next((line[2:] for line in printed if line.startswith("✗ ")), "")
+            said.shown += printed
+        said.solved_yet = True
+
+    # ------------------------------------------------ the worker
+
+    def _run_cell(self, cell: SubmittedCell, seconds: float, asks: frozenset[str] = frozenset()) -> CellReply:
+        session = self._ready(seconds)
+        waited = session.waited
+        try:
+            reply = session.run_cell(cell.source, asks)
+        except WorkerLost:
+            self._drop_session()
+            raise
+        finally:
+            self._spend(session.waited - waited, "cells")
+        self._went_well.append(cell)
+        return reply
+
+    def _ready(self, seconds: float) -> Session:
+        """A session that may take so many seconds, in which the cells that went well have run. Raises WorkerLost."""
+        if self._left <= 0:
+            raise WorkerLost(f"the {self._limits.submission_seconds:g} seconds for a submission are over", "cut off")
+        if self._session is None:
+            self._session = self._new_session()
+        self._session.allow(min(seconds, self._left))
+        return self._session
+
+    def _new_session(self) -> Session:
+        if self._losses > self._limits.losses:
+            raise WorkerLost("processes of this submission ended too often")
+        began = time.monotonic()
+        session = self._sandbox.session()
+        self.stages["fork"] += time.monotonic() - began
+        session.allow(self._left)
+        try:
+            for cell in self._went_well:
+                session.run_cell(cell.source)
+        except WorkerLost:
+            self._losses += 1
+            raise
+        finally:
+            self._spend(session.waited, "cells")
+        return session
+
+    def _drop_session(self) -> None:
+        self._losses += 1
+        self._end_session()
+
+    def _end_session(self) -> None:
+        if self._session is not None:
+            began = time.monotonic()
+            self._session.close()
+            self._session = None
+            self.stages["end"] += time.monotonic() - began
+
+    def _spend(self, seconds: float, stage: str) -> None:
+        self._left -= seconds
+        self.stages[stage] += seconds
+
+    @staticmethod
+    def _note_loss(said: _Said, lost: WorkerLost, line: str) -> None:
+        said.complain(line)
+        said.lost = said.lost or lost.state
+        said.solved_yet = True
+
+
+def _mark(exercise: Exercise, said: _Said | None) -> ExerciseMark:
+    if said is None:
+        checks = dict.fromkeys(exercise.checks, 0.0)
+        return ExerciseMark(exercise.id, exercise.title, checks, 0.0, exercise.points, MISSING, "missing")
+    points = round(sum(said.points.values()), 4)
+    line = "solved" if points >= exercise.points else said.line
+    verdict = readable("\n".join([line, *said.shown]))
+    state = _state(said, points, exercise.points)
+    return ExerciseMark(exercise.id, exercise.title, said.points, points, exercise.points, verdict, state)
+
+
+def _state(said: _Said, points: float, of: float) -> str:
+    if points >= of:
+        return "solved"
+    if said.lost:
+        return said.lost
+    if points > 0:
+        return "partly"
+    return "wrong" if said.solved_yet else "not solved"
+
+
+def readable(text: str) -> str:
+    """The text without control characters, invisible marks and broken surrogates, of limited length: what a learner's
+    code says is shown to others."""
+    kept = "".join(c for c in text[:MAX_TEXT] if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+    return kept if len(text) <= MAX_TEXT else kept + "\n…"

@@ -1,0 +1,81 @@
+"""What the released chapter says about a submission: its exercises, its check cells, its unchanged cells."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from torchkata import __version__
+from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.grading.master import bound_names
+from torchkata.tools.source import exercise_of
+
+PACKAGE = Path(__file__).parents[2]
+JUDGES = ("verdicts/*.py", "tools/grading/*.py")  # the code that decides on marks
+
+
+@dataclass(frozen=True)
+class Release:
+    """The structure by which submissions of a chapter are read.
+
+    Attributes:
+        answers: the released source of each answer cell, by exercise, in the chapter's order.
+        checks: the released source of each check cell, by grade id.
+        unchanged: the sources, stripped, of all released code cells but the answers.
+        names: what each answer cell defines, by exercise; names that several of them define are left out.
+        digest: changes with the chapter's notebooks and with the code that grades.
+    """
+
+    answers: dict[str, str]
+    checks: dict[str, str]
+    unchanged: frozenset[str]
+    names: dict[str, frozenset[str]]
+    digest: str
+
+
+def need_built(chapter: Chapter) -> None:
+    """Raises CourseError where the chapter is not built."""
+    if not chapter.release.is_file() or not chapter.solution.is_file():
+        raise CourseError(f"{chapter.name} is not built here. Run `torchkata build {chapter.number}`, then grade.")
+
+
+def read_release(chapter: Chapter) -> Release:
+    """Read the released notebook of a chapter. Raises CourseError where the chapter is not built."""
+    need_built(chapter)
+    answers, checks, unchanged = {}, {}, set()
+    for cell in read_notebook(chapter.release).cells:
+        exercise = exercise_of(cell)
+        if exercise and cell.metadata.nbgrader.solution:
+            answers[exercise] = cell.source
+            continue
+        if exercise:
+            checks[cell.metadata.nbgrader.grade_id] = cell.source
+        if cell.cell_type == "code":
+            unchanged.add(cell.source.strip())
+    return Release(answers, checks, frozenset(unchanged), _own_names(answers), _digest(chapter))
+
+
+def _own_names(answers: dict[str, str]) -> dict[str, frozenset[str]]:
+    defined = {exercise: bound_names(source) for exercise, source in answers.items()}
+    count = Counter(name for names in defined.values() for name in names)
+    return {exercise: frozenset(n for n in names if count[n] == 1) for exercise, names in defined.items()}
+
+
+def _digest(chapter: Chapter) -> str:
+    total = hashlib.sha256(grader_digest().encode())
+    for path in (chapter.release, chapter.solution):
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+@cache
+def grader_digest() -> str:
+    """Changes with the code that decides on marks, torch's version included."""
+    total = hashlib.sha256(f"{__version__} {version('torch')}".encode())
+    for path in (path for pattern in JUDGES for path in sorted(PACKAGE.glob(pattern))):
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()

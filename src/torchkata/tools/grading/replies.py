@@ -1,0 +1,146 @@
+"""What a worker may say: replies are taken apart and checked field by field before anyone uses them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from torch import Tensor
+
+from torchkata.verdicts.observing import MAX_PRINTED, Observation
+
+MAX_MESSAGE = 10_000  # characters of an exception's message or of a line of code
+MAX_NAME = 200
+UNNAMED = ("<module>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # functions without a name
+
+
+class BadReply(ValueError):
+    """A reply that no honest worker makes."""
+
+
+def observation_from(value: object) -> Observation:
+    """An observation from what a worker sent. Raises BadReply."""
+    fields = _dict(value)
+    if fields.keys() != Observation.__dataclass_fields__.keys():
+        raise BadReply("not the fields of an observation")
+    return Observation(
+        result=fields["result"],
+        raised=_raised(fields["raised"]),
+        arguments=_named(fields["arguments"]),
+        identical=[_text(name) for name in _list(fields["identical"])],
+        tracked=_is(fields["tracked"], bool),
+        gradients={name: _optional(g, Tensor) for name, g in _named(fields["gradients"]).items()},
+        backward_raised=_raised(fields["backward_raised"]),
+        ops=_ops(_dict(_json(_is(fields["ops"], str)))),
+        warned=[[_text(category), _text(message, MAX_MESSAGE)] for category, message in _pairs(fields["warned"])],
+        printed=_text(fields["printed"], MAX_PRINTED),
+        seconds=_is(fields["seconds"], float),
+    )
+
+
+def with_own_frames(noted: Observation, sources: list[str]) -> Observation:
+    """The same with those frames only that name a line of the learner's cells, as these were handed in: a frame could
+    carry data of hidden tests out."""
+    own = [source.splitlines() for source in sources]
+    return replace(noted, raised=_own(noted.raised, own), backward_raised=_own(noted.backward_raised, own))
+
+
+def _own(raised: dict | None, sources: list[list[str]]) -> dict | None:
+    return raised and raised | {"frames": [frame for frame in raised["frames"] if _is_line_of(frame, sources)]}
+
+
+def _is_line_of(frame: list, sources: list[list[str]]) -> bool:
+    number, where, text = frame
+    lines = [lines for lines in sources if 0 < number <= len(lines) and lines[number - 1].strip() == text]
+    return any(where in UNNAMED or any(where in line for line in one) for one in lines)
+
+
+def error_from(value: object) -> dict | None:
+    """What a cell raised, or None. Raises BadReply."""
+    return _raised(value)
+
+
+def names_from(value: object) -> set[str]:
+    """A list of names. Raises BadReply."""
+    return {_text(name) for name in _list(value)}
+
+
+def _raised(value: object) -> dict | None:
+    if value is None:
+        return None
+    fields = _dict(value)
+    frames = [_list(frame) for frame in _list(fields.get("frames"))]
+    if not all(len(frame) == 3 for frame in frames):
+        raise BadReply("not a frame")
+    types = [_text(name) for name in _list(fields.get("types"))]
+    if not types:
+        raise BadReply("an exception without a type")
+    return {
+        "types": types,
+        "message": _text(fields.get("message"), MAX_MESSAGE),
+        "frames": [[_is(line, int), _text(where), _text(code, MAX_MESSAGE)] for line, where, code in frames[-5:]],
+    }
+
+
+def _ops(packed: dict) -> list[dict]:
+    kinds = [_op(kind) for kind in _list(packed.get("kinds"))]
+    order = _list(packed.get("order"))
+    if not all(type(number) is int and 0 <= number < len(kinds) for number in order):
+        raise BadReply("not an operation")
+    return [kinds[number] for number in order]
+
+
+def _op(value: object) -> dict:
+    row = _list(value)
+    if len(row) < 6:
+        raise BadReply("not an operation")
+    name, level, phase, view, device, elements, *reads = row
+    return {
+        "name": _text(name),
+        "level": _text(level),
+        "phase": _text(phase),
+        "view": _is(view, bool),
+        "device": None if device is None else _text(device),
+        "elements": _is(elements, int),
+        "reads": [_text(argument) for argument in reads],
+    }
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadReply("not JSON") from None
+
+
+def _named(value: object) -> dict:
+    return {_text(name): item for name, item in _dict(value).items()}
+
+
+def _pairs(value: object) -> list[list]:
+    pairs = [_list(pair) for pair in _list(value)]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise BadReply("not a pair")
+    return pairs
+
+
+def _dict(value: object) -> dict:
+    return _is(value, dict)
+
+
+def _list(value: object) -> list:
+    return _is(value, list)
+
+
+def _text(value: object, limit: int = MAX_NAME) -> str:
+    return _is(value, str)[:limit]
+
+
+def _optional(value: object, kind: type) -> object:
+    return None if value is None else _is(value, kind)
+
+
+def _is(value: object, kind: type):
+    if not (type(value) is kind or (kind is Tensor and isinstance(value, Tensor))):
+        raise BadReply(f"{kind.__name__} expected")
+    return value

@@ -1,0 +1,274 @@
+"""The sandbox, seen from outside: start it, open a session for a submission, end it.
+
+A `Sandbox` holds one zygote, behind bubblewrap, that has loaded torch and the chapter's setup. A `Session` is a worker
+forked from it, and the only channel to it: requests and replies are plain data, capped and timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import IO
+
+from torchkata.tools.course import CourseError
+from torchkata.tools.grading import bubblewrap, wire
+from torchkata.tools.grading.limits import Limits
+from torchkata.tools.grading.master import bound_names
+from torchkata.tools.grading.replies import error_from, names_from, observation_from, with_own_frames
+from torchkata.tools.grading.scenarios import scenario_source
+from torchkata.verdicts.observing import Observation
+from torchkata.verdicts.plain import Copier, decode, encode
+from torchkata.verdicts.standins import StandIn
+
+CONTROL_FRAME = 2**20
+NAMESPACES = (
+    "The sandbox needs user namespaces, within bubblewrap too: some systems switch them off "
+    "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)."
+)
+CONTROL_SECONDS = 30.0
+
+
+class WorkerLost(Exception):
+    """A worker ended, did not answer in time, or said something that no honest worker says. It is of no more use.
+
+    Attributes:
+        state: "cut off" for a time limit, else "crashed".
+    """
+
+    def __init__(self, reason: str, state: str = "crashed"):
+        super().__init__(reason)
+        self.state = state
+
+
+@dataclass(frozen=True)
+class CellReply:
+    """What became of a cell: what it raised (types, message, frames) or None; which of the asked names exist now."""
+
+    error: dict | None
+    defined: set[str]
+
+
+class Sandbox:
+    """A place where submissions to one chapter are run; a context manager.
+
+        with Sandbox(setup_source, limits) as sandbox, sandbox.session() as session:
+            session.run_cell("def one_hot(labels, num_classes): ...", asks=["one_hot"])
+
+    `enabled=False` runs the same processes without bubblewrap: a submission can then do what its teacher can.
+    The sandbox ends with the thread that starts it.
+    Starting raises CourseError where bubblewrap is missing or does not work, or the setup cell fails.
+    """
+
+    def __init__(self, setup_source: str, limits: Limits | None = None, enabled: bool = True):
+        self.enabled, self.limits = enabled, limits or Limits()
+        self._setup = setup_source
+        self.known_names = bound_names(setup_source)  # the names that the chapter's setup cell binds
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Sandbox:
+        if not hasattr(os, "fork"):
+            raise CourseError("Grading needs a system that can fork processes: Linux, or macOS with `--no-sandbox`.")
+        with contextlib.ExitStack() as opened:
+            self._control, theirs = socket.socketpair()
+            opened.enter_context(self._control)
+            with theirs:
+                self._errors = opened.enter_context(tempfile.TemporaryFile())
+                folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="grading-"))
+                self._process = _start(theirs, self._errors, folder, self.enabled)
+            opened.callback(self._end)
+            self._wait_until_ready()
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def session(self) -> Session:
+        """Fork a worker for a submission. Raises CourseError where that fails."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                told = self._order(theirs, do="fork")
+            except BaseException:
+                ours.close()
+                raise
+        if told["error"] or told["worker"] is None:
+            ours.close()
+            raise CourseError(f"A worker could not be started: {told['error'] or 'no reason is known'}. {NAMESPACES}")
+        return Session(self, ours, told["worker"])
+
+    def end_worker(self, number: int) -> int:
+        """End a worker and all its processes; its exit code, or minus the number of the signal that ended it."""
+        return self._order(do="end", worker=number)["status"]
+
+    def _order(self, sock: socket.socket | None = None, **order: object) -> dict:
+        try:
+            wire.send(self._control, json.dumps(order).encode(), CONTROL_SECONDS)
+            if sock is not None:
+                socket.send_fds(self._control, [b"F"], [sock.fileno()])
+            return json.loads(wire.receive(self._control, CONTROL_FRAME, CONTROL_SECONDS))
+        except wire.WireError as error:
+            raise CourseError(f"The sandbox has ended: {error}.{self._last_words()}") from None
+
+    def _wait_until_ready(self) -> None:
+        start = {"setup": self._setup, "limits": asdict(self.limits), "confined": self.enabled}
+        start["kept"] = bubblewrap.folders_in_tmp() if self.enabled else []
+        try:
+            wire.send(self._control, json.dumps(start).encode(), CONTROL_SECONDS)
+            told = json.loads(wire.receive(self._control, CONTROL_FRAME, self.limits.start_seconds))
+        except wire.WireError as error:
+            raise CourseError(f"The sandbox did not start: {error}.{self._last_words()}") from None
+        if not told["ready"]:
+            raise CourseError(f"The sandbox could not load the chapter's setup cell.\n{told['error']}")
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        return "".join(f"\n{line}" for line in self._errors.read().decode(errors="replace").splitlines()[-5:])
+
+    def _end(self) -> None:
+        """The zygote ends its workers and itself when the control socket closes; bubblewrap's end is theirs anyway."""
+        self._control.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _start(control: socket.socket, errors: IO[bytes], folder: str, enabled: bool) -> subprocess.Popen:
+    number = control.fileno()
+    command = [sys.executable, "-P", "-s", "-m", "torchkata.tools.grading.zygote", str(number)]
+    return subprocess.Popen(
+        bubblewrap.command(command) if enabled else command,
+        pass_fds=[number],
+        stdin=subprocess.DEVNULL,
+        stdout=errors,
+        stderr=errors,
+        cwd="/" if enabled else folder,
+        env=None if enabled else {**os.environ, **_bare_environment(folder)},
+    )
+
+
+def _bare_environment(folder: str) -> dict[str, str]:
+    wanted = ("MPLBACKEND", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    return {name: bubblewrap.ENVIRONMENT[name] for name in wanted} | {"TMPDIR": folder}
+
+
+class Session:
+    """A worker, and the channel to it (see `torchkata.verdicts.standins.Channel`).
+
+    `allow(seconds)` sets how long the worker may keep us waiting from now on, all replies together; every method that
+    asks the worker raises WorkerLost.
+
+    Attributes:
+        waited: seconds spent waiting for replies.
+        left: seconds that the worker may still take.
+    """
+
+    def __init__(self, sandbox: Sandbox, sock: socket.socket, worker: int):
+        self._sandbox, self._sock, self._worker = sandbox, sock, worker
+        self._number = 0
+        self._sources: list[str] = []
+        self._lost: WorkerLost | None = None
+        self.waited = 0.0
+        self.left = sandbox.limits.exercise_seconds
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def allow(self, seconds: float) -> None:
+        self.left = seconds
+
+    def run_cell(self, source: str, asks: Iterable[str] = ()) -> CellReply:
+        """Run a cell in the learner's namespace; `asks` are the names whose existence afterwards is of interest."""
+        asked = sorted(asks)
+        self._sources.append(source)
+        reply = self._ask(do="cell", source=source, asks=asked)
+        return self._checked(lambda: CellReply(error_from(reply["error"]), names_from(reply["defined"]) & {*asked}))
+
+    def observe(self, name: str, args: list, kwargs: dict) -> Observation:
+        return self._observation(do="observe", answer=name, args=args, kwargs=kwargs)
+
+    def value(self, name: str) -> Observation:
+        return self._observation(do="value", answer=name)
+
+    def scenario(self, scenario: Callable, args: tuple) -> Observation:
+        """Raises ScenarioError, too, for a scenario that can't travel."""
+        source = scenario_source(scenario, self._sandbox.known_names)
+        answers = [[place, arg.__name__] for place, arg in enumerate(args) if isinstance(arg, StandIn)]
+        plain = Copier().copy([None if isinstance(arg, StandIn) else arg for arg in args])
+        return self._observation(do="scenario", source=source, scenario=scenario.__name__, args=plain, answers=answers)
+
+    def kill(self) -> int | None:
+        """End the worker and all its processes; how it ended (see `Sandbox.end_worker`), None if that was before."""
+        if self._worker < 0:
+            return None
+        self._sock.close()
+        number, self._worker = self._worker, -1
+        return self._sandbox.end_worker(number)
+
+    def close(self) -> None:
+        self.kill()
+
+    def _observation(self, **request: object) -> Observation:
+        reply = self._ask(**request)
+        return self._checked(lambda: with_own_frames(observation_from(reply["noted"]), self._sources))
+
+    def _ask(self, **request: object) -> dict:
+        if self._lost is not None:
+            raise self._lost
+        self._number += 1
+        data = encode({"id": self._number, **request})
+        began = time.monotonic()
+        try:
+            if self.left <= 0:
+                raise wire.TooSlow("no time is left")
+            wire.send(self._sock, data, self.left)
+            left = self.left - (time.monotonic() - began)
+            reply = decode(wire.receive(self._sock, self._sandbox.limits.frame, max(left, 1e-3)))
+            if type(reply) is not dict or reply.get("id") != self._number:
+                raise ValueError("a reply that nobody asked for")
+            return reply
+        except (wire.WireError, ValueError) as error:
+            raise self._give_up(error) from None
+        finally:
+            spent = time.monotonic() - began
+            self.waited += spent
+            self.left -= spent
+
+    def _checked(self, read: Callable):
+        try:
+            return read()
+        except (KeyError, ValueError) as error:
+            raise self._give_up(error) from None
+
+    def _give_up(self, error: Exception) -> WorkerLost:
+        status = self.kill()
+        if isinstance(error, wire.TooSlow):
+            self._lost = WorkerLost("it took too long", "cut off")
+        elif isinstance(error, wire.Ended):
+            self._lost = WorkerLost(f"its process ended ({_how(status)})")
+        else:
+            self._lost = WorkerLost(f"what it sent back can't be used: {error}")
+        return self._lost
+
+
+def _how(status: int | None) -> str:
+    if status is None or status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"

@@ -1,0 +1,147 @@
+"""The worker: runs a learner's cells and the observing half of the check cells, in a process of its own."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import linecache
+import socket
+import sys
+from types import CodeType, ModuleType
+
+from torchkata.tools.grading import wire
+from torchkata.verdicts import observing
+from torchkata.verdicts.observing import Observation
+from torchkata.verdicts.plain import Copier, decode, encode
+
+SCENARIO = "<scenario>"
+TOO_LARGE = {
+    "types": ["ResultTooLarge", "ValueError", "Exception"],
+    "message": "what came back is too large to be judged",
+    "frames": [],
+}
+
+
+def notebook_module(setup: str) -> ModuleType:
+    """The module `__main__` of a chapter, after its setup cell has run in it."""
+    module = ModuleType("__main__")
+    sys.modules["__main__"] = module
+    exec(compile(setup, "<setup>", "exec"), module.__dict__)
+    return module
+
+
+def serve(sock: socket.socket, module: ModuleType, frame: int) -> None:
+    """Answer requests until the connection is closed."""
+    worker = Worker(module)
+    while True:
+        try:
+            request = decode(wire.receive(sock, frame))
+        except wire.Ended:
+            return
+        wire.send(sock, _encoded(request["id"], worker, request, frame))
+
+
+def _encoded(number: int, worker: Worker, request: dict, frame: int) -> bytes:
+    try:
+        data = encode({"id": number, **worker.answer(request)})
+        if len(data) <= frame:
+            return data
+        raised = TOO_LARGE
+    except BaseException as error:  # a learner's code may have broken anything, sys.exit and interrupts included
+        raised = observing.describe_error(error, SCENARIO)
+    noted = _noted(Observation(raised=_plain(raised)))
+    return encode({"id": number, **noted, "error": _plain(raised), "defined": []})
+
+
+def _plain(raised: dict) -> dict:
+    """The same with plain strings: a message may be of a learner's own kind of string."""
+    return raised | {"message": "".join(map(chr, map(ord, raised["message"][:1000])))}
+
+
+class Worker:
+    """The learner's namespace and what may be asked about it."""
+
+    def __init__(self, module: ModuleType):
+        self._space = module.__dict__
+        self._setup = dict(self._space)  # scenarios run with the chapter's own names
+        self._cells = 0
+        builtins.get_ipython = _Shell(module).get
+        builtins.display = lambda *values, **settings: None
+
+    def answer(self, request: dict) -> dict:
+        """The reply to a request: {"do": "cell" | "observe" | "scenario" | "value", …}."""
+        return getattr(self, f"_{request['do']}")(request)
+
+    def _cell(self, request: dict) -> dict:
+        self._cells += 1
+        error = self._run(request["source"], f"<cell {self._cells}>")
+        return {"error": error, "defined": [name for name in request["asks"] if name in self._space]}
+
+    def _observe(self, request: dict) -> dict:
+        answer = self._space[request["answer"]]
+        return _noted(observing.run_answer_on(answer, request["args"], request["kwargs"]))
+
+    def _value(self, request: dict) -> dict:
+        return _noted(observing.note_value(self._space[request["answer"]]))
+
+    def _scenario(self, request: dict) -> dict:
+        space = dict(self._setup)
+        exec(compile(request["source"], SCENARIO, "exec"), space)
+        args = list(request["args"])
+        for place, name in request["answers"]:
+            args[place] = self._space[name]
+        return _noted(observing.run_scenario(space[request["scenario"]], tuple(args)))
+
+    def _run(self, source: str, file: str) -> dict | None:
+        """Run a cell as a notebook would; what it raised, or None."""
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        try:
+            exec(_compiled(source, file), self._space)
+        except BaseException as error:  # sys.exit too: the next cells are run
+            described = observing.describe_error(error, None)
+            return Copier().copy(described)
+        return None
+
+
+def _noted(observation: Observation) -> dict:
+    fields = observation.as_plain()
+    return {"noted": fields | {"ops": _packed(fields["ops"])}}
+
+
+def _packed(ops: list[dict]) -> str:
+    """Operations as JSON: each kind once, then which kind came when. A loop makes thousands, of few kinds."""
+    kinds: dict[tuple, int] = {}
+    order = []
+    for op in ops:
+        kind = (op["name"], op["level"], op["phase"], op["view"], op["device"], op["elements"], *op["reads"])
+        order.append(kinds.setdefault(kind, len(kinds)))
+    return json.dumps({"kinds": list(kinds), "order": order})
+
+
+def _compiled(source: str, file: str) -> CodeType:
+    """A cell's code; magics, `!` and `?` are turned into calls of get_ipython()."""
+    try:
+        return compile(source, file, "exec")
+    except SyntaxError:
+        from IPython.core.inputtransformer2 import TransformerManager
+
+        changed = TransformerManager().transform_cell(source)
+        if "get_ipython()" not in changed:
+            raise
+        return compile(ast.parse(changed), file, "exec")
+
+
+class _Shell:
+    """IPython's shell, made when a cell first needs it."""
+
+    def __init__(self, module: ModuleType):
+        self._module = module
+        self._shell = None
+
+    def get(self):
+        if self._shell is None:
+            from IPython.core.interactiveshell import InteractiveShell
+
+            self._shell = InteractiveShell(user_module=self._module, user_ns=self._module.__dict__)
+        return self._shell

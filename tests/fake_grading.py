@@ -1,0 +1,78 @@
+"""A grader that runs nothing: it judges by words in the answers. It imports little: each process of a pool loads it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torchkata.tools.course import CourseError
+from torchkata.tools.grading.records import ExerciseMark, Record, Submission
+
+NAME = "98_things"
+EXERCISES = {"twice": 2.0, "guess": 3.0, "thrice": 1.0}
+
+
+@contextmanager
+def fake_grader(diary: Path, sandboxed: bool = True) -> Iterator:
+    """Writes each student's name into a diary, then grades."""
+
+    def grade(submission: Submission) -> Record:
+        with diary.open("a") as stream:
+            stream.write(f"{submission.student}\n")
+        return fake_record(submission, sandboxed)
+
+    yield grade
+
+
+@contextmanager
+def stubborn_grader(folder: Path) -> Iterator:
+    """Fails as the first answer says; with "once" only the first time."""
+
+    def grade(submission: Submission) -> Record:
+        source = submission.cells[0].source
+        met = folder / f"{submission.student}.met"
+        if "kill" in source or ("once" in source and not met.exists()):
+            met.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "sandbox" in source:
+            raise CourseError("The sandbox has ended.")
+        if "hang" in source:
+            time.sleep(600)
+        return fake_record(submission)
+
+    yield grade
+
+
+def closed_grader(error: Exception) -> None:
+    """A grader that can't be opened."""
+    raise error
+
+
+def fake_record(submission: Submission, sandboxed: bool = True) -> Record:
+    sources = {cell.exercise: cell.source for cell in submission.cells if cell.kind == "answer"}
+    marks = [_fake_mark(exercise, of, sources.get(exercise)) for exercise, of in EXERCISES.items()]
+    total = sum(mark.points for mark in marks)
+    return Record(submission.student, NAME, marks, submission.notes, total, 6.0, sandboxed, submission.digest, 0.01)
+
+
+def _fake_mark(exercise: str, of: float, source: str | None) -> ExerciseMark:
+    if source is None:
+        points, verdict, state = 0.0, "The answer cell is missing.", "missing"
+    elif "right" in source:
+        points, verdict, state = of, "solved", "solved"
+    elif "half" in source:
+        points, verdict, state = of / 2, "Half of it is right.\nThis half: a", "partly"
+    elif "slow" in source:
+        time.sleep(1)
+        points, verdict, state = 0.0, "stopped after 30 seconds: does a loop never end?", "cut off"
+    elif "fault" in source:
+        raise RuntimeError("a fault of the grader")
+    else:
+        points, verdict, state = 0.0, f"Not so: {source}", "wrong"
+    return ExerciseMark(
+        exercise, f"Exercise 98 · {exercise}", {f"{exercise}-check": points}, points, of, verdict, state
+    )

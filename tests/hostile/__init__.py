@@ -1,0 +1,1 @@
+"""Hostile and damaged submissions, and what must become of them."""

@@ -1,0 +1,846 @@
+"""The boundary between a submission and the one who grades it: what gets in, what gets out, what is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import linecache
+import os
+import platform
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from torchkata.tools.course import CourseError, course_root
+from torchkata.tools.grading import bubblewrap, confine, wire
+from torchkata.tools.grading.limits import MIB, Limits
+from torchkata.tools.grading.replies import BadReply, observation_from
+from torchkata.tools.grading.sandbox import Sandbox, Session, WorkerLost
+from torchkata.tools.grading.scenarios import ScenarioError, scenario_source
+from torchkata.verdicts.observing import Observation
+from torchkata.verdicts.plain import Caps, Copier, decode, encode
+
+SETUP = "import os\nimport torch\nfrom torch import Tensor, nn\n"
+LIMITS = Limits(exercise_seconds=20, memory=512 * MIB, processes=12, disk=4 * MIB)
+
+
+def missing() -> str | None:
+    """Why there is no sandbox here, or None."""
+    try:
+        works = subprocess.run(bubblewrap.command(["true"]), capture_output=True, text=True, check=False)
+    except CourseError as error:
+        return str(error)
+    return None if works.returncode == 0 else f"bubblewrap does not work here: {works.stderr.strip()}"
+
+
+WHY_NOT = missing()
+needs_bubblewrap = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    if WHY_NOT is None:
+        confine.own_keyring()  # one that processes inherit, as after a login
+    with Sandbox(SETUP, LIMITS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Sandbox]:
+    """The same without bubblewrap."""
+    with Sandbox(SETUP, LIMITS, enabled=False) as running:
+        yield running
+
+
+def run(session: Session, source: str, *args: object) -> object:
+    """Define `probe` inside and call it; what it returns, as plain data."""
+    reply = session.run_cell(textwrap.dedent(source), asks=["probe"])
+    assert reply.error is None, reply.error
+    seen = session.observe("probe", list(args), {})
+    assert seen.raised is None, seen.raised
+    return seen.result
+
+
+# ---------------------------------------------------------------- wire
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair()
+
+
+def test_a_message_comes_through():
+    left, right = pair()
+    with left, right:
+        threading.Thread(target=wire.send, args=(left, b"x" * 3_000_000)).start()
+        assert wire.receive(right, limit=3_000_000, seconds=20) == b"x" * 3_000_000
+
+
+def test_the_length_is_checked_before_anything_is_read():
+    left, right = pair()
+    with left, right:
+        left.sendall(struct.pack("!Q", 2**62) + b"body")
+        with pytest.raises(wire.WireError, match="allowed are 100"):
+            wire.receive(right, limit=100, seconds=20)
+        assert right.recv(10) == b"body"
+
+
+def test_a_message_that_trickles_meets_one_deadline_for_the_whole():
+    left, right = pair()
+    stop = threading.Event()
+
+    def trickle():
+        left.sendall(struct.pack("!Q", 10**6))
+        while not stop.wait(0.02):
+            left.sendall(b".")
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    with pytest.raises(wire.TooSlow):
+        wire.receive(right, limit=10**6, seconds=0.3)
+    stop.set()
+    thread.join()
+    left.close(), right.close()
+
+
+def test_silence_a_closed_end_and_a_full_pipe_are_told_apart():
+    left, right = pair()
+    with pytest.raises(wire.TooSlow):
+        wire.receive(right, limit=10, seconds=0.05)
+    with pytest.raises(wire.TooSlow):
+        wire.send(right, b"x" * 10_000_000, seconds=0.05)  # nobody reads
+    left.close()
+    with pytest.raises(wire.Ended):
+        wire.receive(right, limit=10, seconds=20)
+    with pytest.raises(wire.Ended):
+        wire.send(right, b"x", seconds=20)
+    right.close()
+
+
+# ---------------------------------------------------------------- what may come back
+
+
+def message(value: object, storages: list | None = None) -> bytes:
+    return json.dumps({"storages": storages or [], "value": value}).encode()
+
+
+def row(size: list[int], stride: list[int], dtype: str = "torch.float32", **more: object) -> list:
+    layout = {"dtype": dtype, "size": size, "stride": stride, "offset": 0, "storage": 0}
+    return ["tensor", layout | {"requires_grad": False, "parameter": False} | more]
+
+
+FOUR_BYTES = [{"device": "cpu", "bytes": "AAAAAA=="}]
+HOSTILE = {
+    "no JSON": b"\x80\x04\x95",
+    "no message": b"[]",
+    "a pickle": message(["bytes", "gASV!"]),
+    "an unknown kind": message(["pickle", "gASV"]),
+    "JSON objects": message({"a": 1}),
+    "numbers outside of their frame": message(1.5),
+    "a million items": message(["list", [0] * 2_100_000]),
+    "deep nesting": message(None).replace(b"null", b'["list", [' * 60 + b"]]" * 60),
+    "nesting beyond JSON's own depth": b'{"storages": [], "value": ' + b"[" * 200_000,
+    "an endless expanded tensor": message(row([2**20, 2**20], [0, 0]), FOUR_BYTES),
+    "many expanded tensors": message(["list", [row([2**20], [0])] * 40], FOUR_BYTES),
+    "an expanded tensor on meta": message(row([2**40], [0]), [{"device": "meta", "bytes": "4"}]),
+    "a tensor that reaches out of its storage": message(row([2], [1]), FOUR_BYTES),
+    "a negative stride": message(row([2], [-1]), FOUR_BYTES),
+    "a float as size": message(row([1.0], [1]), FOUR_BYTES),
+    "a storage that is not there": message(row([1], [1], storage=7), FOUR_BYTES),
+    "a storage on another device": message(row([1], [1]), [{"device": "cuda", "bytes": "AAAAAA=="}]),
+    "a module as dtype": message(row([1], [1], dtype="torch.onnx"), FOUR_BYTES),
+    "a gradient on integers": message(row([1], [1], dtype="torch.int32", requires_grad=True), FOUR_BYTES),
+    "a number with many digits": message(0).replace(b"0}", b"9" * 100_000 + b"}"),
+    "keys that may collide": message(["dict", [[k * (2**61 - 1), 0] for k in range(5000)]]),
+    "keys that can't be": message(["dict", [[["list", []], 0]]]),
+    "an Other without a name": message(["other", ["list", []]]),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+def test_decode_refuses_what_encode_does_not_make(data: bytes):
+    with pytest.raises(ValueError):
+        decode(data)
+
+
+def test_the_caps_of_decode_can_be_changed():
+    data = encode([torch.ones(8).expand(4, 8)])
+    assert decode(data)[0].shape == (4, 8)
+    with pytest.raises(ValueError, match="too many elements"):
+        decode(data, Caps(elements=31))
+
+
+def honest() -> dict:
+    x = torch.ones(2, requires_grad=True)
+    noted = Observation(result=x, arguments={"x": x}, gradients={"x": None}, warned=[["UserWarning", "old"]]).as_plain()
+    op = ["add", "aten", "forward", False, None, 3, "x"]
+    raised = {"types": ["ValueError"], "message": "no", "frames": [[1, "f", "raise"]]}
+    return noted | {"ops": json.dumps({"kinds": [op], "order": [0, 0]}), "backward_raised": raised}
+
+
+def test_an_honest_observation_is_read():
+    seen = observation_from(honest())
+    assert [(op["name"], op["reads"]) for op in seen.ops] == [("add", ["x"])] * 2 and seen.warned == [
+        ["UserWarning", "old"]
+    ]
+    assert seen.backward_raised["message"] == "no"
+
+
+BENT = {
+    "a field more": {"more": 1},
+    "raised is no dict": {"raised": ["ValueError"]},
+    "raised has no types": {"raised": {"types": [], "message": "", "frames": []}},
+    "a frame of two": {"raised": {"types": ["E"], "message": "", "frames": [[1, "f"]]}},
+    "arguments are a list": {"arguments": [1]},
+    "a gradient is a number": {"gradients": {"x": 1}},
+    "tracked is a number": {"tracked": 1},
+    "operations are no JSON": {"ops": "[" * 100_000},
+    "the operations are a list": {"ops": "[]"},
+    "an operation is a text": {"ops": '{"kinds": ["add"], "order": [0]}'},
+    "an operation too short": {"ops": '{"kinds": [["add", "aten"]], "order": [0]}'},
+    "an operation that is not there": {"ops": '{"kinds": [], "order": [0]}'},
+    "an operation from the end": {"ops": json.dumps(json.loads(honest()["ops"]) | {"order": [-1]})},
+    "an operation by a text": {"ops": json.dumps(json.loads(honest()["ops"]) | {"order": ["0"]})},
+    "a warning of three": {"warned": [["a", "b", "c"]]},
+    "printed is bytes": {"printed": b""},
+    "seconds are a text": {"seconds": "0"},
+}
+
+
+@pytest.mark.parametrize("change", BENT.values(), ids=BENT.keys())
+def test_a_bent_observation_is_refused(change: dict):
+    with pytest.raises(BadReply):
+        observation_from(honest() | change)
+    with pytest.raises(BadReply):
+        observation_from([])
+
+
+def test_long_texts_are_cut():
+    raised = {"types": ["E" * 5000], "message": "m" * 10**6, "frames": [[1, "f", "c"]] * 100}
+    seen = observation_from(honest() | {"raised": raised, "printed": "p" * 10**6})
+    assert len(seen.raised["message"]) == 10_000 and len(seen.raised["types"][0]) == 200
+    assert len(seen.raised["frames"]) == 5 and len(seen.printed) == 10_000
+
+
+# ---------------------------------------------------------------- scenarios
+
+
+def cell(source: str, name: str) -> dict:
+    """The namespace of a check cell after it has run."""
+    source = textwrap.dedent(source)
+    file = f"<check {name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space: dict = {"__name__": "__main__", "torch": torch}
+    exec(compile(source, file, "exec"), space)
+    return space
+
+
+def test_a_scenario_travels_with_its_helpers_and_nothing_else():
+    space = cell(
+        """
+        if True:
+            expected = [3.25]
+
+            def helper(x):
+                return torch.neg(x)
+
+            def other(x):
+                return expected
+
+            class Holder:
+                size = 2
+
+            def story(answer, x):
+                '''Calls it twice.'''
+                local = Holder.size
+                return [helper(answer(x)) for _ in range(local)]
+        """,
+        "travels",
+    )
+    source = scenario_source(space["story"], {"torch"})
+    assert "def helper" in source and "class Holder" in source and "def story" in source
+    assert "expected" not in source and "3.25" not in source and "other" not in source
+
+
+def test_of_two_functions_with_one_name_the_one_that_is_bound_travels():
+    space = cell(
+        """
+        def helper(x):
+            return 1
+
+        def story(answer):
+            return helper(answer)
+
+        def helper(x):
+            return 2
+        """,
+        "twice",
+    )
+    assert "return 2" in scenario_source(space["story"], set())
+    assert "return 1" not in scenario_source(space["story"], set())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "expected = [1]\ndef story(answer):\n    return answer(expected)",
+        "story = lambda answer: 1",
+        "def maker(k):\n    def story(answer):\n        return k\n    return story\nstory = maker(3)",
+    ],
+    ids=["data of the cell", "a lambda", "a closure"],
+)
+def test_a_scenario_that_would_carry_data_of_the_check_is_refused(source: str):
+    with pytest.raises(ScenarioError):
+        scenario_source(cell(source, str(hash(source)))["story"], set())
+
+
+# ---------------------------------------------------------------- the sandbox: what it shows
+
+
+@needs_bubblewrap
+def test_nothing_of_the_course_or_the_machine_can_be_read(sandbox: Sandbox, tmp_path: Path):
+    root = course_root()
+    secret = tmp_path / "submitted" / "other" / "03_gather_scatter.ipynb"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("{}")
+    names = ["solutions", "notebooks", "tests", "submitted", "gradebook.db", "nbgrader_config.py", ".git"]
+    paths = [*(str(root / name) for name in names), str(secret), str(tmp_path), str(Path.home() / ".ssh")]
+    paths += ["/etc/shadow", "/etc/passwd", "/etc/hostname", "/var", "/home", "/sys", "/run", "/proc/1", "/proc/2"]
+    with sandbox.session() as session:
+        seen = run(session, "def probe(paths): return [p for p in paths if os.path.lexists(p)]", paths)
+        assert seen == []
+        listed = run(session, "def probe(): return [sorted(os.listdir(p)) for p in ('/proc', '/tmp', '/dev/shm')]")
+        kept = {Path(folder).parts[2] for folder in bubblewrap.folders_in_tmp()}  # Python or the package, if there
+        assert listed == [["cpuinfo", "meminfo", "self"], sorted({"work"} | kept), []]
+        walked = run(
+            session,
+            """
+            def probe():
+                tops = [t for t in os.listdir("/") if t not in ("usr", "proc", "dev")]
+                return [
+                    os.path.join(folder, name)
+                    for top in tops for folder, _, names in os.walk("/" + top) for name in names
+                    if name.endswith(".ipynb") or "gather_scatter" in name
+                ]
+            """,
+        )
+        ours = [p for p in walked if "site-packages" not in p and "torchkata/facts/data" not in p]
+        assert ours == []
+
+
+@needs_bubblewrap
+def test_nothing_can_be_written_but_the_own_small_disk(sandbox: Sandbox):
+    with sandbox.session() as session:
+        seen = run(
+            session,
+            """
+            def probe():
+                import sys, sysconfig, torchkata
+                places = ["/", "/usr", "/usr/bin", "/dev", "/proc", "/lib", sys.prefix, sys.base_prefix, os.getcwd(),
+                          sysconfig.get_path("purelib"), os.path.dirname(torchkata.__file__), "/tmp", "/dev/shm"]
+                open_to = []
+                for place in places:
+                    try:
+                        with open(place + "/probe", "w") as file:
+                            file.write("x")
+                        open_to.append(place)
+                    except OSError:
+                        pass
+                return open_to
+            """,
+        )
+        assert set(seen) <= {"/tmp/work", "/tmp", "/dev/shm", "/proc"}  # /proc is a cover of 64 KiB, its own
+        written = run(
+            session,
+            """
+            def probe():
+                sizes = []
+                for place in ("/tmp/", "/dev/shm/"):
+                    count = 0
+                    try:
+                        for k in range(100):
+                            with open(f"{place}{k}", "wb") as file:
+                                count += file.write(b"x" * 2**20)
+                    except OSError:
+                        pass
+                    sizes.append(count)
+                return sizes
+            """,
+        )
+        assert all(0 < size <= LIMITS.disk for size in written)
+
+
+@needs_bubblewrap
+def test_no_network(sandbox: Sandbox):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as hidden:
+        hidden.bind("\0torchkata-probe")
+        hidden.listen()
+        with sandbox.session() as session:
+            seen = run(
+                session,
+                """
+                def probe(port):
+                    import socket
+                    found = [name for _, name in socket.if_nameindex() if name != "lo"]
+                    for kind, where in [(2, ("127.0.0.1", port)), (2, ("9.9.9.9", 53)), (1, "\\0torchkata-probe")]:
+                        try:
+                            with socket.socket(kind) as sock:
+                                sock.settimeout(2)
+                                sock.connect(where)
+                            found.append(str(where))
+                        except OSError:
+                            pass
+                    return found
+                """,
+                server.getsockname()[1],
+            )
+    assert seen == []
+
+
+@needs_bubblewrap
+def test_no_power_over_the_machine_or_other_processes(sandbox: Sandbox):
+    with sandbox.session() as session:
+        status = dict(
+            line.split(":\t", 1)
+            for line in run(session, "def probe(): return open('/proc/self/status').read()").splitlines()
+        )
+        assert {status[name].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {""}
+        assert status["NoNewPrivs"] == "1"
+        seen = run(
+            session,
+            """
+            def probe():
+                import ctypes
+                libc = ctypes.CDLL(None, use_errno=True)
+                done = {"pid": os.getpid(), "root": os.getuid() == 0}
+                done["mount"] = libc.mount(b"tmpfs", b"/usr", b"tmpfs", 0, None) == 0
+                done["umount"] = libc.umount2(b"/tmp", 2) == 0 or libc.umount2(b"/proc", 2) == 0
+                done["sethostname"] = libc.sethostname(b"x", 1) == 0
+                done["attached"] = [pid for pid in range(2, 300) if libc.ptrace(16, pid, None, None) == 0]
+                done["memory"] = os.access("/proc/2/mem", os.R_OK)
+                done["dumpable"] = libc.prctl(3, 0, 0, 0, 0)
+                done["killed"] = []
+                for pid in range(2, 300):
+                    try:
+                        os.kill(pid, 0)
+                        done["killed"].append(pid)
+                    except OSError:
+                        pass
+                try:
+                    os.setuid(0)
+                    done["setuid"] = True
+                except OSError:
+                    done["setuid"] = False
+                return done
+            """,
+        )
+    nothing = {name: False for name in ("mount", "umount", "sethostname", "memory", "setuid", "root")}
+    assert seen == {"pid": 1, "attached": [], "killed": [], "dumpable": 0} | nothing
+
+
+@needs_bubblewrap
+def test_a_worker_has_no_file_but_its_own_socket(sandbox: Sandbox):
+    with sandbox.session() as session:
+        seen = run(
+            session,
+            """
+            def probe():
+                import stat
+                kinds = {}
+                for number in range(256):
+                    try:
+                        kinds[number] = stat.filemode(os.fstat(number).st_mode)[0]
+                    except OSError:
+                        pass
+                return list(kinds.values())
+            """,
+        )
+    assert sorted(seen) == ["c", "c", "c", "s"]  # /dev/null three times, one socket
+
+
+KEYCTL = confine.KEYCTL.get(platform.machine(), -1)
+ADD_KEY = KEYCTL - 2 if KEYCTL > 0 else -1
+LEAVE = """
+import ctypes, sys, builtins
+sys.modules["left"] = os
+builtins.left = torch.left = 1
+os.environ["LEFT"] = "1"
+for place in ("/tmp/left", "/tmp/work/left", "/dev/shm/left", "/proc/left", "left"):
+    open(place, "w").close()
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall(ADD_KEY, b"user", b"left", b"x", 1, -3)  # session keyring
+libc.syscall(ADD_KEY, b"user", b"left", b"x", 1, -4)  # user keyring
+libc.shmget(4711, 4096, 0o1666)
+torch.manual_seed(99); torch.set_default_dtype(torch.float64)
+""".replace("ADD_KEY", str(ADD_KEY))
+LOOK = """
+def probe():
+    import ctypes, sys, builtins
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = [p for p in ("/tmp/left", "/tmp/work/left", "/dev/shm/left", "/proc/left", "left") if os.path.exists(p)]
+    found += [k for k in (-3, -4) if libc.syscall(KEYCTL, 10, k, b"user", b"left", 0) >= 0]
+    if libc.shmget(4711, 4096, 0) >= 0:
+        found.append("shared memory")
+    if "left" in sys.modules or hasattr(builtins, "left") or hasattr(torch, "left") or "LEFT" in os.environ:
+        found.append("state")
+    return found + [str(torch.get_default_dtype())]
+""".replace("KEYCTL", str(KEYCTL))
+
+
+@needs_bubblewrap
+def test_a_second_session_sees_nothing_of_the_first(sandbox: Sandbox):
+    with sandbox.session() as first:
+        assert first.run_cell(LEAVE).error is None
+        assert len(run(first, LOOK)) > 6  # the look finds what there is
+    with sandbox.session() as second:
+        assert run(second, LOOK) == ["torch.float32"]
+
+
+@needs_bubblewrap
+def test_two_sessions_at_a_time_do_not_see_each_other(sandbox: Sandbox):
+    with sandbox.session() as first, sandbox.session() as second:
+        first.run_cell(LEAVE)
+        assert run(second, LOOK) == ["torch.float32"]
+        assert run(second, "def probe(): return [p for p in os.listdir('/proc') if p.isdigit()]") == []
+
+
+# ---------------------------------------------------------------- what is left behind
+
+DAEMON = """
+import subprocess, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)", {mark!r}])
+    os._exit(0)
+os.wait()
+running = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", {mark!r}], start_new_session=True)
+"""
+
+
+def processes_with(mark: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mark.encode() in words:
+            found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.skipif(not confine.LINUX, reason="looks for processes in /proc")
+@pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=needs_bubblewrap), "bare"])
+def test_no_process_outlives_its_session(kind: str, request: pytest.FixtureRequest):
+    box = request.getfixturevalue(kind)
+    mark = f"left-{kind}-{os.getpid()}"
+    with box.session() as session:
+        assert session.run_cell(DAEMON.format(mark=mark)).error is None
+        assert wait_for(lambda: len(processes_with(mark)) == 2)
+    assert processes_with(mark) == []
+
+
+@pytest.mark.skipif(not confine.LINUX, reason="looks for processes in /proc")
+@needs_bubblewrap
+def test_no_process_outlives_the_sandbox_even_when_its_owner_is_killed():
+    mark = f"left-owner-{os.getpid()}"
+    source = f"""
+import time
+from torchkata.tools.grading.sandbox import Sandbox
+box = Sandbox({SETUP!r}).__enter__()
+session = box.session()
+session.run_cell({DAEMON.format(mark=mark)!r})
+print("running", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            assert owner.stdout.readline() == "running\n"
+            assert wait_for(lambda: len(processes_with(mark)) == 2)
+        finally:
+            owner.kill()
+    assert wait_for(lambda: processes_with(mark) == [])
+
+
+def wait_for(condition) -> bool:
+    """Whether the condition comes true within a while."""
+    for _ in range(600):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+# ---------------------------------------------------------------- limits
+
+
+@needs_bubblewrap
+def test_a_fork_bomb_is_small(sandbox: Sandbox):
+    with sandbox.session() as session:
+        count = run(
+            session,
+            """
+            def probe():
+                import time
+                count = 0
+                try:
+                    while count < 500:
+                        if os.fork() == 0:
+                            time.sleep(600)
+                        count += 1
+                except OSError:
+                    pass
+                return count
+            """,
+        )
+        assert 0 < count < LIMITS.processes
+    with sandbox.session() as session:  # the next one is not touched by it
+        assert run(session, "def probe(): return 1") == 1
+
+
+@needs_bubblewrap
+def test_memory_files_and_cores_are_limited(sandbox: Sandbox):
+    with sandbox.session() as session:
+        session.run_cell("def probe(n): return torch.ones(n, dtype=torch.uint8).sum()", asks=["probe"])
+        assert session.observe("probe", [LIMITS.memory // 16], {}).raised is None
+        assert "memory" in session.observe("probe", [LIMITS.memory * 2], {}).raised["message"]
+        seen = run(
+            session,
+            """
+            def probe():
+                import resource
+                names = ("RLIMIT_CORE", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_MEMLOCK")
+                return [resource.getrlimit(getattr(resource, name))[1] for name in names]
+            """,
+        )
+        assert seen == [0, LIMITS.disk, LIMITS.open_files, LIMITS.processes, 0]
+        opened = run(
+            session,
+            """
+            def probe():
+                files = []
+                try:
+                    while True:
+                        files.append(open(os.devnull))
+                except OSError:
+                    return len(files)
+            """,
+        )
+        assert opened < LIMITS.open_files
+
+
+@needs_bubblewrap
+def test_output_goes_nowhere(sandbox: Sandbox, capfd: pytest.CaptureFixture):
+    flood = "import sys\nfor _ in range(300): print('x' * 100_000); sys.stderr.write('y' * 100_000); os.write(1, b'z')"
+    with sandbox.session() as session:
+        assert session.run_cell(flood).error is None
+        session.run_cell("def probe():\n    for _ in range(1000): print('x' * 1000)\n    return 5", asks=["probe"])
+        seen = session.observe("probe", [], {})
+        assert seen.result == 5 and len(seen.printed) == 10_000
+    assert capfd.readouterr() == ("", "")
+
+
+def lost(session: Session, source: str) -> WorkerLost:
+    with pytest.raises(WorkerLost) as caught:
+        session.run_cell(textwrap.dedent(source))
+    return caught.value
+
+
+ENDS = {
+    "an endless loop": ("while True: pass", "cut off", "too long"),
+    "a sleep": ("import time; time.sleep(600)", "cut off", "too long"),
+    "ignored signals": (
+        "import signal, time\nfor n in range(1, 32):\n    try: signal.signal(n, signal.SIG_IGN)\n"
+        "    except OSError: pass\ntime.sleep(600)",
+        "cut off",
+        "too long",
+    ),
+    "os._exit": ("os._exit(3)", "crashed", "exit code 3"),
+    "os._exit with 0": ("os._exit(0)", "crashed", "exit code 0"),
+    "a bad pointer": ("import ctypes; ctypes.string_at(1)", "crashed", "SIGSEGV"),
+    "a closed socket": ("os.closerange(3, 256)", "crashed", "ended"),
+}
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("source, state, words", ENDS.values(), ids=ENDS.keys())
+def test_a_worker_that_ends_or_never_answers(sandbox: Sandbox, source: str, state: str, words: str):
+    with sandbox.session() as session:
+        if state == "cut off":
+            session.allow(0.5)
+        error = lost(session, source)
+        assert error.state == state and words in str(error)
+        with pytest.raises(WorkerLost):  # and is of no more use
+            session.run_cell("1")
+    with sandbox.session() as session:
+        assert session.run_cell("x = 1", asks=["x", "y"]).defined == {"x"}
+
+
+FIND_SOCKET = """
+import socket, struct, json
+def our_socket():
+    for number in range(3, 256):
+        try:
+            return socket.socket(fileno=os.dup(number))
+        except OSError:
+            pass
+sock = our_socket()
+def say(data): sock.sendall(struct.pack("!Q", len(data)) + data)
+"""
+LIES = {
+    "an oversized frame": "sock.sendall(struct.pack('!Q', 2**40))",
+    "half a frame, then silence": "sock.sendall(struct.pack('!Q', 100) + b'x'); import time; time.sleep(600)",
+    "a trickle": "import time\nsock.sendall(struct.pack('!Q', 10**6))\nwhile True: sock.sendall(b'.'); time.sleep(.1)",
+    "an empty frame": "say(b'')",
+    "binary": "say(os.urandom(1000))",
+    "a pickle": "import pickle; say(pickle.dumps(print))",
+    "another request's number": "say(json.dumps({'storages': [], 'value': ['dict', [['id', 77]]]}).encode())",
+    "a bent reply": "say(json.dumps({'storages': [], 'value': ['dict', [['id', 1], ['error', 5]]]}).encode())",
+    "no dict": "say(json.dumps({'storages': [], 'value': None}).encode())",
+    "deep nesting": "say(b'[' * 10**6)",
+}
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+def test_a_reply_that_no_honest_worker_makes(sandbox: Sandbox, lie: str):
+    with sandbox.session() as session:
+        session.allow(2.0)
+        assert lost(session, FIND_SOCKET + lie).state in ("cut off", "crashed")
+
+
+@needs_bubblewrap
+def test_a_reply_sent_in_advance_is_out_of_step(sandbox: Sandbox):
+    reply = message(["dict", [["id", 1], ["error", None], ["defined", ["list", []]]]])
+    forged = FIND_SOCKET + f"say({reply!r})"
+    with sandbox.session() as session:
+        session.run_cell(forged)  # this request is answered twice
+        assert "nobody asked" in str(lost(session, "1"))
+
+
+@needs_bubblewrap
+def test_a_worker_can_not_speak_for_the_zygote(sandbox: Sandbox):
+    attack = FIND_SOCKET + "for n in range(3, 256):\n    try: os.write(n, b'x' * 8)\n    except OSError: pass"
+    with sandbox.session() as session:
+        lost(session, attack)
+    with sandbox.session() as session:
+        assert session.run_cell("1").error is None
+
+
+BREAKS = {
+    "the observing half": "from torchkata.verdicts import observing\nobserving.run_answer = lambda *a: 1 / 0",
+    "torch": "torch.Tensor.__eq__ = torch.equal = torch.testing.assert_close = lambda *a, **k: True",
+    "builtins": "import builtins\nbuiltins.isinstance = lambda *a: True\nbuiltins.type = builtins.len = int",
+}
+
+
+@pytest.mark.parametrize("source", BREAKS.values(), ids=BREAKS.keys())
+def test_what_a_learner_breaks_is_broken_in_one_session_only(bare: Sandbox, source: str):
+    with bare.session() as session:
+        session.run_cell("def probe(x): return x")
+        with contextlib.suppress(WorkerLost):
+            session.run_cell(source)
+            session.observe("probe", [torch.ones(2)], {})
+    assert not (torch.ones(2) == torch.zeros(2)).any() and not torch.equal(torch.ones(2), torch.zeros(2))
+    with bare.session() as session:
+        session.run_cell("def probe(x): return x")
+        assert torch.equal(session.observe("probe", [torch.ones(2)], {}).result, torch.ones(2))
+
+
+# ---------------------------------------------------------------- what honest code may do
+
+
+def test_a_cell_may_use_ipython(bare: Sandbox):
+    with bare.session() as session:
+        source = "%time y = 4\nfiles = !echo one\nlen?\ndisplay(y)\nget_ipython().run_line_magic('pwd', '')"
+        assert session.run_cell(source).error is None
+        assert run(session, "def probe(): return [y, list(files)]") == [4, ["one"]]
+        assert session.run_cell("%%capture out\nz = 5", asks=["z"]).defined == {"z"}
+        assert session.run_cell("x = = 3").error["types"][0] == "SyntaxError"
+        assert session.run_cell("raise SystemExit").error["types"][0] == "SystemExit"
+
+
+def test_a_cell_is_in_the_module_main(bare: Sandbox):
+    with bare.session() as session:
+        source = """
+        import pickle
+        class Mine(nn.Module): pass
+        def probe():
+            return [Mine.__module__, type(pickle.loads(pickle.dumps(Mine()))).__name__, __name__]
+        """
+        assert run(session, source) == ["__main__", "Mine", "__main__"]
+
+
+def test_arguments_cross_with_their_memory(bare: Sandbox):
+    base = torch.arange(12.0).reshape(3, 4)
+    args = Copier().copy([base[1:, ::2], base[0]])
+    with bare.session() as session:
+        session.run_cell("def probe(x, y): y.add_(1); return x")
+        seen = session.observe("probe", args, {})
+    assert seen.identical == ["x"] and seen.result.stride() == (4, 2)
+    assert seen.arguments["y"].untyped_storage()._cdata == seen.result.untyped_storage()._cdata
+    assert torch.equal(seen.arguments["y"], torch.arange(1.0, 5))
+
+
+def test_gradients_and_a_backward_pass_of_ones_own_work_after_a_fork(bare: Sandbox):
+    with bare.session() as session:
+        source = """
+        def probe(x):
+            w = torch.ones(3, requires_grad=True)
+            (w * 2).sum().backward()
+            return x * w.grad
+        """
+        session.run_cell(textwrap.dedent(source))
+        seen = session.observe("probe", [torch.ones(3, requires_grad=True)], {})
+        assert seen.raised is None and torch.equal(seen.result, torch.full((3,), 2.0))
+        assert set(seen.gradients) == {"x"}
+
+
+def test_what_is_too_large_to_send_is_said(bare: Sandbox):
+    with bare.session() as session:
+        session.run_cell("def probe(): return [torch.zeros(2**23) for _ in range(3)]")
+        assert session.observe("probe", [], {}).raised["types"][0] == "ResultTooLarge"
+
+
+# ---------------------------------------------------------------- starting
+
+
+def test_without_bubblewrap_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bubblewrap.sys, "platform", "linux")
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+    with pytest.raises(CourseError, match="apt-get install bubblewrap"), Sandbox(SETUP):
+        pass
+
+
+@needs_bubblewrap
+def test_a_course_that_the_sandbox_would_show_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bubblewrap, "course_root", lambda: Path("/usr/share/course"))
+    with pytest.raises(CourseError, match="Move it"), Sandbox(SETUP):
+        pass
+
+
+def test_a_setup_that_fails_is_named():
+    with pytest.raises(CourseError, match="no_such_module"), Sandbox("import no_such_module", enabled=False):
+        pass
+
+
+@needs_bubblewrap
+def test_a_bubblewrap_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bubblewrap, "_user", lambda: ["--no-such-option"])
+    with pytest.raises(CourseError, match="no-such-option"), Sandbox(SETUP):
+        pass
+
+
+@needs_bubblewrap
+def test_a_worker_that_can_not_be_confined_does_not_run(monkeypatch: pytest.MonkeyPatch):
+    with Sandbox(SETUP, Limits(disk=-1)) as broken, pytest.raises(CourseError, match="mount"):
+        broken.session()

@@ -1,0 +1,145 @@
+"""The same answer gets the same points from the referee, from its check cells in one process, and from nbgrader."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+import running
+from nbgrader.api import Gradebook
+from test_answers import CHAPTERS, EXERCISES, Answer, answers_of
+from test_nbgrader import nbgrader
+
+from torchkata.tools.course import MARK, Chapter, course_root, read_notebook
+from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.records import ExerciseMark, Submission, SubmittedCell
+from torchkata.tools.grading.referee import grade
+from torchkata.tools.grading.sandbox import Sandbox
+
+ALL = "TORCHKATA_FULL_PARITY" in os.environ  # compare all answers with nbgrader, not a sample: `make bench`
+SAMPLE = 3  # submissions of each chapter
+
+
+def behind_the_boundary(test: Callable) -> Callable:
+    no_linux = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox for submissions needs Linux")
+    no_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap")
+    return no_linux(no_bwrap(test))
+
+
+def all_answers(chapter: str, exercise: str) -> list[Answer]:
+    """Right and wrong answers, the solution and the stub."""
+    solution = running.exercise_cells(chapter, exercise)[0].source
+    stub = running.stub(chapter, exercise)
+    own = [Answer("right", "the solution", [], False, solution), Answer("wrong", "the stub", [], False, stub)]
+    return own + answers_of(chapter, exercise)
+
+
+@cache
+def in_process(chapter: str, exercise: str, source: str) -> tuple[float, str]:
+    """Points and text of an answer whose check cells run in this process."""
+    marks = running.grade(chapter, exercise, source)
+    return marks.points, marks.text
+
+
+# ---------------------------------------------------------------- the referee
+
+
+class Referee:
+    """Grades single answers, with one sandbox for a chapter."""
+
+    def __init__(self, chapter: str):
+        self.chapter = chapter
+        self.master = MasterChapter.of(Chapter(course_root(), chapter))
+        self.sandbox = Sandbox(self.master.setup)
+
+    def mark(self, exercise: str, source: str) -> ExerciseMark:
+        submission = Submission("ada", self.chapter, [SubmittedCell("answer", exercise, source)])
+        record = grade(submission, self.master, self.sandbox)
+        assert not record.notes
+        return next(mark for mark in record.marks if mark.exercise == exercise)
+
+
+@pytest.fixture(scope="module")
+def referee_of() -> Iterator[Callable[[str], Referee]]:
+    """The referee of a chapter; each is started once."""
+    with ExitStack() as running_ones:
+
+        @cache
+        def started(chapter: str) -> Referee:
+            one = Referee(chapter)
+            running_ones.enter_context(one.sandbox)
+            return one
+
+        yield started
+
+
+@behind_the_boundary
+@pytest.mark.parametrize(
+    "chapter, exercise, answer",
+    [
+        pytest.param(chapter, exercise, answer, id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}")
+        for chapter, exercise in EXERCISES
+        for answer in all_answers(chapter, exercise)
+    ],
+)
+def test_referee(referee_of: Callable[[str], Referee], chapter: str, exercise: str, answer: Answer):
+    mark = referee_of(chapter).mark(exercise, answer.source)
+    points, text = in_process(chapter, exercise, answer.source)
+    assert mark.points == pytest.approx(points, abs=1e-3), f"{mark.verdict}\n\nin one process:\n{text}"
+    assert mark.state in (("solved",) if mark.points == mark.of else ("wrong", "partly", "not solved"))
+    if mark.state != "solved":
+        assert mark.verdict.split("\n")[0] in text
+
+
+# ---------------------------------------------------------------- nbgrader
+
+
+def packed(chapter: str) -> dict[str, dict[str, str]]:
+    """Submissions by student, each with an answer to every exercise; together they hold all answers."""
+    answers = {exercise: all_answers(chapter, exercise) for name, exercise in EXERCISES if name == chapter}
+    number = max(map(len, answers.values()))
+    chosen = range(number) if ALL else [round(k * (number - 1) / (SAMPLE - 1)) for k in range(SAMPLE)]
+    return {
+        f"student{k:02d}": {exercise: found[k % len(found)].source for exercise, found in answers.items()}
+        for k in chosen
+    }
+
+
+def hand_in(root: Path, chapter: Chapter, student: str, answers: dict[str, str]) -> None:
+    notebook = read_notebook(chapter.release)
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        cell.source = answers.get(grade_id, cell.source)
+    folder = root / "submitted" / student / chapter.name
+    folder.mkdir(parents=True)
+    nbformat.write(notebook, folder / chapter.release.name)
+
+
+def nbgraders_points(root: Path, chapter: Chapter, student: str) -> dict[str, float]:
+    with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "torchkata") as book:
+        grades = book.find_submission_notebook(chapter.topic, chapter.name, student).grades
+        points = {one.name: one.auto_score for one in grades}
+    return {exercise.id: sum(points[check] for check in exercise.checks) for exercise in chapter.exercises}
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_nbgrader(name: str, tmp_path: Path):
+    chapter = Chapter(course_root(), name)
+    shutil.copy(chapter.root / MARK, tmp_path)
+    shutil.copytree(chapter.solution.parent, tmp_path / "solutions" / name)
+    submissions = packed(name)
+    for student, answers in submissions.items():
+        hand_in(tmp_path, chapter, student, answers)
+    for command in ("generate_assignment", "autograde"):
+        said = nbgrader(tmp_path, command, name)
+        assert said.returncode == 0, said.stderr
+    for student, answers in submissions.items():
+        points = {exercise: in_process(name, exercise, source)[0] for exercise, source in answers.items()}
+        assert nbgraders_points(tmp_path, chapter, student) == pytest.approx(points, abs=1e-3), student
