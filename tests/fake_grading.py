@@ -30,7 +30,7 @@ def fake_grader(diary: Path, sandboxed: bool = True) -> Iterator:
 
 @contextmanager
 def stubborn_grader(folder: Path) -> Iterator:
-    """Fails as the first answer says; with "once" only the first time."""
+    """Fails as the first answer says; with "once", or a sandbox with a right answer, only the first time."""
 
     def grade(submission: Submission) -> Record:
         source = submission.cells[0].source
@@ -38,7 +38,8 @@ def stubborn_grader(folder: Path) -> Iterator:
         if "kill" in source or ("once" in source and not met.exists()):
             met.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        if "sandbox" in source:
+        if "sandbox" in source and not ("right" in source and met.exists()):
+            met.touch()
             raise CourseError("The sandbox has ended.")
         if "hang" in source:
             time.sleep(600)

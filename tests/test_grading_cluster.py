@@ -166,13 +166,14 @@ def test_a_fault_of_the_grader_and_a_sandbox_that_fails_stop_nothing(
     hand_in(chapter, "ada", twice="fault")
     hand_in(chapter, "bob", twice="sandbox")
     hand_in(chapter, "cyd", twice="right")
+    hand_in(chapter, "dan", twice="right, after a sandbox that fails")
     machines.start_workers(2)
     run = grade_chapter(chapter, partial(stubborn_grader, tmp_path), scheduler=machines.address)
     assert {refusal.student: refusal.reason for refusal in run.refused} == {
         "ada": "The grader failed: RuntimeError: a fault of the grader.",
         "bob": "The grader failed: The sandbox has ended, 2 times. Run the command again.",
     }
-    assert scores(chapter) == {"cyd": 2.0}
+    assert scores(chapter) == {"cyd": 2.0, "dan": 2.0}
 
 
 def test_a_worker_that_can_not_grade_stops_the_run(
