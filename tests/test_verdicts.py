@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import linecache
 import random
+import sys
 import warnings
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.verdicts import (
     NotSolvedYet,
@@ -140,6 +143,59 @@ def test_whatever_an_answer_switches_is_put_back():
     assert torch.is_grad_enabled() and not torch.are_deterministic_algorithms_enabled()
     assert torch.get_default_device() == torch.device("cpu")
     assert (torch.rand(1).item(), random.random()) == expected
+
+
+left_open = []  # keeps what an answer opened from being closed by the garbage collector
+
+
+def _opens(context):
+    left_open.append(context)
+    context.__enter__()
+
+
+class _Calls(torch.overrides.TorchFunctionMode):
+    pass
+
+
+class _Operations(TorchDispatchMode):
+    pass
+
+
+@pytest.mark.parametrize(
+    "leave_behind",
+    [
+        lambda: _opens(torch.inference_mode()),
+        lambda: _opens(torch.autocast("cpu", torch.bfloat16)),
+        lambda: _opens(torch.autograd.graph.saved_tensors_hooks(lambda t: t * 0, lambda t: t)),
+        lambda: _opens(_Calls()),
+        lambda: _opens(_Operations()),
+        lambda: _opens(torch.device("meta")),
+        lambda: torch.set_default_device("meta"),
+        lambda: nn.modules.module.register_module_forward_hook(lambda module, args, out: out * 0),
+        lambda: nn.modules.module.register_module_full_backward_hook(lambda module, gin, gout: (gin[0] * 0,)),
+        lambda: torch.autograd.set_detect_anomaly(True),
+        lambda: sys.setrecursionlimit(500),
+    ],
+    ids=[
+        "inference mode", "autocast", "saved tensors hooks", "function mode", "dispatch mode", "device",
+        "default device", "forward hook", "backward hook", "anomaly mode", "recursion limit",
+    ],
+)  # fmt: skip
+def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
+    layer, x = nn.Linear(2, 1), torch.ones(1, 2, requires_grad=True)
+
+    def state():
+        out = layer(x)
+        (grad,) = torch.autograd.grad((out * out).sum(), x)
+        modes = len(torch.overrides._get_current_function_mode_stack())
+        settings = torch.is_anomaly_enabled(), sys.getrecursionlimit(), torch.is_autocast_enabled("cpu"), modes
+        return out.tolist(), str(out.device), out.is_inference(), grad.tolist(), settings
+
+    before = state()
+    seen = observe(leave_behind)
+    assert seen.noted.raised is None
+    assert state() == before
+    assert observe(lambda: torch.ones(2)).value.tolist() == [1, 1]
 
 
 def test_an_answer_can_not_end_the_notebook(capsys):
@@ -285,6 +341,41 @@ def test_an_answer_can_not_borrow_from_the_check_cell():
     with pytest.raises(WrongAnswer, match="name 'reference' is not defined"):
         exec(CELLS["check"], space)
     assert "reference" not in space
+
+
+def test_a_check_cell_keeps_the_real_meaning_of_torch_and_pythons_own_names():
+    space = {"__name__": "__main__"}
+    exec(CELLS["setup"], space)
+    own = "torch = sum = 7\ndef observe(): pass\ndef answer(x):\n    return x + torch + sum"
+    exec(own, space)
+    learners = space["observe"]
+    exec(
+        """
+with check("names") as test:
+    test("the real ones")
+    def again(answer, n):
+        return answer(sum([n])) + int(torch.tensor(1))
+    observe(answer, 1).returns(sum([15]))
+    observe_scenario(again, answer, 1).returns(16)
+    """,
+        space,
+    )
+    assert space["torch"] == space["sum"] == 7 and space["observe"] is learners
+
+
+def test_a_check_stopped_by_hand_tells_where_the_answer_was():
+    space = {"__name__": "__main__"}
+    exec(CELLS["setup"], space)
+    source = "def answer(x):\n    while x:\n        raise KeyboardInterrupt"
+    linecache.cache["<loop>"] = (len(source), None, source.splitlines(keepends=True), "<loop>")
+    exec(compile(source, "<loop>", "exec"), space)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        exec(CELLS["check"], space)
+    assert caught.value.lines == [
+        "✗ names, test: the names of the check cell",
+        "  Interrupted. Your code was still running:",
+        "    line 3 of your code, in answer:  raise KeyboardInterrupt",
+    ]
 
 
 def test_a_condition_may_be_a_tensor():

@@ -13,7 +13,7 @@ from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of
 from torchkata.tools.grading.limits import MIB, Limits
 
-LIMITS = Limits(exercise_seconds=5, submission_seconds=15, memory=1024 * MIB, disk=16 * MIB)
+LIMITS = Limits(exercise_seconds=5, submission_seconds=30, memory=1024 * MIB, disk=16 * MIB)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import textwrap
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
-from torchkata.verdicts import names
-from torchkata.verdicts.judging import Failed, NotSolved
+from torchkata.verdicts import names, observing
+from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
 
 
 class _Verdict:
@@ -44,6 +44,16 @@ class WrongAnswer(_Verdict, AssertionError):
         self.lines = [heading, f"  {sentence}", *(f"    {line}" for line in lines)]
 
 
+class Interrupted(_Verdict, KeyboardInterrupt):
+    """The verdict on an answer whose check was stopped by hand."""
+
+    def __init__(self, exercise: str, test: str, lines: list[str]):
+        super().__init__(f"{exercise}: interrupted")
+        heading = f"✗ {exercise}" + (f", {test}" if test else "")
+        told = "  Interrupted. Your code was still running:" if lines else "  Interrupted."
+        self.lines = [heading, told, *(f"    {line}" for line in lines)]
+
+
 class check:
     """The frame of a check cell.
 
@@ -76,12 +86,17 @@ class check:
         self._count += 1
 
     def __enter__(self) -> check:
-        names.open_cell(sys._getframe(1).f_globals)
+        cell = sys._getframe(1)
+        self._file = cell.f_code.co_filename
+        names.open_cell(cell.f_globals, cell.f_code)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._mute.close()
         names.close_cell(keep=self)
+        if isinstance(error, KeyboardInterrupt):
+            frames = observing.describe_error(error, self._file)["frames"]
+            raise Interrupted(self.exercise, self._idea, frame_lines(frames)) from None
         if isinstance(error, NotSolved):
             raise NotSolvedYet(self.exercise) from None
         if isinstance(error, Failed):

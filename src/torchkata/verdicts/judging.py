@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from torchkata.verdicts.comparing import STAGES, Difference, difference, kind, same_values, show
-from torchkata.verdicts.observing import Observation, clean_state, incoming_gradient, is_answer
+from torchkata.verdicts.isolation import clean_state
+from torchkata.verdicts.observing import Observation, incoming_gradient, is_answer
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.predicting import Prediction, judge_predictions
 
@@ -365,7 +366,7 @@ class Seen:
 
     def _frames(self) -> list[str]:
         raised = self.noted.raised or self.noted.backward_raised or {"frames": []}
-        return [f"line {line} of your code, in {where}:  {source}" for line, where, source in raised["frames"]]
+        return frame_lines(raised["frames"])
 
     def _call_text(self) -> str:
         shown = [show(a) if not callable(a) else getattr(a, "__name__", "an answer") for a in self.args]
@@ -412,3 +413,8 @@ def _has_overlap(tensor: Tensor) -> bool:
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         cells = cells[..., None] + torch.arange(size) * stride
     return cells.unique().numel() < tensor.numel()
+
+
+def frame_lines(frames: list) -> list[str]:
+    """Lines of a learner's own code that were running, in words."""
+    return [f"line {line} of your code, in {where}:  {source}" for line, where, source in frames]

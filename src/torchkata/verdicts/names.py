@@ -7,9 +7,14 @@ cell they are gone for good.
 
 from __future__ import annotations
 
+import builtins
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FunctionType
+from functools import cache
+from types import CodeType, FunctionType
+
+import torch
 
 _MISSING = object()
 _open: CellNames | None = None
@@ -18,9 +23,12 @@ _open: CellNames | None = None
 class CellNames:
     """The names of one check cell, from the moment when its frame is entered."""
 
-    def __init__(self, space: dict):
+    def __init__(self, space: dict, used: set[str]):
         self.space = space
         self._before = dict(space)
+        known = _known_names()
+        for name in used & space.keys() & known.keys():
+            space[name] = known[name]
 
     def bound(self) -> dict[str, object]:
         """What the check cell has bound so far."""
@@ -35,10 +43,25 @@ class CellNames:
                 self.space.pop(name, None)
 
 
-def open_cell(space: dict) -> None:
-    """A check cell begins in this namespace."""
+def open_cell(space: dict, code: CodeType) -> None:
+    """A check cell with this code begins in this namespace."""
     global _open
-    _open = CellNames(space)
+    _open = CellNames(space, _names_used(code))
+
+
+def _names_used(code: CodeType) -> set[str]:
+    """The global names (and attributes) that a cell and the functions in it use."""
+    inner = [_names_used(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return {*code.co_names}.union(*inner)
+
+
+@cache
+def _known_names() -> dict[str, object]:
+    """Names whose meaning is fixed: Python's own, torch's usual ones, and those that check cells are written with."""
+    own = sys.modules["torchkata.verdicts"]
+    of_torch = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "Tensor": torch.Tensor}
+    public = {name: value for name, value in vars(builtins).items() if not name.startswith("_")}
+    return public | of_torch | {name: getattr(own, name) for name in own.__all__}
 
 
 def close_cell(keep: object) -> None:

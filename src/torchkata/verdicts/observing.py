@@ -6,11 +6,10 @@ import contextlib
 import inspect
 import io
 import linecache
-import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from torchkata.demos import every_warning
+from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.recording import Recorder
@@ -193,31 +193,6 @@ def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder) ->
 
 def _tensors_in(value: object) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
-
-
-@contextlib.contextmanager
-def clean_state() -> Iterator[None]:
-    """Fixed seeds and torch's default settings inside; all as it was afterwards, whatever the answer switched."""
-    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
-    deterministic, anomaly = torch.are_deterministic_algorithms_enabled(), torch.is_anomaly_enabled()
-    python_random, torch_random = random.getstate(), torch.default_generator.get_state()
-    with torch.enable_grad():
-        torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
-        random.seed(0)
-        torch.set_default_dtype(torch.float32)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
-            if torch.get_default_device() != device:
-                torch.set_default_device(device)
-            if torch.get_num_threads() != threads:
-                torch.set_num_threads(threads)
-            if torch.are_deterministic_algorithms_enabled() != deterministic:  # a second for the first call
-                torch.use_deterministic_algorithms(deterministic)
-            torch.autograd.set_detect_anomaly(anomaly)
-            random.setstate(python_random)
-            torch.default_generator.set_state(torch_random)
 
 
 class _Tee(io.TextIOBase):

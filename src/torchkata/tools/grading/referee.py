@@ -22,6 +22,7 @@ from torchkata.tools.grading.sandbox import CellReply, Sandbox, Session, WorkerL
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
 
 MAX_TEXT = 20_000  # characters of one exercise's verdict
+STOPPED = "this check stopped for a reason of its own; your teacher has been told."
 MISSING = "the answer cell of this exercise is missing."
 _one_at_a_time = threading.Lock()
 
@@ -145,7 +146,7 @@ class _Run:
         except CourseError:  # the sandbox has failed: that is nobody's mark
             raise
         except Exception as error:
-            said.complain(f"{type(error).__name__}: {error}", [repr(error)])
+            said.complain(STOPPED)
             self.notes.append(
                 readable(
                     f"The check {check.id} stopped with {type(error).__name__}: {error}. Please look at it by hand."

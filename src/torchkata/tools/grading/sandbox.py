@@ -82,8 +82,8 @@ class Sandbox:
             opened.enter_context(self._control)
             with theirs:
                 self._errors = opened.enter_context(tempfile.TemporaryFile())
-                folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="grading-"))
-                self._process = _start(theirs, self._errors, folder, self.enabled)
+                folder = None if self.enabled else opened.enter_context(tempfile.TemporaryDirectory(prefix="grading-"))
+                self._process = _start(theirs, self._errors, folder)
             opened.callback(self._end)
             self._wait_until_ready()
             self._open = opened.pop_all()
@@ -144,17 +144,18 @@ class Sandbox:
             self._process.wait()
 
 
-def _start(control: socket.socket, errors: IO[bytes], folder: str, enabled: bool) -> subprocess.Popen:
+def _start(control: socket.socket, errors: IO[bytes], bare: str | None) -> subprocess.Popen:
+    """Start the zygote: behind bubblewrap, or bare, in a folder."""
     number = control.fileno()
     command = [sys.executable, "-P", "-s", "-m", "torchkata.tools.grading.zygote", str(number)]
     return subprocess.Popen(
-        bubblewrap.command(command) if enabled else command,
+        bubblewrap.command(command) if bare is None else command,
         pass_fds=[number],
         stdin=subprocess.DEVNULL,
         stdout=errors,
         stderr=errors,
-        cwd="/" if enabled else folder,
-        env=None if enabled else {**os.environ, **_bare_environment(folder)},
+        cwd=bare or "/",
+        env=None if bare is None else {**os.environ, **_bare_environment(bare)},
     )
 
 

@@ -1,0 +1,135 @@
+"""What an answer switches in torch, or leaves behind, ends with its observation: the next one starts clean."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import autograd, overrides
+from torch.nn.modules import module
+from torch.utils import _python_dispatch as dispatch
+
+_AUTOCAST_DEVICES = ("cpu", "cuda")
+_GLOBAL_HOOKS = [hooks for name, hooks in vars(module).items() if name.startswith("_global_") and hooks is not None]
+_MOST = 1000  # things of one kind that are cleared away
+
+
+@contextlib.contextmanager
+def clean_state() -> Iterator[None]:
+    """Fixed seeds and torch's default settings inside; all as it was afterwards, whatever the answer switched.
+
+    That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
+    autocast; modes, hooks of all modules and hooks of saved tensors that were left behind; Python's recursion limit.
+    """
+    with contextlib.ExitStack() as afterwards:
+        for note in (_modes, _saved_tensors_hooks, _module_hooks, _autocast, _settings, _random_numbers):
+            afterwards.callback(note())  # the last one noted is put back first
+        afterwards.enter_context(torch.inference_mode(False))
+        afterwards.enter_context(torch.enable_grad())
+        torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
+        random.seed(0)
+        torch.set_default_dtype(torch.float32)
+        yield
+
+
+# Each of these notes how things are, and returns what puts them back.
+
+
+def _random_numbers() -> Callable[[], None]:
+    python, of_torch = random.getstate(), torch.default_generator.get_state()
+
+    def put_back() -> None:
+        random.setstate(python)
+        torch.default_generator.set_state(of_torch)
+
+    return put_back
+
+
+def _settings() -> Callable[[], None]:
+    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
+    deterministic, anomaly = torch.are_deterministic_algorithms_enabled(), torch.is_anomaly_enabled()
+    recursion = sys.getrecursionlimit()
+
+    def put_back() -> None:
+        torch.set_default_dtype(dtype)
+        if torch.get_default_device() != device:
+            torch.set_default_device(None if device.type == "cpu" else device)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:  # a second for the first call
+            torch.use_deterministic_algorithms(deterministic)
+        autograd.set_detect_anomaly(anomaly)
+        sys.setrecursionlimit(recursion)
+
+    return put_back
+
+
+def _autocast() -> Callable[[], None]:
+    enabled = [
+        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in _AUTOCAST_DEVICES
+    ]
+    cached, nesting = torch.is_autocast_cache_enabled(), _autocast_nesting()
+
+    def put_back() -> None:
+        if (now := _autocast_nesting()) != nesting:
+            for _ in range(min(now - nesting, _MOST)):
+                torch.autocast_decrement_nesting()
+            torch.clear_autocast_cache()
+        for device, on, dtype in enabled:
+            if torch.is_autocast_enabled(device) != on:
+                torch.set_autocast_enabled(device, on)
+            if torch.get_autocast_dtype(device) != dtype:
+                torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(cached)
+
+    return put_back
+
+
+def _autocast_nesting() -> int:
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def _module_hooks() -> Callable[[], None]:
+    before = [dict(hooks) for hooks in _GLOBAL_HOOKS]
+
+    def put_back() -> None:
+        for hooks, kept in zip(_GLOBAL_HOOKS, before, strict=True):
+            if len(hooks) != len(kept):
+                hooks.clear()
+                hooks.update(kept)
+
+    return put_back
+
+
+def _saved_tensors_hooks() -> Callable[[], None]:
+    before = torch._C._autograd._top_saved_tensors_default_hooks(True)
+
+    def put_back() -> None:
+        for _ in range(_MOST):
+            if torch._C._autograd._top_saved_tensors_default_hooks(True) == before:
+                break
+            torch._C._autograd._pop_saved_tensors_default_hooks()
+
+    return put_back
+
+
+def _modes() -> Callable[[], None]:
+    functions, dispatches = _depths()
+
+    def put_back() -> None:
+        now_functions, now_dispatches = _depths()
+        for _ in range(now_functions - functions):
+            overrides._pop_mode()
+        for _ in range(now_dispatches - dispatches):
+            dispatch._pop_mode()
+
+    return put_back
+
+
+def _depths() -> tuple[int, int]:
+    """How many modes are active: for calls of torch's functions, and for its operations."""
+    return len(overrides._get_current_function_mode_stack()), len(dispatch._get_current_dispatch_mode_stack())
