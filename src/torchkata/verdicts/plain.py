@@ -53,14 +53,14 @@ class Copier:
         """A deep copy of plain data; what is not plain becomes Other. Tensors become leaves that keep requires_grad."""
         if type(value) in ATOM_TYPES:
             return value
-        if is_plain_tensor(value):
-            return self._copy_tensor(value)
         if isinstance(value, dict):
             return {self.copy(k): self.copy(v) for k, v in value.items()}
         if isinstance(value, tuple):
-            return tuple(self.copy(v) for v in value)
+            return tuple([self.copy(v) for v in value])
         if isinstance(value, list):
             return [self.copy(v) for v in value]
+        if is_plain_tensor(value):
+            return self._copy_tensor(value)
         return Other(type(value).__name__)
 
     def _copy_tensor(self, tensor: Tensor) -> Tensor:
@@ -221,9 +221,10 @@ class _Reader:
         return SIMPLE[kind](_text(body))
 
     def _key(self, tree: object, depth: int) -> object:
-        if type(tree) is not str:
-            self._odd_keys += 1
-            self._within(self._odd_keys, self._caps.odd_keys, "keys that are no strings")
+        if type(tree) is str:
+            return tree
+        self._odd_keys += 1
+        self._within(self._odd_keys, self._caps.odd_keys, "keys that are no strings")
         return self.read(tree, depth + 1)
 
     def _tensor(self, row: dict) -> Tensor:

@@ -247,5 +247,7 @@ def _state(said: _Said, points: float, of: float) -> str:
 def readable(text: str) -> str:
     """The text without control characters, invisible marks and broken surrogates, of limited length: what a learner's
     code says is shown to others."""
+    if len(text) <= MAX_TEXT and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
     kept = "".join(c for c in text[:MAX_TEXT] if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
     return kept if len(text) <= MAX_TEXT else kept + "\n…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from torchkata.verdicts.observing import MAX_PRINTED, Observation
 
 MAX_MESSAGE = 10_000  # characters of an exception's message or of a line of code
 MAX_NAME = 200
+SHORT = 20_000  # characters of operations that are kept in memory
 UNNAMED = ("<module>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # functions without a name
 
 
@@ -31,7 +33,7 @@ def observation_from(value: object) -> Observation:
         tracked=_is(fields["tracked"], bool),
         gradients={name: _optional(g, Tensor) for name, g in _named(fields["gradients"]).items()},
         backward_raised=_raised(fields["backward_raised"]),
-        ops=_ops(_dict(_json(_is(fields["ops"], str)))),
+        ops=_ops(_is(fields["ops"], str)),
         warned=[[_text(category), _text(message, MAX_MESSAGE)] for category, message in _pairs(fields["warned"])],
         printed=_text(fields["printed"], MAX_PRINTED),
         seconds=_is(fields["seconds"], float),
@@ -82,7 +84,18 @@ def _raised(value: object) -> dict | None:
     }
 
 
-def _ops(packed: dict) -> list[dict]:
+def _ops(text: str) -> list[dict]:
+    return list(_known_ops(text) if len(text) <= SHORT else _unpacked(text))
+
+
+@lru_cache(maxsize=1024)
+def _known_ops(text: str) -> tuple[dict, ...]:
+    """The same answers do the same operations, submission after submission."""
+    return tuple(_unpacked(text))
+
+
+def _unpacked(text: str) -> list[dict]:
+    packed = _dict(_json(text))
     kinds = [_op(kind) for kind in _list(packed.get("kinds"))]
     order = _list(packed.get("order"))
     if not all(type(number) is int and 0 <= number < len(kinds) for number in order):

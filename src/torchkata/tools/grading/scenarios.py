@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from types import CodeType, FunctionType
 
 Definition = ast.FunctionDef | ast.ClassDef
@@ -33,7 +34,7 @@ class _Cell:
 
     def __init__(self, source: str, file: str, space: dict):
         self._file, self._space = file, space
-        self._definitions = list(_top_level(ast.parse(source)))
+        self._definitions = _definitions(source)
 
     def needed_by(self, scenario: FunctionType, known: set[str]) -> list[Definition]:
         found = [self._definition(scenario.__name__, scenario)]
@@ -57,6 +58,11 @@ class _Cell:
         return nodes[-1]
 
 
+@lru_cache(maxsize=64)
+def _definitions(source: str) -> list[Definition]:
+    return list(_top_level(ast.parse(source)))
+
+
 def _top_level(tree: ast.AST) -> Iterator[Definition]:
     """Functions and classes of a cell, in its with, for and if blocks too, but not inside of each other."""
     for node in ast.iter_child_nodes(tree):
@@ -70,10 +76,11 @@ def _first_line(node: Definition) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def _names_in(node: ast.AST) -> set[str]:
+@cache
+def _names_in(node: Definition) -> frozenset[str]:
     """The names that a definition reads from outside, and perhaps some of its own: those do no harm here unless the
     cell has a function of that name too."""
     bound = {arg.arg for arg in ast.walk(node) if isinstance(arg, ast.arg)}
     names = [name for name in ast.walk(node) if isinstance(name, ast.Name)]
     bound |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    return {name.id for name in names if isinstance(name.ctx, ast.Load)} - bound
+    return frozenset(name.id for name in names if isinstance(name.ctx, ast.Load)) - bound
