@@ -173,6 +173,8 @@ def _assigned(tree: ast.AST) -> set[str]:
             names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
+        if isinstance(node, ast.ExceptHandler) and node.name:
+            names.add(node.name)
         if not isinstance(node, ast.Lambda):
             stack += ast.iter_child_nodes(node)
     return names
