@@ -20,6 +20,7 @@ build: install
 bench: install
 	$(BIN)/python tests/bench.py
 	$(BIN)/python tests/bench_grading.py $(ARGS)
+	$(BIN)/python tests/hostile/compare.py
 
 lint: install
 	$(BIN)/ruff check .

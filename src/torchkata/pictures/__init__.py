@@ -1,10 +1,36 @@
 """Pictures and explorers: in each module a pure function computes a state, and a thin part draws it.
 
-show         how a picture or an explorer reaches the notebook: SVG, alternative text, the words below it
-style        the look they share: card, colours, fonts, cells
-strides      strides_explorer(), draw_strip(views): which cells of memory a tensor looks at
-bins         three_bins(x): same object, view or copy, found by running expressions
-cuts         cut_ruler(n, calls): the sizes that split, chunk and tensor_split cut
-index_steps  gather_scatter_stepper(), collision_map(index, dim, shape): reading and writing by index
-nucleus      sort_decide_put_back(probabilities, p): a decision by rank, brought back to the tokens
+show                how a picture or an explorer reaches the notebook: SVG, alternative text, the words below it
+style               the look they share: card, colours, fonts, cells
+programs            runs typed lines of Python, statement by statement, for pictures of what autograd recorded
+
+Backends
+float_bits          float_explorer(): a number's bits, its neighbours and its error in each float format
+late_error          late_error(calls): why an error of the GPU is reported late
+memory_bars         memory_explorer(): what fills the memory of a training step, measured
+
+Tensors and views
+strides             strides_explorer(), draw_strip(views): which cells of memory a tensor looks at
+bins                three_bins(x): same object, view or copy, found by running expressions
+cuts                cut_ruler(n, calls): the sizes that split, chunk and tensor_split cut
+
+Gather and scatter
+index_steps         gather_scatter_stepper(), collision_map(index, dim, shape): reading and writing by index
+nucleus             sort_decide_put_back(probabilities, p): a decision by rank, brought back to the tokens
+
+Autograd
+backward_graph      graph_explorer(), graph_picture(program): what autograd recorded, and where gradients are
+version_strip       version_strip(program, watch): a tensor's life in version numbers
+row_by_row          row_by_row(jacobian, v): a vector times a Jacobian
+
+Custom Functions
+call_log            call_log_explorer(): who calls whom when a custom Function runs
+step_surrogate      surrogate_explorer(): a step, and the gradient that is chosen for it
+saved_for_backward  saved_for_backward(formulas, inputs): what a formula keeps for its backward pass
+
+Hooks
+hook_timeline       hook_explorer(): hooks in the order in which they fire
+old_hook            old_and_full_hook(...): what the deprecated backward hook reports, in the graph of a layer
+gradient_bars       gradient_bars(activations, depth, seed): how a gradient shrinks on its way back
+feature_maps        feature_maps(features): what each channel of a layer shows of an image
 """
