@@ -123,6 +123,45 @@ def test_reading_values_is_told_from_looking_at_the_layout():
         assert observe(reader, t).reads
 
 
+def test_recording_is_no_call_on_a_subclass_of_tensor():
+    calls = []
+
+    class Diary(Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def item(x):
+        diary = x.as_subclass(Diary)
+        calls.clear()
+        return diary.item()
+
+    assert observe(item, torch.tensor(2.0)).reads
+    assert calls == ["item"]
+
+
+def test_a_backward_pass_of_an_answer_that_moved_the_default_device():
+    def moves(x):
+        torch.set_default_device("meta")
+        return x
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    observe(moves, x).returns(torch.tensor([1.0, 2.0])).gives_gradients(lambda x: x * 1)
+
+
+def test_gradients_in_a_scenario_count_its_plain_arguments():
+    def twice(answer, x, y):
+        return answer(x) * y
+
+    x, y = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 5.0], requires_grad=True)
+    seen = observe_scenario(twice, lambda x: x * x, x, y)
+    seen.gives_gradients(lambda answer, x, y: x * x * y)
+    seen.gives_gradients({1: (x * x).detach() * incoming_gradient(x)})
+    with pytest.raises(AssertionError, match="gradient of y"):
+        raise verdict(lambda: seen.gives_gradients(lambda answer, x, y: x * x * y + y))
+
+
 def test_whatever_an_answer_switches_is_put_back():
     def rude(x):
         torch.set_default_dtype(torch.float64)

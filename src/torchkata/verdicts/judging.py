@@ -320,7 +320,8 @@ class Seen:
 
     def _reference_gradients(self, reference: Callable) -> dict[int, Tensor]:
         args, kwargs = Copier().copy([list(self.args), self.kwargs])
-        placed = enumerate([*args, *kwargs.values()])
+        given = zip([*self.args, *self.kwargs.values()], [*args, *kwargs.values()], strict=True)
+        placed = enumerate(copy for original, copy in given if not is_answer(original))
         inputs = {n: t for n, t in placed if isinstance(t, Tensor) and t.requires_grad}
         with clean_state():
             out = reference(*args, **kwargs)

@@ -100,7 +100,7 @@ def note_value(value: object) -> Observation:
 def incoming_gradient(result: Tensor) -> Tensor:
     """The gradient that every observed backward pass starts from: fixed by the result's shape, without zeros, equal
     values or symmetry, so that a backward pass that ignores it can't hide. Shape and dtype of `result`."""
-    k = torch.arange(result.numel(), dtype=torch.float64)
+    k = torch.arange(result.numel(), dtype=torch.float64, device="cpu")
     values = (k * 37 % 101) / 101 + 0.3
     signs = 1 - 2 * (k % 3 == 1).double()
     return (values * signs).reshape(result.shape).to(device=result.device, dtype=result.dtype)
@@ -179,13 +179,12 @@ def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder) ->
     if not outputs or not inputs:
         return {}
 
-    incoming = [incoming_gradient(t) for t in outputs]
-
     def gradients() -> tuple:
-        return torch.autograd.grad(outputs, list(inputs.values()), incoming, allow_unused=True)
+        incoming = [incoming_gradient(t) for t in outputs]
+        with recorder.recording("backward"):
+            return torch.autograd.grad(outputs, list(inputs.values()), incoming, allow_unused=True)
 
-    with recorder.recording("backward"):
-        grads, raised = _attempt(gradients, None)
+    grads, raised = _attempt(gradients, None)
     if raised:
         return {"backward_raised": raised}
     return {"gradients": dict(zip(inputs, grads, strict=True))}

@@ -50,11 +50,12 @@ class Recorder:
 
     def touched(self, inputs: Iterable[object]) -> list[str]:
         found = []
-        for tensor in _tensors_in(*inputs):
-            if tensor.layout == torch.strided:
-                name = self._watched.get(tensor.untyped_storage()._cdata)
-                if name is not None and name not in found:
-                    found.append(name)
+        with torch._C.DisableTorchFunctionSubclass():  # a subclass of Tensor must not take this for a call of its own
+            for tensor in _tensors_in(*inputs):
+                if tensor.layout == torch.strided:
+                    name = self._watched.get(tensor.untyped_storage()._cdata)
+                    if name is not None and name not in found:
+                        found.append(name)
         return found
 
 
