@@ -210,6 +210,7 @@ class _Operations(TorchDispatchMode):
         lambda: _opens(_Operations()),
         lambda: _opens(torch.device("meta")),
         lambda: torch.set_default_device("meta"),
+        lambda: torch.set_default_device("cpu"),
         lambda: nn.modules.module.register_module_forward_hook(lambda module, args, out: out * 0),
         lambda: nn.modules.module.register_module_full_backward_hook(lambda module, gin, gout: (gin[0] * 0,)),
         lambda: torch.autograd.set_detect_anomaly(True),
@@ -217,7 +218,7 @@ class _Operations(TorchDispatchMode):
     ],
     ids=[
         "inference mode", "autocast", "saved tensors hooks", "function mode", "dispatch mode", "device",
-        "default device", "forward hook", "backward hook", "anomaly mode", "recursion limit",
+        "default device", "default device named", "forward hook", "backward hook", "anomaly mode", "recursion limit",
     ],
 )  # fmt: skip
 def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
@@ -235,6 +236,33 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
     assert seen.noted.raised is None
     assert state() == before
     assert observe(lambda: torch.ones(2)).value.tolist() == [1, 1]
+    observe(lambda: torch.set_default_device("meta"))
+    assert state() == before
+
+
+def test_the_default_device_of_the_notebook_stays():
+    torch.set_default_device("meta")
+    try:
+        observe(lambda: torch.set_default_device("cpu"))
+        assert torch.get_default_device().type == torch.ones(1).device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+    assert torch.ones(1).device.type == "cpu"
+
+
+def test_results_nested_in_themselves_and_errors_without_a_message():
+    endless = []
+    endless.append(endless)
+    assert "expected a tensor, got" in str(verdict(lambda: observe(lambda: endless).returns(torch.ones(1))))
+
+    class Mute(Exception):
+        def __str__(self):
+            return 1 / 0
+
+    def raises():
+        raise Mute
+
+    assert "Mute: its message can't be read" in str(verdict(lambda: observe(raises).returns(1)))
 
 
 def test_an_answer_can_not_end_the_notebook(capsys):

@@ -49,14 +49,12 @@ def _random_numbers() -> Callable[[], None]:
 
 
 def _settings() -> Callable[[], None]:
-    dtype, device, threads = torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads()
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     deterministic, anomaly = torch.are_deterministic_algorithms_enabled(), torch.is_anomaly_enabled()
     recursion = sys.getrecursionlimit()
 
     def put_back() -> None:
         torch.set_default_dtype(dtype)
-        if torch.get_default_device() != device:
-            torch.set_default_device(None if device.type == "cpu" else device)
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
         if torch.are_deterministic_algorithms_enabled() != deterministic:  # a second for the first call
@@ -118,18 +116,27 @@ def _saved_tensors_hooks() -> Callable[[], None]:
 
 
 def _modes() -> Callable[[], None]:
-    functions, dispatches = _depths()
+    """The default device is such a mode, too."""
+    functions, operations = _active_modes()
+    device = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
     def put_back() -> None:
-        now_functions, now_dispatches = _depths()
-        for _ in range(now_functions - functions):
-            overrides._pop_mode()
-        for _ in range(now_dispatches - dispatches):
-            dispatch._pop_mode()
+        now_functions, now_operations = _active_modes()
+        _exchange(now_functions, functions, overrides._pop_mode, overrides._push_mode)
+        _exchange(now_operations, operations, dispatch._pop_mode, dispatch._push_mode)
+        torch._GLOBAL_DEVICE_CONTEXT.device_context = device
 
     return put_back
 
 
-def _depths() -> tuple[int, int]:
-    """How many modes are active: for calls of torch's functions, and for its operations."""
-    return len(overrides._get_current_function_mode_stack()), len(dispatch._get_current_dispatch_mode_stack())
+def _active_modes() -> tuple[list, list]:
+    """The modes that see calls of torch's functions, and those that see its operations."""
+    return overrides._get_current_function_mode_stack(), dispatch._get_current_dispatch_mode_stack()
+
+
+def _exchange(now: list, before: list, pop: Callable[[], object], push: Callable[[object], object]) -> None:
+    if list(map(id, now)) != list(map(id, before)):
+        for _ in now:
+            pop()
+        for mode in before:
+            push(mode)

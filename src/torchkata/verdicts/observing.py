@@ -14,13 +14,12 @@ from dataclasses import dataclass, field, fields
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from torchkata.demos import every_warning
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
-from torchkata.verdicts.recording import Recorder
+from torchkata.verdicts.recording import Recorder, tensors_in
 
 MAX_PRINTED = 10_000  # characters of an answer's output that are kept and shown
 
@@ -133,7 +132,7 @@ def _observe(call: _Call) -> Observation:
     return Observation(
         **noted | {"result": copied[0], "arguments": copied[1], "gradients": copied[2]},
         identical=[name for name, value in names.items() if value is result],
-        tracked=any(t.requires_grad for t in _tensors_in(result)),
+        tracked=any(t.requires_grad for t in tensors_in(result)),
         ops=recorder.ops,
         warned=[[w.category.__name__, str(w.message)] for w in caught],
         printed=output.kept(),
@@ -170,11 +169,18 @@ def describe_error(error: BaseException, hidden_file: str | None) -> dict:
             source = linecache.getline(code.co_filename, line).strip()
             frames.append([line, code.co_name, source])
     types = [t.__name__ for t in type(error).__mro__ if issubclass(t, BaseException)]
-    return {"types": types, "message": str(error), "frames": frames[-5:]}
+    return {"types": types, "message": _message(error), "frames": frames[-5:]}
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # an exception of the learner's own
+        return "its message can't be read"
 
 
 def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder) -> dict:
-    outputs = [t for t in _tensors_in(result) if t.requires_grad and t.dtype.is_floating_point]
+    outputs = [t for t in tensors_in(result) if t.requires_grad and t.dtype.is_floating_point]
     inputs = {name: t for name, t in tensors.items() if t.requires_grad and t.is_leaf}
     if not outputs or not inputs:
         return {}
@@ -188,10 +194,6 @@ def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder) ->
     if raised:
         return {"backward_raised": raised}
     return {"gradients": dict(zip(inputs, grads, strict=True))}
-
-
-def _tensors_in(value: object) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 class _Tee(io.TextIOBase):

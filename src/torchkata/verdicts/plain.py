@@ -27,6 +27,7 @@ class Other:
     type: str
 
 
+MAX_DEPTH = 20  # levels of lists, tuples and dicts
 ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), torch.dtype, torch.device, Other)
 ATOM_TYPES = frozenset(ATOMS)
 
@@ -49,16 +50,19 @@ class Copier:
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._originals: list[Tensor] = []  # kept alive, so that a storage's identity is not given to another one
 
-    def copy(self, value: object) -> object:
-        """A deep copy of plain data; what is not plain becomes Other. Tensors become leaves that keep requires_grad."""
+    def copy(self, value: object, depth: int = 0) -> object:
+        """A deep copy of plain data; what is not plain becomes Other, and so does what is nested too deeply, in itself
+        perhaps. Tensors become leaves that keep requires_grad."""
         if type(value) in ATOM_TYPES:
             return value
+        if depth > MAX_DEPTH:
+            return Other(type(value).__name__)
         if isinstance(value, dict):
-            return {self.copy(k): self.copy(v) for k, v in value.items()}
+            return {self.copy(k, depth + 1): self.copy(v, depth + 1) for k, v in value.items()}
         if isinstance(value, tuple):
-            return tuple([self.copy(v) for v in value])
+            return tuple([self.copy(v, depth + 1) for v in value])
         if isinstance(value, list):
-            return [self.copy(v) for v in value]
+            return [self.copy(v, depth + 1) for v in value]
         if is_plain_tensor(value):
             return self._copy_tensor(value)
         return Other(type(value).__name__)

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from torchkata.verdicts.plain import MAX_DEPTH
+
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 # ATen operations that take a tensor only for its storage, shape, dtype or device
 READS_NOTHING = frozenset(
@@ -51,7 +53,7 @@ class Recorder:
     def touched(self, inputs: Iterable[object]) -> list[str]:
         found = []
         with torch._C.DisableTorchFunctionSubclass():  # a subclass of Tensor must not take this for a call of its own
-            for tensor in _tensors_in(*inputs):
+            for tensor in tensors_in(*inputs):
                 if tensor.layout == torch.strided:
                     name = self._watched.get(tensor.untyped_storage()._cdata)
                     if name is not None and name not in found:
@@ -59,17 +61,19 @@ class Recorder:
         return found
 
 
-def _tensors_in(*values: object) -> list[Tensor]:
-    """The tensors in what goes into an operation or comes out of it, in order: in tuples, lists and dicts too. In place
-    of pytree's leaves, which take longer than most operations."""
+def tensors_in(*values: object, depth: int = 0) -> list[Tensor]:
+    """The tensors in these values, in order: in tuples, lists and dicts too, as deep as plain data goes. In place of
+    pytree's leaves, which take longer than most operations, and forever for a list that holds itself."""
     found = []
     for value in values:
         if isinstance(value, Tensor):
             found.append(value)
+        elif depth > MAX_DEPTH:
+            continue
         elif isinstance(value, (tuple, list)):
-            found += _tensors_in(*value)
+            found += tensors_in(*value, depth=depth + 1)
         elif isinstance(value, dict):
-            found += _tensors_in(*value.values())
+            found += tensors_in(*value.values(), depth=depth + 1)
     return found
 
 
@@ -110,7 +114,7 @@ class _AtenCalls(TorchDispatchMode):
             if view or name in READS_NOTHING
             else self.recorder.touched((*args, *kwargs.values()) if kwargs else args)
         )
-        self.recorder.note(name, "aten", view=view, out=_tensors_in(out), reads=reads)
+        self.recorder.note(name, "aten", view=view, out=tensors_in(out), reads=reads)
         return out
 
 
