@@ -10,6 +10,7 @@ import warnings
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.verdicts import (
@@ -211,8 +212,8 @@ class _Operations(TorchDispatchMode):
         lambda: _opens(torch.device("meta")),
         lambda: torch.set_default_device("meta"),
         lambda: torch.set_default_device("cpu"),
-        lambda: nn.modules.module.register_module_forward_hook(lambda module, args, out: out * 0),
-        lambda: nn.modules.module.register_module_full_backward_hook(lambda module, gin, gout: (gin[0] * 0,)),
+        lambda: module.register_module_forward_hook(lambda module, args, out: out * 0),
+        lambda: module.register_module_full_backward_hook(lambda module, gin, gout: (gin[0] * 0,)),
         lambda: torch.autograd.set_detect_anomaly(True),
         lambda: sys.setrecursionlimit(500),
     ],
@@ -238,6 +239,67 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
     assert observe(lambda: torch.ones(2)).value.tolist() == [1, 1]
     observe(lambda: torch.set_default_device("meta"))
     assert state() == before
+
+
+@pytest.mark.parametrize(
+    "switch, back",
+    [
+        (lambda: torch.set_grad_enabled(False), lambda: torch.set_grad_enabled(True)),
+        (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)),
+        (lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None)),
+        (lambda: _opens(torch.inference_mode()), lambda: left_open[-1].__exit__(None, None, None)),
+        (lambda: _opens(torch.autocast("cpu")), lambda: left_open[-1].__exit__(None, None, None)),
+        (
+            lambda: left_open.append(module.register_module_forward_hook(lambda m, i, out: out * 0)),
+            lambda: left_open[-1].remove(),
+        ),
+    ],
+    ids=["no grad", "float64", "default device", "inference mode", "autocast", "forward hook"],
+)
+def test_what_the_notebook_has_switched_does_not_reach_a_check_cell(switch, back):
+    layer = nn.Linear(2, 2)
+    switch()
+    try:
+        with check("an-exercise") as test:
+            test("torch's defaults")
+            x = torch.tensor([[1.0, 2.0]], requires_grad=True)
+            seen = observe(lambda x: x @ x.t() * 2, x)
+            seen.returns(torch.tensor([[10.0]])).gives_gradients(lambda x: x @ x.t() * 2)
+            assert layer(x).abs().sum() > 0 and torch.get_default_dtype() == torch.float32
+            assert torch.ones(1).device.type == "cpu"
+        assert (
+            not torch.is_grad_enabled()
+            or torch.get_default_dtype() == torch.float64
+            or torch.ones(1).device.type == "meta"
+            or torch.is_inference_mode_enabled()
+            or torch.is_autocast_enabled("cpu")
+            or len(module._global_forward_hooks)
+        ), "what the notebook has switched stays switched"
+    finally:
+        back()
+
+
+def test_torch_is_put_back_before_the_next_check(capsys):
+    forward, cat = nn.Linear.forward, torch.cat
+
+    def patches(x):
+        nn.Linear.forward = lambda self, x: x
+        nn.Linear.__call__ = lambda self, x: x
+        torch.cat = torch.autograd.grad = None
+        Tensor.sum = 7
+        return x
+
+    with check("an-exercise") as test:
+        test("the first")
+        observe(patches, torch.ones(1))
+    assert nn.Linear.forward is forward and torch.cat is cat and torch.ones(2).sum() == 2
+    assert nn.Linear(2, 3)(torch.ones(2)).shape == (3,)
+    torch.cat = None
+    Tensor.shape = 7
+    with check("an-exercise") as test:
+        test("the second")
+        observe(lambda x: torch.cat([x, x]), torch.ones(1)).returns(torch.ones(2))
+    assert "Your code has replaced torch.cat, torch.Tensor.shape." in capsys.readouterr().out
 
 
 def test_the_default_device_of_the_notebook_stays():

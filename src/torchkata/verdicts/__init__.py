@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchkata.verdicts import observing
-from torchkata.verdicts.check import NotSolvedYet, WrongAnswer, check
+from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 from torchkata.verdicts.observing import Observation, incoming_gradient
 from torchkata.verdicts.plain import Copier, decode, encode
@@ -19,6 +19,7 @@ from torchkata.verdicts.predicting import prediction
 from torchkata.verdicts.standins import StandIn, channel_of
 
 __all__ = [
+    "Interrupted",
     "Mistake",
     "NotSolvedYet",
     "StandIn",

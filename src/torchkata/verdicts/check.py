@@ -9,7 +9,9 @@ from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
 from torchkata.verdicts import names, observing
+from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
+from torchkata.verdicts.originals import put_back_torch
 
 
 class _Verdict:
@@ -70,7 +72,7 @@ class check:
         self.exercise = exercise
         self.points: float | None = None  # set by a check that gives a share of the points
         self._idea, self._hidden, self._count = "", False, 0
-        self._mute = ExitStack()
+        self._mute, self._state = ExitStack(), ExitStack()
 
     def __call__(self, idea: str) -> None:
         """Begin a visible test."""
@@ -86,6 +88,8 @@ class check:
         self._count += 1
 
     def __enter__(self) -> check:
+        self._put_back_torch()
+        self._state.enter_context(clean_state())
         cell = sys._getframe(1)
         self._file = cell.f_code.co_filename
         names.open_cell(cell.f_globals, cell.f_code)
@@ -93,7 +97,9 @@ class check:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._mute.close()
+        self._state.close()
         names.close_cell(keep=self)
+        put_back_torch()
         if isinstance(error, KeyboardInterrupt):
             frames = observing.describe_error(error, self._file)["frames"]
             raise Interrupted(self.exercise, self._idea, frame_lines(frames)) from None
@@ -108,6 +114,12 @@ class check:
             raise WrongAnswer(self.exercise, "", sentence, []) from None
         if error is None:
             self._confirm()
+
+    @staticmethod
+    def _put_back_torch() -> None:
+        if replaced := put_back_torch():
+            shown = ", ".join(replaced[:3]) + (" and others" if len(replaced) > 3 else "")
+            print(f"Your code has replaced {shown}. The original is back: the checks need it.")
 
     def _confirm(self) -> None:
         if not self._count:

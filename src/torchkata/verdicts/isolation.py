@@ -19,7 +19,7 @@ _MOST = 1000  # things of one kind that are cleared away
 
 @contextlib.contextmanager
 def clean_state() -> Iterator[None]:
-    """Fixed seeds and torch's default settings inside; all as it was afterwards, whatever the answer switched.
+    """Fixed seeds and torch's default settings inside, without hooks and modes; afterwards all is as it was.
 
     That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
     autocast; modes, hooks of all modules and hooks of saved tensors that were left behind; Python's recursion limit.
@@ -29,10 +29,20 @@ def clean_state() -> Iterator[None]:
             afterwards.callback(note())  # the last one noted is put back first
         afterwards.enter_context(torch.inference_mode(False))
         afterwards.enter_context(torch.enable_grad())
-        torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
-        random.seed(0)
-        torch.set_default_dtype(torch.float32)
+        _set_defaults()
         yield
+
+
+def _set_defaults() -> None:
+    torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
+    random.seed(0)
+    torch.set_default_dtype(torch.float32)
+    for device in _AUTOCAST_DEVICES:
+        if torch.is_autocast_enabled(device):
+            torch.set_autocast_enabled(device, False)
+    for hooks in _GLOBAL_HOOKS:
+        hooks.clear()
+    _set_modes([], [], None)
 
 
 # Each of these notes how things are, and returns what puts them back.
@@ -96,7 +106,7 @@ def _module_hooks() -> Callable[[], None]:
 
     def put_back() -> None:
         for hooks, kept in zip(_GLOBAL_HOOKS, before, strict=True):
-            if len(hooks) != len(kept):
+            if hooks or kept:
                 hooks.clear()
                 hooks.update(kept)
 
@@ -121,12 +131,16 @@ def _modes() -> Callable[[], None]:
     device = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
     def put_back() -> None:
-        now_functions, now_operations = _active_modes()
-        _exchange(now_functions, functions, overrides._pop_mode, overrides._push_mode)
-        _exchange(now_operations, operations, dispatch._pop_mode, dispatch._push_mode)
-        torch._GLOBAL_DEVICE_CONTEXT.device_context = device
+        _set_modes(functions, operations, device)
 
     return put_back
+
+
+def _set_modes(functions: list, operations: list, device: object) -> None:
+    now_functions, now_operations = _active_modes()
+    _exchange(now_functions, functions, overrides._pop_mode, overrides._push_mode)
+    _exchange(now_operations, operations, dispatch._pop_mode, dispatch._push_mode)
+    torch._GLOBAL_DEVICE_CONTEXT.device_context = device
 
 
 def _active_modes() -> tuple[list, list]:
@@ -134,9 +148,9 @@ def _active_modes() -> tuple[list, list]:
     return overrides._get_current_function_mode_stack(), dispatch._get_current_dispatch_mode_stack()
 
 
-def _exchange(now: list, before: list, pop: Callable[[], object], push: Callable[[object], object]) -> None:
-    if list(map(id, now)) != list(map(id, before)):
+def _exchange(now: list, wanted: list, pop: Callable[[], object], push: Callable[[object], object]) -> None:
+    if list(map(id, now)) != list(map(id, wanted)):
         for _ in now:
             pop()
-        for mode in before:
+        for mode in wanted:
             push(mode)

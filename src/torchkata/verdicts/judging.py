@@ -44,7 +44,7 @@ class Mistake:
         sentence: what to tell the learner; "{detail}" stands for what the failing stage has to say.
         gives: the result that betrays it, or a function of the check's own arguments that computes that result.
             Shape and values are compared, dtypes are not.
-        raises: a regular expression found in "TypeOfError: message" of what the answer raised.
+        raises: a regular expression found in "TypeOfError: message", or the type alone, of what the answer raised.
         stage: the stage (or stages) at which the judgement failed: raised, type, shape, dtype, device, aliasing, value,
             arguments, gradient, rule.
         shape: the shape of the result.
@@ -119,7 +119,7 @@ class Seen:
     def error_text(self) -> str:
         """ "TypeOfError: message" of what the answer (or its backward pass) raised, or the empty string."""
         raised = self.noted.raised or self.noted.backward_raised
-        return f"{raised['types'][0]}: {raised['message']}" if raised else ""
+        return ": ".join(filter(None, [raised["types"][0], raised["message"]])) if raised else ""
 
     @property
     def error_kind(self) -> str:
@@ -185,7 +185,8 @@ class Seen:
         before = [arg for arg in (*self.args, *self.kwargs.values()) if not is_answer(arg)]
         for old, (name, new) in zip(before, self.noted.arguments.items(), strict=True):
             if _changed(old, new):
-                self._fail(Difference("arguments", f"the argument {name} was changed"), mistakes, because)
+                named = name if name.startswith("argument ") else f"the argument {name}"
+                self._fail(Difference("arguments", f"{named} was changed"), mistakes, because)
         return self
 
     def gives_gradients(

@@ -13,6 +13,7 @@ from types import CodeType, ModuleType
 from torchkata.tools.grading import wire
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
+from torchkata.verdicts.originals import put_back_torch
 from torchkata.verdicts.plain import Copier, decode, encode
 
 SCENARIO = "<scenario>"
@@ -76,6 +77,7 @@ class Worker:
     def _cell(self, request: dict) -> dict:
         self._cells += 1
         error = self._run(request["source"], f"<cell {self._cells}>")
+        put_back_torch()  # as each check cell does in a notebook
         return {"error": error, "defined": [name for name in request["asks"] if name in self._space]}
 
     def _observe(self, request: dict) -> dict:
