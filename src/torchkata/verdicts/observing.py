@@ -111,7 +111,7 @@ def is_answer(value: object) -> bool:
 
 
 def _not_callable(answer: object) -> dict:
-    message = f"the answer is no function or class any more, it is a {type(answer).__name__}"
+    message = f"the answer is no function or class any more; its type is {type(answer).__name__}"
     return {"types": ["TypeError", "Exception"], "message": message, "frames": []}
 
 

@@ -1,0 +1,254 @@
+"""Who calls whom when a custom Function runs: the calls in order, and the node that hangs on the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import wrap
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import (
+    BLANK,
+    ERROR_INK,
+    GREEN,
+    MARGIN,
+    ORANGE,
+    SKY,
+    SMALL,
+    SOFT_INK,
+    UNUSED,
+    Canvas,
+    Cell,
+)
+
+CALLS = ("apply", "forward")
+RETURNS = ("right", "too few", "float64")
+K = 3.0  # the k that is passed; the default is 1
+
+YOU, APPLY, ENGINE, BACKWARD = "your code", "apply", "the engine", "backward"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the log: who acts (`where`), and what happens."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class CallLog:
+    """What happened in order; the node on the results (None: no node); x.grad with its dtype; torch's refusal."""
+
+    events: tuple[Event, ...]
+    node: str | None
+    grad: float | None
+    error: str | None
+
+
+def call_log(
+    x_grad: bool = True,
+    k_given: bool = False,
+    call: str = "apply",
+    second_output_used: bool = False,
+    materialize: bool = True,
+    returns: str = "right",
+    grad_mode: bool = True,
+) -> CallLog:
+    """Run a Function with two results, 10 * k * x and 100 * x at x = 1, and its backward pass; note each call.
+
+    x_grad: does x require grad? k_given: is k = 3 passed, or its default 1 used? call: "apply" or "forward".
+    second_output_used: is the second result a part of what is differentiated? materialize: what
+    ctx.set_materialize_grads gets. returns: what backward returns: "right", "too few" values or a "float64" gradient.
+    grad_mode: False runs the forward pass under torch.no_grad. Other words raise ValueError.
+    """
+    if call not in CALLS or returns not in RETURNS:
+        raise ValueError(f"call is one of {', '.join(CALLS)}; returns is one of {', '.join(RETURNS)}.")
+    events: list[Event] = []
+
+    def note(where: str, what: str) -> None:
+        events.append(Event(where, what))
+
+    two = _function(note, call, materialize, returns)
+    x = torch.tensor(1.0, dtype=torch.float32, device="cpu", requires_grad=x_grad)
+    keywords = {"k": K} if k_given else {}
+    note(YOU, f"Two.{call}(x{f', k={K}' if k_given else ''}){'' if grad_mode else ' under no_grad'}")
+    with torch.set_grad_enabled(grad_mode):
+        first, second = getattr(two, call)(x, **keywords)
+    node = type(first.grad_fn).__name__ if first.grad_fn is not None else None
+    note(*_hung(call, node))
+
+    with torch.enable_grad():
+        result = first + second if second_output_used else first
+    note(YOU, f"{'(first + second)' if second_output_used else 'first'}.backward()")
+    error = None
+    try:
+        result.backward()
+    except RuntimeError as refusal:
+        error = str(refusal).partition("\n")[0]
+    if error:
+        note(ENGINE, "RuntimeError")
+    else:
+        note(ENGINE, f"x.grad = {x.grad.item()}, {_name(x.grad.dtype)}")
+    return CallLog(tuple(events), node, None if x.grad is None else x.grad.item(), error)
+
+
+def _function(note, call: str, materialize: bool, returns: str) -> type[Function]:
+    """Make the Function whose methods note that they are called."""
+
+    class Two(Function):
+        @staticmethod
+        def forward(x: Tensor, k: float = 1.0):
+            mode = "on" if torch.is_grad_enabled() else "off"
+            caller = APPLY if call == "apply" else YOU
+            note(caller, f"calls forward(x={x.item()}, k={k}): grad mode {mode}, x.requires_grad {x.requires_grad}")
+            return 10 * k * x, 100 * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            x, k = inputs
+            first, second = output
+            note(APPLY, f"calls setup_context: inputs ({x.item()}, {k}), output ({first.item()}, {second.item()})")
+            ctx.k = k
+            ctx.set_materialize_grads(materialize)
+
+        @staticmethod
+        def backward(ctx, g_first, g_second):
+            note(ENGINE, f"calls backward(ctx, g_first={_gradient(g_first)}, g_second={_gradient(g_second)})")
+            grad = 10 * ctx.k * g_first
+            if g_second is not None:
+                grad = grad + 100 * g_second
+            if returns == "too few":
+                note(BACKWARD, f"returns {grad.item()} alone, and nothing for k")
+                return grad
+            if returns == "float64":
+                grad = grad.double()
+            note(BACKWARD, f"returns ({grad.item()}, None), {_name(grad.dtype)}")
+            return grad, None
+
+    return Two
+
+
+def _hung(call: str, node: str | None) -> tuple[str, str]:
+    if call == "apply":
+        return APPLY, f"hangs the node {node} on both results" if node else "hangs no node on the results"
+    return YOU, f"first has the node {node}: recorded as ordinary code" if node else "nothing was recorded: no node"
+
+
+def _gradient(gradient: Tensor | None) -> str:
+    return "None" if gradient is None else str(gradient.item())
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+WHERE_AT, WHAT_AT, GRAPH_AT = MARGIN + 18, MARGIN + 84, 446
+LINE, TOP = 21, 66
+LINES = 8  # the longest log; the card keeps its size while one switches
+BOX, BOX_HEIGHT = 60, 30
+WIDTH = GRAPH_AT + 178
+
+
+def draw_call_log(log: CallLog) -> Picture:
+    """Draw the log as a list, and beside it x, the node and the two results."""
+    refusal = wrap(log.error or "", 96)
+    canvas = Canvas(WIDTH, TOP + LINES * LINE + 18 + 14 * 2)
+    canvas.title("Who calls whom")
+    canvas.text(WHERE_AT, TOP - 22, "who", SMALL, color=SOFT_INK)
+    canvas.text(WHAT_AT, TOP - 22, "does what", SMALL, color=SOFT_INK)
+    for number, event in enumerate(log.events):
+        y = TOP + number * LINE
+        canvas.text(MARGIN, y, str(number + 1), SMALL, color=SOFT_INK)
+        canvas.text(WHERE_AT, y, event.where, weight="bold")
+        canvas.text(WHAT_AT, y, event.what)
+    for number, line in enumerate(refusal):
+        canvas.text(MARGIN, TOP + LINES * LINE + 12 + 14 * number, line, color=ERROR_INK)
+    _draw_graph(canvas, log)
+    return Picture(canvas.figure, _in_words(log))
+
+
+def _draw_graph(canvas: Canvas, log: CallLog) -> None:
+    """Draw x below, the node in the middle, the results above: as the engine walks, from the results to x."""
+    middle, left = GRAPH_AT + 83, GRAPH_AT
+    top, node_at, x_at = TOP + 2, TOP + 62, TOP + 122
+    canvas.text(GRAPH_AT, TOP - 22, "what the engine sees", SMALL, color=SOFT_INK)
+    ordinary = log.node is not None and not log.node.startswith("Two")
+    results = [Cell(left + 12, top, "first", SKY, width=BOX, height=BOX_HEIGHT)]
+    results.append(Cell(left + 94, top, "second", SKY, width=BOX, height=BOX_HEIGHT))
+    words, fill = (log.node, BLANK if ordinary else ORANGE) if log.node else ("no node", UNUSED)
+    if ordinary:
+        nodes = [
+            Cell(left, node_at, log.node, fill, width=80, height=BOX_HEIGHT),
+            Cell(left + 86, node_at, log.node, fill, width=80, height=BOX_HEIGHT),
+        ]
+    else:
+        nodes = [Cell(left + 28, node_at, words, fill, width=110, height=BOX_HEIGHT)]
+    grad = "x.grad: none" if log.grad is None else f"x.grad: {log.grad}"
+    x = Cell(left + 28, x_at, "x = 1.0", GREEN, width=110, height=BOX_HEIGHT, below=grad)
+    canvas.cells([*results, *nodes, x])
+    if log.node is None:
+        return
+    for number, result in enumerate(results):
+        across = result.x + BOX / 2
+        end = across if ordinary else middle + (-20, 20)[number]
+        canvas.arrow((across, top + BOX_HEIGHT), (end, node_at))
+    for node in nodes:
+        start = node.x + node.width / 2
+        canvas.arrow((start, node_at + BOX_HEIGHT), (start if not ordinary else middle + (start - middle) / 3, x_at))
+
+
+def _in_words(log: CallLog) -> str:
+    lines = " ".join(f"{number}. {event.where}: {event.what}." for number, event in enumerate(log.events, 1))
+    error = f" The error: {log.error}" if log.error else ""
+    node = f"The node on the results: {log.node}." if log.node else "No node hangs on the results."
+    return f"Who calls whom. {lines} {node}{error}"
+
+
+def call_log_explorer() -> Explorer:
+    """Build the explorer: switches for the call, for what is used, and for what backward returns."""
+    controls = _controls()
+
+    def draw() -> Picture:
+        return draw_call_log(
+            call_log(
+                x_grad=controls["x requires grad"].value,
+                k_given=controls["pass k"].value,
+                call=controls["call"].value,
+                second_output_used=controls["use the second result"].value,
+                materialize=controls["materialize_grads"].value,
+                returns=controls["backward returns"].value,
+                grad_mode=controls["grad mode"].value,
+            )
+        )
+
+    explorer = Explorer(controls, ROWS, draw)
+    for control in controls.values():
+        control.observe(lambda change: explorer.refresh(), "value")
+    return explorer
+
+
+ROWS = (
+    ("call", "backward returns"),
+    ("x requires grad", "grad mode", "pass k"),
+    ("use the second result", "materialize_grads"),
+)
+
+
+def _controls() -> dict:
+    from ipywidgets import Checkbox, Dropdown, Layout
+
+    small = {"indent": False, "layout": Layout(width="200px")}
+    wide = {"style": {"description_width": "initial"}}
+    return {
+        "call": Dropdown(options=list(CALLS), description="call", **wide),
+        "backward returns": Dropdown(options=list(RETURNS), description="backward returns", **wide),
+        "x requires grad": Checkbox(True, description="x requires grad", **small),
+        "grad mode": Checkbox(True, description="grad mode on", **small),
+        "pass k": Checkbox(False, description=f"pass k = {K} (default 1.0)", **small),
+        "use the second result": Checkbox(False, description="use the second result", **small),
+        "materialize_grads": Checkbox(True, description="materialize_grads", **small),
+    }

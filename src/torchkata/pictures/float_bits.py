@@ -1,0 +1,298 @@
+"""How a number is stored: the bits of a floating point format, and the numbers next to it that the format has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from textwrap import wrap
+
+import torch
+
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+
+FORMATS = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
+EXAMPLES = ("257", "70000", "1e-8", "0.1", "1/3")
+
+INTEGERS = {16: torch.int16, 32: torch.int32, 64: torch.int64}
+ROW = 32  # bits in a row of the picture
+WIDTH = 2 * MARGIN + ROW * 17
+LINE_LENGTH = 92  # letters in a line of a refusal
+
+
+@dataclass(frozen=True)
+class FloatBits:
+    """What becomes of a number in a format.
+
+    sign, exponent and fraction are texts of 0 and 1; kind is normal, subnormal, zero, inf or nan. stored is the
+    number that the bits stand for, below and above are its neighbours in the format, and rel_error is
+    abs(stored - value) / abs(value).
+    """
+
+    sign: str
+    exponent: str
+    fraction: str
+    kind: str
+    stored: float
+    rel_error: float
+    below: float
+    above: float
+
+
+def float_bits(value: float, dtype: torch.dtype) -> FloatBits:
+    """Store value in a tensor of this floating point dtype and look at its bits."""
+    exponent_bits, fraction_bits = layout(dtype)
+    pattern = _pattern(value, dtype)
+    text = f"{pattern:0{1 + exponent_bits + fraction_bits}b}"
+    sign, exponent, fraction = text[0], text[1 : 1 + exponent_bits], text[1 + exponent_bits :]
+    stored = _value(pattern, dtype)
+    below, above = _neighbours(pattern, dtype)
+    kind = _kind(exponent, fraction)
+    return FloatBits(sign, exponent, fraction, kind, stored, _relative_error(value, stored), below, above)
+
+
+def layout(dtype: torch.dtype) -> tuple[int, int]:
+    """Return how many bits the exponent and the fraction of a format have."""
+    info = torch.finfo(dtype)
+    fraction = round(-math.log2(info.eps))
+    return info.bits - 1 - fraction, fraction
+
+
+def parse_number(text: str) -> float:
+    """Read 257, 1e-8, inf, nan or a quotient such as 1/3; ValueError says what is wrong."""
+    numerator, slash, denominator = text.partition("/")
+    try:
+        value = float(numerator)
+        return value / float(denominator) if slash else value
+    except ZeroDivisionError:
+        raise ValueError(f"{text.strip()} divides by zero.") from None
+    except ValueError:
+        raise ValueError(f"{text.strip()!r} is not a number: write 257, 1e-8, 1/3, inf or nan.") from None
+
+
+def bits_in_words(value: float, dtype: torch.dtype) -> str:
+    """Return what the picture shows as sentences."""
+    state = float_bits(value, dtype)
+    words = [
+        f"{_plain(value)} in {_name(dtype)} is stored as {_plain(state.stored)} ({state.kind}); {_error(state)}.",
+        f"Sign {state.sign}, exponent {state.exponent}, fraction {state.fraction}.",
+    ]
+    if state.kind in ("normal", "subnormal"):
+        words.append(f"{_product(state, dtype)}.")
+    if state.kind == "nan":
+        words.append("It has no neighbours.")
+    else:
+        words.append(f"Next below: {_plain(state.below)}; next above: {_plain(state.above)}.")
+    return " ".join(words)
+
+
+def draw_bits(value: float, dtype: torch.dtype, refusal: str = "") -> Picture:
+    """Draw the bits in their three groups, what they say, and the stored number between its neighbours."""
+    state = float_bits(value, dtype)
+    sayings = _sayings(state, dtype)
+    bits_top = 78
+    saying_top = bits_top + -(-torch.finfo(dtype).bits // ROW) * 32 + 8
+    line_top = saying_top + 14 * len(sayings) + 10
+    has_line = math.isfinite(state.stored)
+    bottom = line_top + (84 if has_line else 0)
+    refused = wrap(refusal, LINE_LENGTH)
+    canvas = Canvas(WIDTH, bottom + 14 * len(refused) + 4)
+
+    canvas.title(f"{_plain(value)} in {_name(dtype)}")
+    canvas.text(MARGIN, 38, f"stored: {_plain(state.stored)} ({state.kind}); {_error(state)}")
+    _draw_groups(canvas, state, bits_top)
+    for number, line in enumerate(sayings):
+        canvas.text(MARGIN, saying_top + 14 * number, line)
+    if has_line:
+        _draw_line(canvas, value, state, line_top)
+    for number, line in enumerate(refused):
+        canvas.text(MARGIN, bottom + 14 * number, line, color=ERROR_INK)
+    words = bits_in_words(value, dtype)
+    return Picture(canvas.figure, f"{words} {refusal}" if refusal else words)
+
+
+def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
+    """Build the explorer: a number, a format, and steps to the next number below and above."""
+    from ipywidgets import Button, Dropdown, Text
+
+    controls = {
+        "number": Text(number, description="number", continuous_update=False),
+        "format": Dropdown(options=list(FORMATS), value=dtype, description="format"),
+        "example": Dropdown(options=["choose", *EXAMPLES], value="choose", description="example"),
+        "next below": Button(description="next below", tooltip="the next smaller number of this format"),
+        "next above": Button(description="next above", tooltip="the next larger number of this format"),
+    }
+    last_good = {"value": parse_number(number)}
+
+    def draw() -> Picture:
+        chosen, refusal = FORMATS[controls["format"].value], ""
+        try:
+            last_good["value"] = parse_number(controls["number"].value)
+        except ValueError as problem:
+            refusal = f"{problem} Shown is the number before it."
+        return draw_bits(last_good["value"], chosen, refusal)
+
+    explorer = Explorer(controls, (("number", "format", "example"), ("next below", "next above")), draw)
+
+    def step(side: str) -> None:
+        state = float_bits(last_good["value"], FORMATS[controls["format"].value])
+        controls["number"].value = _plain(getattr(state, side))
+
+    def choose(change) -> None:
+        if change["new"] != "choose":
+            controls["number"].value = change["new"]
+            controls["example"].value = "choose"
+
+    controls["number"].observe(lambda change: explorer.refresh(), "value")
+    controls["format"].observe(lambda change: explorer.refresh(), "value")
+    controls["example"].observe(choose, "value")
+    controls["next below"].on_click(lambda button: step("below"))
+    controls["next above"].on_click(lambda button: step("above"))
+    return explorer
+
+
+def _pattern(value: float, dtype: torch.dtype) -> int:
+    """Return the bits of the stored value as a whole number that is not negative."""
+    bits = torch.finfo(dtype).bits
+    stored = torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype)
+    return stored.view(INTEGERS[bits]).item() & ((1 << bits) - 1)
+
+
+def _value(pattern: int, dtype: torch.dtype) -> float:
+    """Return the number that a pattern of bits stands for."""
+    bits = torch.finfo(dtype).bits
+    signed = pattern - (1 << bits) if pattern >> (bits - 1) else pattern
+    return torch.tensor(signed, dtype=INTEGERS[bits], device="cpu").view(dtype).to(torch.float64).item()
+
+
+def _neighbours(pattern: int, dtype: torch.dtype) -> tuple[float, float]:
+    """Return the next smaller and the next larger number; infinities are the last ones; nan has only itself.
+
+    Without the sign bit, patterns read as whole numbers stand in the order of the numbers that they mean.
+    """
+    exponent_bits, fraction_bits = layout(dtype)
+    sign_bit = 1 << (exponent_bits + fraction_bits)
+    last = (1 << exponent_bits) - 1 << fraction_bits  # the pattern of infinity
+    place = -(pattern - sign_bit) if pattern & sign_bit else pattern
+    if abs(place) > last:
+        return math.nan, math.nan
+    below, above = max(place - 1, -last), min(place + 1, last)
+    return _value(below if below >= 0 else sign_bit - below, dtype), _value(
+        above if above >= 0 else sign_bit - above, dtype
+    )
+
+
+def _kind(exponent: str, fraction: str) -> str:
+    if "0" not in exponent:
+        return "nan" if "1" in fraction else "inf"
+    if "1" in exponent:
+        return "normal"
+    return "subnormal" if "1" in fraction else "zero"
+
+
+def _relative_error(value: float, stored: float) -> float:
+    if value == stored:
+        return 0.0
+    if math.isnan(value):
+        return math.nan
+    return abs(stored - value) / abs(value)
+
+
+def _plain(value: float) -> str:
+    """Write a number as Python does, whole ones of moderate size without .0."""
+    return f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype)[6:]
+
+
+def _error(state: FloatBits) -> str:
+    if math.isnan(state.rel_error):
+        return "not a number"
+    return "no error" if state.rel_error == 0 else f"relative error {state.rel_error:.2g}"
+
+
+def _powers(state: FloatBits, dtype: torch.dtype) -> tuple[int, int, float]:
+    """Return the bias, the power of two and the factor before it, of a normal or subnormal number."""
+    bias = 2 ** (layout(dtype)[0] - 1) - 1
+    rest = int(state.fraction, 2) / 2 ** len(state.fraction)
+    if state.kind == "normal":
+        return bias, int(state.exponent, 2) - bias, 1 + rest
+    return bias, 1 - bias, rest
+
+
+def _product(state: FloatBits, dtype: torch.dtype) -> str:
+    _, power, factor = _powers(state, dtype)
+    sign = "-" if state.sign == "1" else "+"
+    return f"stored = {sign} {factor:.10g} × 2^{power}"
+
+
+def _sayings(state: FloatBits, dtype: torch.dtype) -> list[str]:
+    """Say what exponent and fraction mean and how the number is made of them."""
+    if state.kind == "nan":
+        return ["exponent: all ones; fraction: not all zeros: that means nan, not a number"]
+    if state.kind == "inf":
+        largest = state.below if state.sign == "0" else state.above
+        return [
+            "exponent: all ones; fraction: all zeros: that means infinity",
+            f"the last finite number on this side is {_plain(largest)}",
+        ]
+    if state.kind == "zero":
+        return ["exponent and fraction: all zeros: that means 0; the sign bit is still there"]
+    bias, power, factor = _powers(state, dtype)
+    exponent, fraction = int(state.exponent, 2), int(state.fraction, 2)
+    lead = 1 if state.kind == "normal" else 0
+    how = f"{exponent} - {bias}" if lead else f"all zeros: subnormal, the smallest power, 1 - {bias}"
+    return [
+        f"exponent: {how} = {power}",
+        f"fraction: {lead} + {fraction} / 2^{len(state.fraction)} = {factor:.10g}",
+        f"{_product(state, dtype)}",
+    ]
+
+
+def _draw_groups(canvas: Canvas, state: FloatBits, top: float) -> None:
+    """Draw one box for each bit, coloured and labelled by its group."""
+    groups = (("sign", state.sign, SKY), ("exponent", state.exponent, ORANGE), ("fraction", state.fraction, GREEN))
+    total = sum(len(bits) for _, bits, _ in groups)
+    size = (WIDTH - 2 * MARGIN) / ROW if total >= ROW else 24
+    boxes, place, free = [], 0, MARGIN
+    for name, bits, fill in groups:
+        label = name if len(bits) == 1 else f"{name}: {len(bits)} bits"
+        x = max(MARGIN + place * size, free)
+        canvas.text(x, top - 12, label, SMALL, color=SOFT_INK)
+        free = x + 5 * len(label) + 6
+        for bit in bits:
+            row, column = divmod(place, ROW)
+            boxes.append(Cell(MARGIN + column * size, top + row * 32, bit, fill, width=size))
+            place += 1
+    canvas.cells(boxes)
+
+
+def _draw_line(canvas: Canvas, value: float, state: FloatBits, top: float) -> None:
+    """Draw the stored number between its neighbours, to scale, and where the number that was asked for lies."""
+    middle, reach = WIDTH / 2, 190
+    gaps = [gap for gap in (state.stored - state.below, state.above - state.stored) if math.isfinite(gap)]
+
+    def place(number: float) -> float:
+        if math.isfinite(number):
+            return middle + (number - state.stored) / max(gaps) * reach
+        return middle + math.copysign(reach, number)
+
+    y = top + 34
+    ticks = {"next below": state.below, "stored": state.stored, "next above": state.above}
+    canvas.arrow((MARGIN, y), (WIDTH - MARGIN, y))
+    marks = [
+        Cell(place(number) - 2, y - 8, "", GREEN if name == "stored" else "#ffffff", name == "stored", 4, 16)
+        for name, number in ticks.items()
+    ]
+    canvas.cells(marks)
+    low, high = place(state.below), place(state.above)
+    for name, number in ticks.items():
+        x = {"next below": min(low, middle - 130), "stored": middle, "next above": max(high, middle + 130)}[name]
+        canvas.text(x, y + 18, name, SMALL, "center", color=SOFT_INK)
+        canvas.text(x, y + 30, _plain(number), SMALL, "center", weight="bold" if name == "stored" else "normal")
+    if math.isfinite(value):
+        asked = min(max(place(value), low), high)
+        canvas.text(asked, y - 28, f"asked for: {_plain(value)}", SMALL, "center")
+        canvas.arrow((asked, y - 22), (asked, y - 9))

@@ -1,0 +1,337 @@
+"""Hooks in the order in which they fire, in one forward and one backward pass that are really run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import (
+    BLANK,
+    CELL,
+    GREEN,
+    MARGIN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    SMALL,
+    SOFT_INK,
+    UNUSED,
+    YELLOW,
+    Canvas,
+    Cell,
+)
+
+
+class Event(NamedTuple):
+    """One call of one hook.
+
+    phase: "forward" or "backward". node: the name of the module or tensor that the hook hangs on. kind: a key of
+    KINDS. shape: that of the tensor that the hook is about (see ABOUT); None when it is given None in its place.
+    """
+
+    phase: str
+    node: str
+    kind: str
+    shape: tuple[int, ...] | None
+
+
+KINDS = {
+    "pre": "forward pre-hook",
+    "forward": "forward hook",
+    "backward_pre": "full backward pre-hook",
+    "backward": "full backward hook",
+    "tensor": "tensor hook",
+    "accumulate": "post-accumulate hook",
+}
+ABOUT = {
+    "pre": "args[0]",
+    "forward": "output",
+    "backward_pre": "grad_output[0]",
+    "backward": "grad_input[0]",
+    "tensor": "grad",
+    "accumulate": "tensor.grad",
+}
+SHORT = {
+    "pre": "pre",
+    "forward": "fwd",
+    "backward_pre": "bpre",
+    "backward": "bwd",
+    "tensor": "grad",
+    "accumulate": "acc",
+}
+FILLS = {
+    "pre": YELLOW,
+    "forward": SKY,
+    "backward_pre": PURPLE,
+    "backward": ORANGE,
+    "tensor": GREEN,
+    "accumulate": BLANK,
+}
+OPENING = {"forward": "pre", "backward": "backward_pre"}  # the kind of hook that opens what this kind closes
+
+# points: width of the lanes' names, from event to event, of a box, from lane to lane
+LEFT, SLOT, BOX, LANE = 74, 30, 26, 30
+FEWEST = 14  # columns, so that the words have room
+
+
+def hook_timeline(model_id: str, x_requires_grad: bool, hooks: Iterable[str], no_grad: bool) -> list[Event]:
+    """Hang hooks on a little model, run it forward and backward once, and return the calls in order.
+
+    model_id: a key of MODELS. hooks: which kinds to hang on, keys of KINDS; module hooks hang on every module, tensor
+    hooks on the weights, on x and on y, the output, where those require grad, post-accumulate hooks on the leaves
+    among them. Nothing but the events is left behind: no warning, no change of the random numbers.
+    """
+    hooks = set(hooks)
+    if unknown := hooks - set(KINDS):
+        raise ValueError(f"{sorted(unknown)} are none of {', '.join(KINDS)}.")
+    net = MODELS[model_id]()
+    x = torch.zeros(1, 2, dtype=torch.float32, device="cpu", requires_grad=x_requires_grad)
+    events: list[Event] = []
+    for name, module in net.named_modules():
+        _hook_module(module, name.rpartition(".")[2] or "net", hooks, events)
+    leaves = {_short(name): weight for name, weight in net.named_parameters()}
+    if x_requires_grad:
+        leaves["x"] = x
+    for name, leaf in leaves.items():
+        _hook_tensor(leaf, name, hooks, events)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a plain x makes full backward hooks warn
+        with torch.set_grad_enabled(not no_grad):
+            y = net(x)
+        if y.requires_grad:
+            _hook_tensor(y, "y", hooks - {"accumulate"}, events)
+            with torch.enable_grad():
+                y.sum().backward()
+    return events
+
+
+def lanes(model_id: str) -> tuple[list[str], list[str]]:
+    """The names of a model's modules, outermost first, and of the tensors in the order y, weights, x."""
+    net = MODELS[model_id]()
+    modules = [name.rpartition(".")[2] or "net" for name, _ in net.named_modules()]
+    return modules, ["y", *(_short(name) for name, _ in net.named_parameters()), "x"]
+
+
+def event_in_words(event: Event) -> str:
+    """Say which hook it is and what it is given: full backward hook of a, grad_input[0]: shape (1, 2)."""
+    about = ABOUT[event.kind].replace("tensor", event.node)
+    return f"{KINDS[event.kind]} of {event.node}; {about}: " + (
+        "None" if event.shape is None else f"shape {event.shape}"
+    )
+
+
+def draw_timeline(
+    model_id: str, x_requires_grad: bool, hooks: Iterable[str], no_grad: bool, chosen: int = 0
+) -> Picture:
+    """Draw the events as numbered boxes in lanes, forward from left to right, below it backward from right to left.
+
+    chosen: the number, from 0, of the event that is outlined and told in words.
+    """
+    hooks = set(hooks)
+    events = hook_timeline(model_id, x_requires_grad, hooks, no_grad)
+    modules, tensors = lanes(model_id)
+    forward = [event for event in events if event.phase == "forward"]
+    backward = [event for event in events if event.phase == "backward"]
+    columns = max(len(forward), len(backward), FEWEST)
+    top = 92
+    middle = top + len(modules) * LANE + 36
+    bottom = middle + (len(modules) + len(tensors)) * LANE if backward else middle
+    canvas = Canvas(LEFT + columns * SLOT + MARGIN, bottom + 40)
+
+    canvas.title(_title(model_id, x_requires_grad, no_grad))
+    canvas.text(MARGIN, 40, EXPRESSIONS[model_id], color=SOFT_INK)
+    if events:
+        words = f"event {chosen + 1} of {len(events)}: {event_in_words(events[chosen])}"
+        canvas.text(MARGIN, 58, words, weight="bold")
+    _draw_lanes(canvas, "forward →", modules, top)
+    if backward:
+        _draw_lanes(canvas, "← backward", modules + tensors, middle)
+    else:
+        canvas.text(MARGIN, middle - 12, _why_no_backward(no_grad), SMALL, color=SOFT_INK)
+    start = columns - len(forward) if backward else 0
+    places = [(start + n, top, modules.index(event.node)) for n, event in enumerate(forward)]
+    rows = modules + tensors
+    places += [(columns - 1 - n, middle, rows.index(event.node)) for n, event in enumerate(backward)]
+    places = [(LEFT + column * SLOT, y + lane * LANE) for column, y, lane in places]
+    canvas.cells(_bars(events, places))
+    canvas.cells(
+        [
+            Cell(x, y, str(number + 1), FILLS[event.kind], number == chosen, width=BOX, below=SHORT[event.kind])
+            for number, (event, (x, y)) in enumerate(zip(events, places, strict=True))
+        ]
+    )
+    for line, kinds in enumerate((list(KINDS)[:3], list(KINDS)[3:])):
+        legend = " · ".join(f"{SHORT[kind]}: {KINDS[kind]}" for kind in kinds)
+        canvas.text(MARGIN, bottom + 14 + 13 * line, legend, SMALL, color=SOFT_INK)
+    return Picture(canvas.figure, _in_words(model_id, x_requires_grad, no_grad, events, chosen))
+
+
+def hook_explorer() -> Explorer:
+    """Build the explorer: choose a model, the kinds of hook and the two switches, and go through the events."""
+    controls = _controls()
+    state = {"chosen": 0}
+
+    def settings() -> tuple[str, bool, set[str], bool]:
+        hooks = {kind for kind, name in KINDS.items() if controls[name].value}
+        return controls["model"].value, controls["x requires grad"].value, hooks, controls["no_grad"].value
+
+    def draw() -> Picture:
+        return draw_timeline(*settings(), state["chosen"])
+
+    def choose(step: int) -> None:
+        count = len(hook_timeline(*settings())) or 1
+        state["chosen"] = (state["chosen"] + step) % count
+        explorer.refresh()
+
+    def restart(change) -> None:
+        state["chosen"] = 0
+        explorer.refresh()
+
+    explorer = Explorer(controls, ROWS, draw)
+    for name in ("model", "x requires grad", "no_grad", *KINDS.values()):
+        controls[name].observe(restart, "value")
+    controls["back"].on_click(lambda button: choose(-1))
+    controls["next event"].on_click(lambda button: choose(1))
+    return explorer
+
+
+ROWS = (
+    ("model", "x requires grad", "no_grad"),
+    tuple(KINDS.values())[:4],
+    tuple(KINDS.values())[4:],
+    ("back", "next event"),
+)
+
+
+def _controls() -> dict:
+    from ipywidgets import Button, Checkbox, Dropdown, Layout
+
+    def box(description: str, value: bool):
+        return Checkbox(value, description=description, indent=False, layout=Layout(width="185px"))
+
+    return {
+        "model": Dropdown(options=list(MODELS), description="model"),
+        "x requires grad": box("x requires grad", True),
+        "no_grad": box("no_grad", False),
+        **{name: box(name, True) for name in KINDS.values()},
+        "back": Button(description="back", tooltip="the event before"),
+        "next event": Button(description="next event", tooltip="the event after"),
+    }
+
+
+class _Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = _linear(2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a(self.a(x))
+
+
+def _linear(size_in: int, size_out: int) -> nn.Linear:
+    """A layer without bias whose weights are zeros: no random numbers are drawn for them."""
+    layer = nn.utils.skip_init(nn.Linear, size_in, size_out, bias=False, device="cpu", dtype=torch.float32)
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
+def _two_layers() -> nn.Module:
+    net = nn.Sequential()
+    net.add_module("a", _linear(2, 3))
+    net.add_module("b", _linear(3, 1))
+    return net
+
+
+def _nested() -> nn.Module:
+    net = nn.Sequential()
+    net.add_module("block", _two_layers())
+    net.add_module("c", _linear(1, 4))
+    return net
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "nested": _nested,
+    "two layers": _two_layers,
+    "one layer used twice": _Twice,
+}
+EXPRESSIONS = {
+    "two layers": "net = Sequential(a, b);  y = net(x);  y.sum().backward()",
+    "nested": "net = Sequential(block, c), block = Sequential(a, b);  y = net(x);  y.sum().backward()",
+    "one layer used twice": "net computes a(a(x));  y = net(x);  y.sum().backward()",
+}
+
+
+def _hook_module(module: nn.Module, name: str, hooks: set[str], events: list[Event]) -> None:
+    def note(phase: str, kind: str, about: tuple) -> None:
+        shape = None if about[0] is None else tuple(about[0].shape)
+        events.append(Event(phase, name, kind, shape))
+
+    if "pre" in hooks:
+        module.register_forward_pre_hook(lambda module, args: note("forward", "pre", args))
+    if "forward" in hooks:
+        module.register_forward_hook(lambda module, args, output: note("forward", "forward", (output,)))
+    if "backward_pre" in hooks:
+        module.register_full_backward_pre_hook(lambda module, grads: note("backward", "backward_pre", grads))
+    if "backward" in hooks:
+        module.register_full_backward_hook(lambda module, grads, outer: note("backward", "backward", grads))
+
+
+def _hook_tensor(tensor: Tensor, name: str, hooks: set[str], events: list[Event]) -> None:
+    def note(kind: str, gradient: Tensor) -> None:
+        events.append(Event("backward", name, kind, tuple(gradient.shape)))
+
+    if "tensor" in hooks:
+        tensor.register_hook(lambda gradient: note("tensor", gradient))
+    if "accumulate" in hooks:
+        tensor.register_post_accumulate_grad_hook(lambda tensor: note("accumulate", tensor.grad))
+
+
+def _short(parameter: str) -> str:
+    """The name of a parameter without the containers of its layer."""
+    return ".".join(parameter.split(".")[-2:])
+
+
+def _draw_lanes(canvas: Canvas, heading: str, names: list[str], top: float) -> None:
+    canvas.text(MARGIN, top - 12, heading, SMALL, color=SOFT_INK)
+    for row, name in enumerate(names):
+        canvas.text(LEFT - 10, top + row * LANE + CELL / 2, name, align="right")
+
+
+def _bars(events: list[Event], places: list[tuple[float, float]]) -> list[Cell]:
+    """A bar between the two hooks that open and close a module."""
+    bars, opened = [], {}
+    for number, event in enumerate(events):
+        if event.kind in OPENING.values():
+            opened[event.node, event.kind] = number
+        start = opened.pop((event.node, OPENING.get(event.kind)), None)
+        if start is not None:
+            left, right = sorted((places[start][0], places[number][0]))
+            y = places[number][1] + CELL / 2
+            bars.append(Cell(left + BOX, y - 3, "", UNUSED, width=right - left - BOX, height=6))
+    return bars
+
+
+def _title(model_id: str, x_requires_grad: bool, no_grad: bool) -> str:
+    plain = "x requires grad" if x_requires_grad else "x does not require grad"
+    return f"{model_id[0].upper()}{model_id[1:]}; {plain}{'; under no_grad' if no_grad else ''}"
+
+
+def _why_no_backward(no_grad: bool) -> str:
+    if no_grad:
+        return "Nothing was recorded, so there is no backward pass."
+    return "No hook of a kind that fires in backward is chosen."
+
+
+def _in_words(model_id: str, x_requires_grad: bool, no_grad: bool, events: list[Event], chosen: int) -> str:
+    words = [f"{_title(model_id, x_requires_grad, no_grad)}."]
+    for phase in ("forward", "backward"):
+        listed = [f"{n} {SHORT[e.kind]} of {e.node}" for n, e in enumerate(events, start=1) if e.phase == phase]
+        words.append(f"Hooks in {phase}, in order: {', '.join(listed)}." if listed else f"No hooks in {phase}.")
+    if events:
+        words.append(f"Event {chosen + 1} is the {event_in_words(events[chosen])}.")
+    return " ".join(words)

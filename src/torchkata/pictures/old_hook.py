@@ -1,0 +1,142 @@
+"""What the deprecated backward hook reports as grad_input, and what the full one does: in the graph of a layer."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from torchkata.pictures.show import Picture
+from torchkata.pictures.style import CELL, MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+
+REGISTER = {"old": "register_backward_hook", "full": "register_full_backward_hook"}
+INDENT, BOX, LINE, COLUMN = 20, 130, 34, 300  # points
+
+LEGEND = (
+    "In a box: a tensor or a node, and the shape of the gradient there. Its inputs: below it, a step to the right.",
+    "old [1]: grad_input[1] of the old hook. full [0]: grad_input[0] of the full hook.",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of the graph through which a gradient goes, and which hooks report that gradient.
+
+    depth: how many edges from the output. name: of a tensor, or of an autograd node. shape: of the gradient there.
+    old, full: its number in the grad_input of the deprecated and of the full hook; None when it is not in it.
+    """
+
+    depth: int
+    name: str
+    shape: tuple[int, ...]
+    old: int | None = None
+    full: int | None = None
+
+
+def hook_shapes(layer: nn.Module, x: Tensor, kind: str) -> list[tuple[int, ...] | None]:
+    """Run layer(x) forward and backward and return the shapes in the grad_input of a hook; kind: "old" or "full".
+
+    The hook is removed again; gradients are left in the layer's parameters, as by any backward pass.
+    """
+    shapes: list[tuple[int, ...] | None] = []
+
+    def hook(module, grad_input, grad_output):
+        shapes.extend(None if gradient is None else tuple(gradient.shape) for gradient in grad_input)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the old hook warns in forward
+        handle = getattr(layer, REGISTER[kind])(hook)
+        try:
+            layer(x.detach().requires_grad_()).sum().backward()
+        finally:
+            handle.remove()
+    return shapes
+
+
+def graph_places(layer: nn.Module, x: Tensor) -> list[Place]:
+    """Walk the graph of layer(x) from the output back and note the gradient at each place, as it is really computed."""
+    x = x.detach().requires_grad_()
+    names = {id(parameter): name for name, parameter in layer.named_parameters()} | {id(x): "x"}
+    y = layer(x)
+    found: list[tuple[int, str, object]] = []
+
+    def walk(node, depth: int) -> None:
+        leaf = getattr(node, "variable", None)
+        found.append((depth, node.name() if leaf is None else names[id(leaf)], node))
+        for after, _ in node.next_functions:
+            if after is not None:
+                walk(after, depth + 1)
+
+    walk(y.grad_fn, 0)
+    shapes: dict[int, tuple[int, ...]] = {}
+
+    def watch(number: int, node) -> None:
+        node.register_prehook(lambda gradients: shapes.update({number: tuple(gradients[0].shape)}))
+
+    for number, (_, _, node) in enumerate(found):
+        watch(number, node)
+    y.sum().backward()
+    inputs = [number for number, (depth, _, _) in enumerate(found) if depth == 1]
+    return [
+        Place(
+            depth,
+            name,
+            shapes[number],
+            inputs.index(number) if number in inputs else None,
+            0 if name == "x" else None,
+        )
+        for number, (depth, name, _) in enumerate(found)
+    ]
+
+
+def old_and_full_hook(size_in: int, size_out: int, batch: int) -> Picture:
+    """Draw the graph of a Linear layer for a batch and for one vector, with what each kind of hook reports."""
+    columns = {}
+    for title, shape in ((f"a batch, input ({batch}, {size_in})", (batch, size_in)), _vector(size_in)):
+        layer = nn.utils.skip_init(nn.Linear, size_in, size_out, device="cpu", dtype=torch.float32)
+        columns[title] = graph_places(layer, torch.zeros(shape))
+    top = 84
+    bottom = top + max(map(len, columns.values())) * LINE
+    canvas = Canvas(len(columns) * COLUMN + MARGIN, bottom + 40)
+    canvas.title(f"Linear({size_in}, {size_out}): gradients on their way back, from the output at the top")
+    for number, (title, places) in enumerate(columns.items()):
+        left = MARGIN + number * COLUMN
+        canvas.text(left, 46, title, weight="bold")
+        canvas.text(left, 66, f"the old hook sits on the last node, {places[0].name}", SMALL, color=SOFT_INK)
+        canvas.cells([_box(place, left, top + row * LINE) for row, place in enumerate(places)])
+        for row, place in enumerate(places):
+            words = _reported(place)
+            x = left + place.depth * INDENT + BOX + 8
+            canvas.text(x, top + row * LINE + CELL / 2, words, weight="bold" if words else "normal")
+    for line, words in enumerate(LEGEND):
+        canvas.text(MARGIN, bottom + 12 + 13 * line, words, SMALL, color=SOFT_INK)
+    return Picture(canvas.figure, _in_words(columns))
+
+
+def _vector(size: int) -> tuple[str, tuple[int, ...]]:
+    return f"one vector, input ({size},)", (size,)
+
+
+def _reported(place: Place) -> str:
+    words = [f"{kind} [{number}]" for kind, number in (("old", place.old), ("full", place.full)) if number is not None]
+    return " and ".join(words)
+
+
+def _box(place: Place, left: float, y: float) -> Cell:
+    old, full = place.old is not None, place.full is not None
+    fill = PURPLE if old and full else ORANGE if old else SKY if full else UNUSED
+    x = left + place.depth * INDENT
+    return Cell(x, y, place.name, fill, marked=place.depth == 0, width=BOX, height=CELL + 4, below=str(place.shape))
+
+
+def _in_words(columns: dict[str, list[Place]]) -> str:
+    words = ["The graph of a Linear layer, from its output back, with the shape of the gradient at each place."]
+    for title, places in columns.items():
+        listed = []
+        for place in places:
+            reported = _reported(place)
+            listed.append(f"{place.name} {place.shape}" + (f", reported by {reported}" if reported else ""))
+        words.append(f"For {title}: {'; '.join(listed)}.")
+    return " ".join(words)

@@ -1,0 +1,320 @@
+import torch
+
+ALLOWED = (torch.int64, torch.uint8)
+
+
+def checked(labels):
+    if labels.dtype not in ALLOWED:
+        raise TypeError(f"int64 or uint8 labels, not {labels.dtype}")
+    return labels.long()
+
+
+# %% right: nonzero as tuple, stacked; isin(arange)
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    good = torch.isin(wide, torch.tensor([*range(num_classes), ignore_index]))
+    places = torch.nonzero(~good, as_tuple=True)
+    return torch.stack(places, 1) if places and labels.dim() else torch.zeros((~good).sum(), 0, dtype=torch.long)
+
+
+# %% right: Python loops, unravelled positions
+def bad_labels(labels, num_classes, ignore_index=-100):
+    checked(labels)
+    rows = []
+    for number, label in enumerate(labels.reshape(-1).tolist()):
+        if label != ignore_index and label not in range(num_classes):
+            row = []
+            for size in reversed(labels.shape):
+                number, place = divmod(number, size)
+                row.insert(0, place)
+            rows.append(row)
+    return torch.tensor(rows, dtype=torch.int64).view(-1 if labels.dim() and rows else len(rows), labels.dim())
+
+
+# %% right: argwhere on the clamped comparison, under no_grad
+@torch.no_grad()
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    outside = wide.clamp(0, num_classes - 1) != wide
+    return torch.argwhere(outside.logical_and(wide.ne(ignore_index)))
+
+
+# %% right: fills the ignored places first
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels).clone()
+    wide[wide == ignore_index] = 0
+    return ((wide < 0) | (wide > num_classes - 1)).nonzero(as_tuple=False)
+
+
+# %% wrong: flags ignore_index as bad
+# says: You reported labels equal to ignore_index: cross_entropy skips them, they are good.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return ((wide < 0) | (wide >= num_classes)).nonzero()
+
+
+# %% wrong: checks the upper bound only
+# says: Negative labels other than ignore_index are out of bounds too: -1 does not mean 'last class' here.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return ((wide >= num_classes) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: checks the lower bound only
+# says: Labels that are too large are out of bounds too.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return ((wide < 0) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: compares with -100 in place of ignore_index
+# says: -100 is only the default: which label is skipped is decided by the argument ignore_index.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide < 0) | (wide >= num_classes)) & (wide != -100)).nonzero()
+
+
+# %% wrong: -100 is good besides ignore_index
+# says: -100 is only the default: which label is skipped is decided by the argument ignore_index.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide < 0) | (wide >= num_classes)) & (wide != -100) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: an ignore_index inside the range is bad
+# says: ignore_index may lie inside the range as well: then that label is skipped, and it is good.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    inside = (wide >= 0) & (wide < num_classes)
+    return (~(inside ^ (wide == ignore_index))).nonzero()
+
+
+# %% wrong: uses `> num_classes`
+# says: With num_classes = C the last legal label is C-1; you let C pass.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide < 0) | (wide > num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: classes begin at 1
+# says: Label 0 is the first class: it is good.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide <= 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: returns positions in the flattened tensor
+# says: Positions must be coordinates in the shape of the labels (one column per dimension)
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels).flatten()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: a vector of positions
+# says: With one dimension there is one column: the result has shape (n, 1).
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels).flatten()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().flatten()
+
+
+# %% wrong: returns the bad values
+# says: You returned the bad values; asked for are their positions.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return labels[((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)]
+
+
+# %% wrong: returns the mask
+# says: You returned a mask; asked for are the positions where it is true.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return ((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)
+
+
+# %% wrong: returns the good positions
+# says: You reported the good labels; asked for are the bad ones.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return ((wide >= 0) & (wide < num_classes) | (wide == ignore_index)).nonzero()
+
+
+# %% wrong: a tuple of index tensors
+# says: give one tensor per dimension; stack them as columns.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return torch.where(((wide < 0) | (wide >= num_classes)) & (wide != ignore_index))
+
+
+# %% wrong: one column per bad label
+# says: One column for each bad label came out; asked for is one row for each.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().t()
+
+
+# %% wrong: stops at the first bad label
+# says: You returned the first bad position only.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()[:1]
+
+
+# %% wrong: None where nothing is bad
+# says: None came back: where nothing is bad, an empty tensor of shape (0, ndim) is asked for.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    found = (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+    return found if len(found) else None
+
+
+# %% wrong: short-cuts with labels.min() and labels.max()
+# says: labels.min()/max() of an empty tensor raises: an empty batch has no bad labels.
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    if wide.min() >= 0 and wide.max() < num_classes:
+        return torch.empty(0, labels.dim(), dtype=torch.int64)
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: compares a uint8 tensor with Python numbers outside its range
+# says: uint8 labels: a Python number that does not fit into uint8 wraps around in the comparison
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    checked(labels)
+    return (((labels < 0) | (labels >= num_classes)) & (labels != ignore_index)).nonzero()
+
+
+# %% wrong: widens the labels for one of the comparisons only
+# says: uint8 labels: a Python number that does not fit into uint8 wraps around in the comparison
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide < 0) | (wide >= num_classes)) & (labels != ignore_index)).nonzero()
+
+
+# %% wrong: accepts int32, bool and float labels
+# says: cross_entropy takes int64 or uint8 class indices; torch.int32 must raise TypeError.
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = labels.long()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: accepts every whole number
+# says: cross_entropy takes int64 or uint8 class indices; torch.int32 must raise TypeError.
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    if labels.is_floating_point() or labels.dtype == torch.bool:
+        raise TypeError(labels.dtype)
+    wide = labels.long()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: refuses uint8
+# says: cross_entropy takes labels of dtype uint8 as well
+def bad_labels(labels, num_classes, ignore_index=-100):
+    if labels.dtype != torch.int64:
+        raise TypeError(labels.dtype)
+    return (((labels < 0) | (labels >= num_classes)) & (labels != ignore_index)).nonzero()
+
+
+# %% wrong: raises ValueError for other dtypes
+# says: cross_entropy takes int64 or uint8 class indices
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    if labels.dtype not in ALLOWED:
+        raise ValueError(labels.dtype)
+    wide = labels.long()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: asks cross_entropy whether anything is bad
+# says: Your code raised IndexError: Target 5 is out of bounds.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    return torch.nn.functional.cross_entropy(torch.zeros(*labels.shape, num_classes), labels)
+
+
+# %% wrong: a list of positions
+# says: expected a tensor, got a list
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().tolist()
+
+
+# %% wrong: overwrites the ignored labels
+# says: The labels belong to the caller: they must stay as they are.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = checked(labels)
+    wide[wide == ignore_index] = 0
+    return ((wide < 0) | (wide >= num_classes)).nonzero()
+
+
+# %% right: NumPy
+def bad_labels(labels, num_classes, ignore_index=-100):
+    if labels.dtype not in (torch.int64, torch.uint8):
+        raise TypeError(f"no class indices: {labels.dtype}")
+    table = labels.numpy().astype("int64")
+    bad = ~((table >= 0) & (table < num_classes) | (table == ignore_index))
+    return torch.from_numpy(np.asarray(bad)).nonzero()
+
+
+# %% right: asks cross_entropy label by label
+def bad_labels(labels, num_classes, ignore_index=-100):
+    if labels.dtype not in (torch.int64, torch.uint8):
+        raise TypeError(f"no class indices: {labels.dtype}")
+    bad = torch.zeros(labels.numel(), dtype=torch.bool)
+    for i, label in enumerate(labels.reshape(-1, 1).long()):
+        try:
+            F.cross_entropy(torch.zeros(1, num_classes), label, ignore_index=ignore_index)
+        except IndexError:
+            bad[i] = True
+    return bad.reshape(labels.shape).nonzero()
+
+
+# %% wrong: nothing comes back
+# says: None came back: the function must return the positions.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    print((labels >= num_classes).nonzero())
+
+
+# %% wrong: the last class is too large
+# says: With num_classes = C the last legal label is C-1: it is good.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = labels.long()
+    return (((wide < 0) | (wide >= num_classes - 1)) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: takes the absolute value
+# says: Fewer positions came out than there are bad labels: expected shape (4, 1), got (3, 1).
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = labels.long()
+    return ((wide.abs() >= num_classes) & (wide != ignore_index)).nonzero()
+
+
+# %% wrong: column by column
+# says: These are the positions, but not in the order of the elements, row by row.
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    if labels.dtype not in (torch.int64, torch.uint8):
+        raise TypeError(f"no class indices: {labels.dtype}")
+    wide = labels.long()
+    rows = (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
+    return rows[rows[:, -1].argsort(stable=True)] if rows.numel() else rows
+
+
+# %% wrong: positions in 32 bits
+# says: The dtype is wrong: expected torch.int64, got torch.int32.
+def bad_labels(labels, num_classes, ignore_index=-100):
+    wide = labels.long()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().int()
+
+
+# %% wrong: huge labels are cut to 32 bits
+# says: four dimensions, and huge labels
+# caught: hidden
+def bad_labels(labels, num_classes, ignore_index=-100):
+    if labels.dtype not in (torch.int64, torch.uint8):
+        raise TypeError(f"no class indices: {labels.dtype}")
+    wide = labels.int()
+    return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()

@@ -1,0 +1,394 @@
+import copy
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+
+def rest(batch, device, move):
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% right: a pytree helper
+def move(batch, device):
+    return tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, Tensor) else leaf, batch)
+
+
+# %% right: dispatches on the type, _make, refills a shallow copy of the dict, non_blocking
+def move(value, where):
+    match value:
+        case Tensor():
+            return value.to(where, non_blocking=True)
+        case dict():
+            moved = copy.copy(value)
+            for key in moved:
+                moved[key] = move(moved[key], where)
+            return moved
+        case list():
+            return [move(item, where) for item in value]
+        case tuple():
+            items = (move(item, where) for item in value)
+            return value._make(items) if hasattr(value, "_make") else tuple(items)
+    return value
+
+
+# %% right: a class; structures without a tensor come back as they are
+class Mover:
+    def __call__(self, batch, device):
+        if torch.is_tensor(batch):
+            return batch if batch.device == torch.device(device) else batch.to(device=device)
+        if isinstance(batch, Mapping):
+            items = {key: self(value, device) for key, value in batch.items()}
+            return type(batch)(items) if batch else batch
+        if isinstance(batch, tuple) and hasattr(batch, "_replace"):
+            return batch._replace(**{name: self(getattr(batch, name), device) for name in batch._fields})
+        if isinstance(batch, (list, tuple)) and batch:
+            return type(batch)(map(self, batch, [device] * len(batch)))
+        return batch
+
+
+move = Mover()
+
+
+# %% wrong: calls t.to(device) and returns t
+# says: The tensor did not move: Tensor.to returns a new tensor, and its result was not used.
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        batch.to(device)
+        return batch
+    if isinstance(batch, dict):
+        return {key: move(value, device) for key, value in batch.items()}
+    return [move(item, device) for item in batch] if isinstance(batch, (list, tuple)) else batch
+
+
+# %% wrong: assigns the moved tensors into the caller's dict
+# says: You wrote the moved tensors into the caller's own structure. Build a new one.
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        for key, value in batch.items():
+            batch[key] = move(value, device)
+        return batch
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: assigns into the caller's lists
+# says: You wrote the moved tensors into the caller's own structure.
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, list):
+        batch[:] = [move(item, device) for item in batch]
+        return batch
+    if isinstance(batch, tuple):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else tuple(moved)
+    return batch
+
+
+# %% wrong: rebuilds every tuple from one iterable
+# says: A namedtuple must come back as the same namedtuple (batch.x must still work)
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    return type(batch)(move(item, device) for item in batch) if isinstance(batch, (list, tuple)) else batch
+
+
+# %% wrong: a namedtuple comes back as a tuple
+# says: A namedtuple must come back as the same namedtuple (batch.x must still work)
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, tuple):
+        return tuple(move(item, device) for item in batch)
+    return [move(item, device) for item in batch] if isinstance(batch, list) else batch
+
+
+# %% wrong: returns lists for tuples
+# says: The container type changed: types: batch[0]: expected 'tuple', got 'list'.
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    return [move(item, device) for item in batch] if isinstance(batch, (list, tuple)) else batch
+
+
+# %% wrong: returns a plain dict for any mapping
+# says: The container type changed
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return {key: move(value, device) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: treats everything iterable as a sequence
+# says: A string is iterable, but it is a leaf here: pass it through as it is.
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, Iterable):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: makes lists of strings
+# says: A string is iterable, but it is a leaf here: pass it through as it is.
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, str):
+        return list(batch)
+    return rest(batch, device, move)
+
+
+# %% wrong: forces a copy
+# says: The tensor was on that device already, yet you made a copy
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device, copy=True)
+    return rest(batch, device, move)
+
+
+# %% wrong: moves t.detach()
+# says: The moved tensor left the autograd graph
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch if batch.device.type == torch.device(device).type else batch.detach().to(device)
+    return rest(batch, device, move)
+
+
+# %% wrong: moves t.data and sets requires_grad again
+# says: The moved tensor left the autograd graph
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        if batch.device == torch.device(device):
+            return batch
+        return batch.data.to(device).requires_grad_(batch.requires_grad)
+    return rest(batch, device, move)
+
+
+# %% wrong: under no_grad
+# says: The moved tensor left the autograd graph
+# caught: hidden
+@torch.no_grad()
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    return rest(batch, device, move)
+
+
+# %% wrong: an empty tensor of the same shape
+# says: The moved tensor left the autograd graph
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch if batch.device.type == torch.device(device).type else torch.empty_like(batch, device=device)
+    return rest(batch, device, move)
+
+
+# %% wrong: casts everything to float32 on the way
+# says: Moving must not change the dtype (integer labels stay integers)
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device, torch.float32)
+    return rest(batch, device, move)
+
+
+# %% wrong: floats become float32
+# says: Every tensor moves, and its dtype, shape and requires_grad stay
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device, torch.float32) if batch.is_floating_point() else batch.to(device)
+    return rest(batch, device, move)
+
+
+# %% wrong: moves only the tensors directly in a list
+# says: A tensor deeper in the structure did not move
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((k, v.to(device) if isinstance(v, Tensor) else v) for k, v in batch.items())
+    if isinstance(batch, list):
+        return [item.to(device) if isinstance(item, Tensor) else item for item in batch]
+    return batch
+
+
+# %% wrong: does not look into tuples
+# says: A tensor deeper in the structure did not move
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    return [move(item, device) for item in batch] if isinstance(batch, list) else batch
+
+
+# %% wrong: moves whatever has a .to
+# says: Only tensors are moved: a module, or an object with a `.to` of its own, is passed through unchanged.
+# caught: hidden
+def move(batch, device):
+    if hasattr(batch, "to"):
+        return batch.to(device)
+    return rest(batch, device, move)
+
+
+# %% wrong: sorts the keys
+# says: The keys and their order must stay
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict) and all(isinstance(key, str) for key in batch):
+        return type(batch)((key, move(batch[key], device)) for key in sorted(batch, key=lambda k: k[:1] in "xyzm"))
+    return rest(batch, device, move)
+
+
+# %% wrong: copies every other object
+# says: Objects that are neither tensors nor structures must come back as they are.
+# caught: hidden
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, (dict, list, tuple, str, int, float)) or batch is None:
+        return rest(batch, device, move)
+    try:
+        return copy.deepcopy(batch)
+    except TypeError:
+        return batch
+
+
+# %% wrong: moves the first tensor's storage in place and returns nothing
+# says: Nothing came back: the function must return the moved batch.
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        batch.to(device)
+
+
+# %% wrong: drops None and empty things
+# says: Numbers, strings and None are passed through as they are: types: missing: batch[0][2].
+def move(batch, device):
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch if item is not None]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% right: hands back a structure in which nothing moved
+def move(batch: Any, device: torch.device | str) -> Any:
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        new = type(batch)((key, move(value, device)) for key, value in batch.items())
+        return batch if all(new[key] is batch[key] for key in batch) else new
+    if isinstance(batch, (list, tuple)):
+        items = [move(item, device) for item in batch]
+        if all(a is b for a, b in zip(items, batch)):
+            return batch
+        return batch._make(items) if hasattr(batch, "_make") else type(batch)(items)
+    return batch
+
+
+# %% wrong: moves the inputs, not the labels
+# says: A float tensor moved, this one of whole numbers did not: labels must move as well.
+def move(batch: Any, device: torch.device | str) -> Any:
+    if isinstance(batch, Tensor):
+        return batch.to(device) if batch.is_floating_point() else batch
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: compares types, so that an OrderedDict is no dict
+# says: An OrderedDict is a dict too
+# caught: hidden
+def move(batch: Any, device: torch.device | str) -> Any:
+    if type(batch) is Tensor:
+        return batch.to(device)
+    if type(batch) is dict:
+        return {key: move(value, device) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: makes tensors of numbers
+# says: Numbers, strings and None are passed through as they are
+def move(batch: Any, device: torch.device | str) -> Any:
+    if isinstance(batch, (int, float)):
+        return torch.tensor(batch, device=device)
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: moves to the GPU, or to meta where there is none
+# says: These tensors came back on another device than the one that was asked for.
+def move(batch: Any, device: torch.device | str) -> Any:
+    if isinstance(batch, Tensor):
+        return batch.to("cuda" if torch.cuda.is_available() else "meta")
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: a batch must be a structure
+# says: Your code raised TypeError
+# caught: hidden
+def move(batch: Any, device: torch.device | str, inside: bool = False) -> Any:
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device, True)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device, True) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    if not inside:
+        raise TypeError("neither a tensor nor a structure")
+    return batch

@@ -1,0 +1,236 @@
+# %% right: torch.linalg.vector_norm of the differences
+def pairwise_distance(x):
+    return torch.linalg.vector_norm(x[:, None, :] - x[None, :, :], dim=-1)
+
+
+# %% right: torch.cdist with compute_mode
+def pairwise_distance(x):
+    return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+# %% right: takes the root only at the selected positive entries and puts them into zeros
+def pairwise_distance(x):
+    s = (x.unsqueeze(0) - x.unsqueeze(1)).pow(2).sum(dim=2)
+    out = torch.zeros_like(s)
+    positive = s > 0
+    out[positive] = s[positive].sqrt()
+    return out
+
+
+# %% right: masked_fill twice
+def pairwise_distance(x):
+    s = ((x[:, None] - x) ** 2).sum(-1)
+    zero = s == 0
+    return s.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
+
+
+# %% right: Tensor.norm
+def pairwise_distance(x):
+    return (x[:, None] - x[None]).norm(dim=-1)
+
+
+# %% right: a tiny number under the root, and zeros selected afterwards
+def pairwise_distance(x):
+    s = ((x[:, None] - x) ** 2).sum(-1)
+    return torch.where(s > 0, (s + torch.finfo(s.dtype).tiny).sqrt(), 0.0)
+
+
+# %% wrong: sqrt of the sum of squares
+# says: The value is right, but the gradient is nan: at distance 0 the root has slope infinity, and 0 * inf is nan.
+def pairwise_distance(x):
+    return (x[:, None] - x).square().sum(-1).sqrt()
+
+
+# %% wrong: sqrt(s + 1e-12)
+# says: Equal rows get a positive distance, and it must be 0: an eps added inside the root
+def pairwise_distance(x):
+    return ((x[:, None] - x).square().sum(-1) + 1e-12).sqrt()
+
+
+# %% wrong: an eps in the root, taken off again
+# says: Small distances are off by a constant: an eps inside the root must not be seen in the result.
+# caught: hidden
+def pairwise_distance(x):
+    return ((x[:, None] - x).square().sum(-1) + 1e-16).sqrt() - 1e-8
+
+
+# %% wrong: an eps in the root, zeros selected afterwards
+# says: Small distances are off by a constant: an eps inside the root must not be seen in the result.
+# caught: hidden
+def pairwise_distance(x):
+    s = (x[:, None] - x).square().sum(-1)
+    return torch.where(s > 0, (s + 1e-14).sqrt(), 0.0)
+
+
+# %% wrong: torch.where after the root
+# says: Selecting or repairing after the root can't undo it; the zeros must not reach it.
+def pairwise_distance(x):
+    s = (x[:, None] - x).square().sum(-1)
+    return torch.where(s > 0, s.sqrt(), 0.0)
+
+
+# %% wrong: clamps the square from below
+# says: Equal rows get a positive distance, and it must be 0: an eps added inside the root, or a bound from below
+def pairwise_distance(x):
+    return (x[:, None] - x).square().sum(-1).clamp(min=1e-12).sqrt()
+
+
+# %% wrong: nan_to_num on the result
+# says: Selecting or repairing after the root can't undo it; the zeros must not reach it.
+def pairwise_distance(x):
+    return (x[:, None] - x).square().sum(-1).sqrt().nan_to_num()
+
+
+# %% wrong: adds the identity before the root and removes the diagonal afterwards
+# says: The diagonal is treated, other equal rows are not
+def pairwise_distance(x):
+    eye = torch.eye(len(x), dtype=x.dtype)
+    return ((x[:, None] - x).square().sum(-1) + eye).sqrt() * (1 - eye)
+
+
+# %% wrong: a^2 + b^2 - 2ab, zeros treated well
+# says: The formula a^2 + b^2 - 2ab loses all digits for close points
+# caught: hidden
+def pairwise_distance(x):
+    s = (x.double() * x.double()).sum(-1)
+    s = (s[:, None] + s - 2 * (x[:, None].double() * x.double()).sum(-1)).to(x.dtype)
+    far = s > 0
+    return torch.where(far, torch.where(far, s, 1.0).sqrt(), 0.0)
+
+
+# %% wrong: torch.cdist with its default mode
+# says: The formula a^2 + b^2 - 2ab loses all digits for close points
+# caught: hidden
+def pairwise_distance(x):
+    return torch.cdist(x, x)
+
+
+# %% wrong: forgets the root
+# says: Those are squared distances.
+def pairwise_distance(x):
+    return (x[:, None] - x).square().sum(-1)
+
+
+# %% wrong: works without the graph
+# says: No gradient reaches x.
+def pairwise_distance(x):
+    return torch.tensor([[math.dist(a, b) for b in x.tolist()] for a in x.tolist()], dtype=x.dtype).view(len(x), len(x))
+
+
+# %% wrong: treats every square below 1e-12 as 0
+# says: Small distances became 0: only distance 0 itself is special.
+# caught: hidden
+def pairwise_distance(x):
+    s = (x[:, None] - x).square().sum(-1)
+    far = s > 1e-12
+    return torch.where(far, torch.where(far, s, 1.0).sqrt(), 0.0)
+
+
+# %% wrong: sums absolute differences
+# says: That is the sum of absolute differences.
+def pairwise_distance(x):
+    return (x[:, None] - x).abs().sum(-1)
+
+
+# %% wrong: detaches one side of each pair
+# says: Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0
+def pairwise_distance(x):
+    return torch.linalg.vector_norm(x[:, None] - x.detach(), dim=-1)
+
+
+# %% wrong: blanks the gradient of the whole row that has nan
+# says: Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0
+def pairwise_distance(x):
+    x = x * 1
+    if x.requires_grad:
+        x.register_hook(torch.nan_to_num)
+    return (x[:, None] - x).square().sum(-1).sqrt()
+
+
+# %% wrong: computes in float32
+# says: The dtype is wrong: expected torch.float64, got torch.float32.
+def pairwise_distance(x):
+    x = x.float()
+    return torch.linalg.vector_norm(x[:, None] - x, dim=-1)
+
+
+# %% wrong: returns the upper triangle as a vector
+# says: The shape is wrong: expected shape (3, 3), got (3,)
+def pairwise_distance(x):
+    return F.pdist(x)
+
+
+# %% wrong: divides by the norm, so an empty row breaks
+# says: Your code raised
+# caught: hidden
+def pairwise_distance(x):
+    s = torch.stack([((row - x) ** 2).sum(-1) for row in x])
+    apart = s > 0
+    return torch.where(apart, torch.where(apart, s, 1.0).sqrt(), 0.0)
+
+
+# %% right: a Function with its own backward
+class Distance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        between = x[:, None] - x
+        distance = between.square().sum(-1).sqrt()
+        ctx.save_for_backward(between, distance)
+        return distance
+
+    @staticmethod
+    def backward(ctx, incoming):
+        between, distance = (t[..., None] if t.dim() == 2 else t for t in ctx.saved_tensors)
+        pull = torch.where(distance > 0, between / distance, 0.0) * incoming[..., None]
+        return pull.sum(1) - pull.sum(0)
+
+
+pairwise_distance = Distance.apply
+
+
+# %% right: 1 added where rows are equal, and taken out again
+def pairwise_distance(x):
+    squares = (x[:, None] - x).square().sum(-1)
+    same = (squares == 0).to(x.dtype)
+    return (squares + same).sqrt() * (1 - same)
+
+
+# %% right: a hook below the root
+def pairwise_distance(x):
+    squares = (x[:, None] - x).square().sum(-1)
+    if squares.requires_grad:
+        squares.register_hook(lambda gradient: gradient.masked_fill(squares == 0, 0.0))
+    return squares.sqrt()
+
+
+# %% wrong: zeros written into the result of the root
+# says: A result that backward needs was changed in place
+def pairwise_distance(x):
+    return (x[:, None] - x).square().sum(-1).sqrt().fill_diagonal_(0)
+
+
+# %% wrong: a hook that repairs the gradient of x
+# says: Pairs at a distance above 0 must keep their exact gradient
+def pairwise_distance(x):
+    if x.requires_grad:
+        x.register_hook(lambda gradient: gradient.nan_to_num(0.0))
+    return (x[:, None] - x).square().sum(-1).sqrt()
+
+
+# %% wrong: F.pairwise_distance adds an eps to the differences
+# says: Equal rows get a positive distance, and it must be 0
+def pairwise_distance(x):
+    return F.pairwise_distance(x[:, None], x)
+
+
+# %% wrong: takes the mean over the columns
+# says: The values are wrong
+def pairwise_distance(x):
+    squares = (x[:, None] - x).square().mean(-1)
+    return torch.where(squares > 0, torch.where(squares > 0, squares, 1.0).sqrt(), 0.0)
+
+
+# %% wrong: one triangle of the matrix
+# says: The values are wrong
+def pairwise_distance(x):
+    return torch.linalg.vector_norm(x[:, None] - x, dim=-1).triu()

@@ -1,0 +1,230 @@
+# %% right: nn.Parameter around the finished tensors
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = nn.Parameter(torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5)
+    b = nn.Parameter(torch.zeros(n_out, dtype=dtype, device=device))
+    return w, b
+
+
+# %% right: empty leaves, filled in place under no_grad
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.empty(n_in, n_out, dtype=dtype, device=device, requires_grad=True)
+    b = torch.empty(n_out, dtype=dtype, device=device, requires_grad=True)
+    with torch.no_grad():
+        w.normal_(0, 1 / n_in**0.5)
+        b.zero_()
+    return w, b
+
+
+# %% right: detaches the computed tensor and marks it
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5
+    w = w.detach().to(device, dtype).requires_grad_()
+    b = torch.zeros(n_out).to(device, dtype).requires_grad_()
+    return w, b
+
+
+# %% right: nn.init, computed in float64 first, returned as a list
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = nn.init.normal_(torch.empty(n_in, n_out, dtype=torch.float64), std=n_in**-0.5)
+    layer = [w.to(device=device, dtype=dtype), torch.zeros(n_out, dtype=dtype, device=device)]
+    for tensor in layer:
+        tensor.requires_grad = True
+    return layer
+
+
+# %% right: recording off inside a context manager, marked outside
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    with torch.no_grad():
+        w = torch.normal(0.0, n_in**-0.5, (n_in, n_out)).to(device, dtype)
+        b = torch.zeros_like(w[0])
+    return w.requires_grad_(True), b.requires_grad_(True)
+
+
+# %% wrong: the code as given
+# says: w is the result of a recorded operation (DivBackward0): no leaf, so the optimizer refuses it and w.grad stays None. Scale first, then mark.
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5
+    b = torch.zeros(n_out, requires_grad=True).to(device, dtype)
+    return w, b
+
+
+# %% wrong: repairs w only
+# says: b is a leaf only when .to changes nothing: with another dtype (or device) it is a recorded conversion. Create it there, or mark it afterwards.
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+    b = torch.zeros(n_out, requires_grad=True).to(device, dtype)
+    return w, b
+
+
+# %% wrong: detaches w and does not mark it again
+# says: w does not require grad: nothing would ever be learned.
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True) / n_in**0.5).detach()
+    b = torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+    return w, b
+
+
+# %% wrong: calls retain_grad() on the scaled tensor
+# says: retain_grad() fills .grad of a non-leaf, but the optimizer still would not update the tensor you created.
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True) / n_in**0.5
+    w.retain_grad()
+    b = torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+    return w, b
+
+
+# %% wrong: drops the scaling
+# says: The standard deviation must be 1 / sqrt(n_in)
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True)
+    b = torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+    return w, b
+
+
+# %% wrong: divides by n_in
+# says: The standard deviation must be 1 / sqrt(n_in)
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in).requires_grad_()
+    b = torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+    return w, b
+
+
+# %% wrong: divides by the root of n_out
+# says: The standard deviation must be 1 / sqrt(n_in)
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_out**0.5).requires_grad_()
+    b = torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+    return w, b
+
+
+# %% wrong: switches recording off globally
+# says: Gradient recording is switched off after the call: use the context manager, not set_grad_enabled(False).
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    torch.set_grad_enabled(False)
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5
+    b = torch.zeros(n_out, dtype=dtype, device=device)
+    return w.requires_grad_(), b.requires_grad_()
+
+
+# %% wrong: bias of shape (1, n_out)
+# says: b must be zeros of shape (n_out,): expected [2], got [1, 2].
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+    return w, torch.zeros(1, n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: weights for n_out rows, as in nn.Linear
+# says: w must have shape (n_in, n_out): expected [3, 2], got [2, 3].
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_out, n_in, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+    return w, torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: a bias of random numbers
+# says: b must be zeros of shape (n_out,): it holds other numbers.
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+    return w, torch.randn(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: uniform numbers of the right standard deviation
+# says: The numbers of w must come from a normal distribution.
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = ((torch.rand(n_in, n_out, dtype=dtype, device=device) - 0.5) * (12 / n_in) ** 0.5).requires_grad_()
+    return w, torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: forgets the dtype
+# says: w must have the dtype that was asked for: expected torch.float64, got torch.float32.
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out) / n_in**0.5).to(device).requires_grad_()
+    return w, torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: forgets the device
+# says: w must be on the device that was asked for: expected meta, got cpu.
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype) / n_in**0.5).requires_grad_()
+    return w, torch.zeros(n_out, dtype=dtype, requires_grad=True)
+
+
+# %% wrong: one number shared by the whole bias
+# says: The optimizer step raised
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+    return w, torch.zeros(1, dtype=dtype, device=device).expand(n_out).requires_grad_()
+
+
+# %% wrong: returns w only
+# says: Return two tensors, w and b.
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    return (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+
+
+# %% right: a leaf whose numbers are scaled in place
+@torch.no_grad()
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True)
+    w /= math.sqrt(n_in)
+    return w, torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% right: a transposed view, marked last
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    with torch.device(device):
+        w, b = torch.randn(n_out, n_in, dtype=dtype).t() * n_in**-0.5, torch.zeros(n_out, dtype=dtype)
+    w.requires_grad, b.requires_grad = True, True
+    return w, b
+
+
+# %% wrong: parameters that are moved afterwards
+# says: w is a leaf only when .to changes nothing
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = nn.Parameter(torch.randn(n_in, n_out) / n_in**0.5).to(device, dtype)
+    return w, nn.Parameter(torch.zeros(n_out)).to(device, dtype)
+
+
+# %% wrong: marks the result that is tracked already
+# says: w is the result of a recorded operation (DivBackward0)
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True) / n_in**0.5
+    return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: a write into the leaf
+# says: a leaf Variable that requires grad is being used in an in-place operation
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True)
+    w /= n_in**0.5
+    return w, torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: inference mode
+# says: inference tensor
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    with torch.inference_mode():
+        w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5
+        b = torch.zeros(n_out, dtype=dtype, device=device)
+        return w.requires_grad_(), b.requires_grad_()
+
+
+# %% wrong: everything under no_grad, as given
+# says: w does not require grad: nothing would ever be learned.
+@torch.no_grad()
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5
+    b = torch.zeros(n_out, requires_grad=True).to(device, dtype)
+    return w, b
+
+
+# %% wrong: an integer as exponent
+# says: The standard deviation must be 1 / sqrt(n_in)
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in ** (1 // 2)
+    return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)

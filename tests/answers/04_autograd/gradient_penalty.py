@@ -1,0 +1,304 @@
+# %% right: grad_outputs=ones and a two-sided torch.where around the root
+def penalised_loss(model, x, y, lam):
+    inputs = x.detach().clone().requires_grad_(True)
+    out = model(inputs)
+    g = torch.autograd.grad(out, inputs, grad_outputs=torch.ones_like(out), create_graph=True, retain_graph=True)[0]
+    squares = g.square().reshape(len(g), -1).sum(1)
+    some = squares > 0
+    norms = torch.where(some, torch.where(some, squares, 1.0).sqrt(), 0.0)
+    return ((out - y) ** 2).mean() + lam * ((norms - 1) ** 2).mean()
+
+
+# %% right: one grad call per sample, Tensor.norm
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    penalty = 0
+    for b, o in enumerate(out):
+        g = torch.autograd.grad(o, x, create_graph=True)[0][b]
+        penalty = penalty + (g.norm() - 1).pow(2) / len(x)
+    return nn.functional.mse_loss(out, y) + lam * penalty
+
+
+# %% right: uses x itself where it requires grad
+def penalised_loss(model, x, y, lam):
+    own = x if x.requires_grad else x.detach().requires_grad_()
+    out = model(own)
+    g = torch.autograd.grad(out.sum(), own, create_graph=True)[0]
+    dims = tuple(range(1, g.dim()))
+    return nn.MSELoss()(out, y).add((torch.linalg.vector_norm(g, dim=dims) - 1).square().mean(), alpha=lam)
+
+
+# %% wrong: the code as given
+# says: You took one norm over the whole batch; each sample has its own norm.
+def penalised_loss(model, x, y, lam):
+    x.requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.mean(), x, retain_graph=True)
+    penalty = (g.pow(2).sum().sqrt() - 1) ** 2
+    return F.mse_loss(out, y) + lam * penalty
+
+
+# %% wrong: everything repaired but create_graph (and no retain_graph)
+# says: The inner grad call freed the graph that loss.backward() still needs: create_graph=True keeps it
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x)
+    return F.mse_loss(out, y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: retain_graph=True in place of create_graph=True
+# says: The penalty is a constant for autograd: torch.autograd.grad without create_graph=True returns plain numbers
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, retain_graph=True)
+    return F.mse_loss(out, y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: differentiates the mean of the outputs
+# says: The gradient of out.mean() is 1/B of each sample's gradient: differentiate the sum of the outputs
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.mean(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: one norm for the batch
+# says: You took one norm over the whole batch; each sample has its own norm.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * (g.norm() - 1).square()
+
+
+# %% wrong: squared norm minus 1
+# says: The norm is missing its square root: (|g|^2 - 1)^2 is another penalty.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * (g.flatten(1).square().sum(1) - 1).square().mean()
+
+
+# %% wrong: sums over the samples
+# says: The penalty is averaged over the samples, not summed.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * (g.flatten(1).norm(dim=1) - 1).square().sum()
+
+
+# %% wrong: sqrt of the sum of squares
+# says: A sample with zero gradient gives nan: the slope of the root at 0 is infinite.
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * (g.flatten(1).square().sum(1).sqrt() - 1).square().mean()
+
+
+# %% wrong: penalises the norm itself
+# says: The norm is compared with 1.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * g.flatten(1).square().sum(1).mean()
+
+
+# %% wrong: backward(create_graph=True)
+# says: The .grad of a parameter was filled while the penalty was computed: backward() fills every leaf.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    out.sum().backward(create_graph=True)
+    return F.mse_loss(out, y) + lam * (x.grad.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: x.requires_grad_()
+# says: x.requires_grad was changed: work on a detached copy that requires grad.
+def penalised_loss(model, x, y, lam):
+    x.requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: calls the model again for the data term
+# says: Your code called model 2 times; once is enough (dropout would give different numbers).
+def penalised_loss(model, x, y, lam):
+    own = x.detach().requires_grad_()
+    (g,) = torch.autograd.grad(model(own).sum(), own, create_graph=True)
+    return F.mse_loss(model(x), y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: returns the penalty only
+# says: The data term is missing or detached.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    (g,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    return lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: a data term that is detached
+# says: The data term is missing or detached.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out.detach(), y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: forgets lam
+# says: The penalty is multiplied by lam.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: the norm over the last dimension only
+# says: The loss is wrong
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * (g.norm(dim=-1) - 1).square().mean()
+
+
+# %% wrong: an eps in the root
+# says: The loss is wrong
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return F.mse_loss(out, y) + lam * ((g.flatten(1).square().sum(1) + 1e-2).sqrt() - 1).square().mean()
+
+
+# %% wrong: clears the old .grad of x
+# says: The .grad of x was changed before backward.
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    own = x.detach().requires_grad_()
+    out = model(own)
+    (g,) = torch.autograd.grad(out.sum(), own, create_graph=True)
+    x.grad = None
+    return F.mse_loss(out, y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: returns a number
+# says: Return a 0-d tensor; yours is of type float.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    return (F.mse_loss(out, y) + lam * (g.flatten(1).norm(dim=1) - 1).square().mean()).item()
+
+
+# %% right: the square of the difference, multiplied out
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y) + lam * (g.square().sum(1) - 2 * g.norm(dim=1) + 1).mean()
+
+
+# %% right: one derivative for each output
+def penalised_loss(model, x, y, lam):
+    x = nn.Parameter(x.detach().clone())
+    out = model(x)
+    norms = []
+    for b in range(len(out)):
+        (slope,) = torch.autograd.grad(out[b], x, create_graph=True)
+        norms.append(slope[b].norm())
+    return ((out - y) ** 2).mean() + lam * F.mse_loss(torch.stack(norms), torch.ones(len(out), dtype=x.dtype))
+
+
+# %% wrong: a penalty for slopes above 1 only
+# says: The loss is wrong
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y) + lam * (g.norm(dim=1) - 1).relu().square().mean()
+
+
+# %% wrong: the penalty as a Python number
+# says: The penalty is a constant for autograd
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y) + lam * (g.norm(dim=1) - 1).square().mean().item()
+
+
+# %% wrong: recorded, then read through .data
+# says: The penalty is a constant for autograd
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y) + lam * (g.data.norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: the slope of the data term
+# says: The loss is wrong
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(F.mse_loss(out, y), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y) + lam * (g.norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: the absolute difference
+# says: The loss is wrong
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y) + lam * (g.norm(dim=1) - 1).abs().mean()
+
+
+# %% wrong: the sum of squared errors
+# says: The loss is wrong
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y, reduction="sum") + lam * (g.norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: a loss of shape (1,)
+# says: The loss must be 0-d, not of shape (1,).
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return (F.mse_loss(out, y) + lam * (g.norm(dim=1) - 1).square().mean()).reshape(1)
+
+
+# %% wrong: two losses
+# says: Return a 0-d tensor; yours is of type tuple.
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return F.mse_loss(out, y), lam * (g.norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: every output against every y
+# says: The loss is wrong
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
+    return (out[:, None] - y).square().mean() + lam * (g.norm(dim=1) - 1).square().mean()

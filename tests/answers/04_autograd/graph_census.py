@@ -1,0 +1,428 @@
+# %% right: a queue, names from .name()
+def census(t):
+    counts = Counter()
+    if t.grad_fn is None:
+        return counts
+    queue, seen = [t.grad_fn], {t.grad_fn}
+    while queue:
+        node = queue.pop(0)
+        counts[node.name().split("::")[-1]] += 1
+        for after, _ in node.next_functions:
+            if after is not None and after not in seen:
+                seen.add(after)
+                queue.append(after)
+    return counts
+
+
+# %% right: sets of nodes, level by level
+def census(t):
+    level, seen = {t.grad_fn} - {None}, set()
+    while level:
+        seen |= level
+        level = {f for node in level for f, _ in node.next_functions if f} - seen
+    return Counter(node.__class__.__name__ for node in seen)
+
+
+# %% right: marks a node when it is taken from the stack
+def census(t):
+    result, seen, stack = Counter(), {None}, [t.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        result.update([type(node).__name__])
+        stack.extend(f for f, _ in node.next_functions)
+    return result
+
+
+# %% right: remembers ids, and keeps the nodes alive
+def census(t):
+    if not t.requires_grad or t.is_leaf:
+        return Counter()
+    nodes = {id(t.grad_fn): t.grad_fn}
+    todo = [t.grad_fn]
+    while todo:
+        for f, _ in todo.pop().next_functions:
+            if f is not None and id(f) not in nodes:
+                nodes[id(f)] = f
+                todo.append(f)
+    return Counter(map(lambda f: type(f).__name__, nodes.values()))
+
+
+# %% right: a list in place of the set
+def census(t):
+    nodes = [t.grad_fn] if t.grad_fn else []
+    for node in nodes:
+        for f, _ in node.next_functions:
+            if f is not None and f not in nodes:
+                nodes.append(f)
+    return Counter(type(f).__name__ for f in nodes)
+
+
+# %% wrong: counts a node once per path
+# says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
+def census(t):
+    counts, stack = Counter(), [t.grad_fn] if t.grad_fn else []
+    while stack:
+        node = stack.pop()
+        counts[type(node).__name__] += 1
+        stack += [f for f, _ in node.next_functions if f]
+    return counts
+
+
+# %% wrong: once per path, recursive
+# says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
+def census(t):
+    def count(node):
+        if node is None:
+            return Counter()
+        return Counter([type(node).__name__]) + sum((count(f) for f, _ in node.next_functions), Counter())
+
+    return count(t.grad_fn)
+
+
+# %% wrong: recursive with visited set
+# says: Recursion is limited to about 1000 levels; graphs are deeper. Use a list as a stack.
+# caught: hidden
+def census(t):
+    seen = set()
+
+    def visit(node):
+        if node is None or node in seen:
+            return
+        seen.add(node)
+        for f, _ in node.next_functions:
+            visit(f)
+
+    visit(t.grad_fn)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: marks names, not nodes, as seen
+# says: Different nodes may have the same name: mark nodes as seen, not names.
+def census(t):
+    counts, stack = Counter(), [t.grad_fn] if t.grad_fn else []
+    while stack:
+        node = stack.pop()
+        name = type(node).__name__
+        if name in counts:
+            continue
+        counts[name] += 1
+        stack += [f for f, _ in node.next_functions if f]
+    return counts
+
+
+# %% wrong: counts None edges
+# says: An edge to None (an input that is not tracked) is no node.
+def census(t):
+    if t.grad_fn is None:
+        return Counter()
+    seen, stack = {t.grad_fn}, [t.grad_fn]
+    while stack:
+        for f, _ in getattr(stack.pop(), "next_functions", ()):
+            if f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: does not expect None edges
+# says: An edge to None (an input that is not tracked) is no node: your code raised AttributeError
+def census(t):
+    if t.grad_fn is None:
+        return Counter()
+    seen, stack = {t.grad_fn}, [t.grad_fn]
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: starts at next_functions
+# says: t.grad_fn itself is missing.
+def census(t):
+    if t.grad_fn is None:
+        return Counter()
+    seen, stack = set(), [t.grad_fn]
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f is not None and f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: drops AccumulateGrad
+# says: The AccumulateGrad nodes (the leaves) are missing.
+def census(t):
+    seen = {t.grad_fn} - {None}
+    stack = list(seen)
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f is not None and f not in seen and not hasattr(f, "variable"):
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: follows the first input only
+# says: Whole branches are missing: a node has one entry in next_functions per input
+def census(t):
+    counts, node = Counter(), t.grad_fn
+    while node is not None:
+        counts[type(node).__name__] += 1
+        node = node.next_functions[0][0] if node.next_functions else None
+    return counts
+
+
+# %% wrong: fails for a tensor without grad_fn
+# says: A leaf has no grad_fn: the answer is an empty Counter (your code raised AttributeError
+def census(t):
+    seen, stack = {t.grad_fn}, [t.grad_fn]
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f is not None and f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: None for a tensor without grad_fn
+# says: A tensor without grad_fn gives an empty Counter.
+def census(t):
+    if t.grad_fn is None:
+        return None
+    seen, stack = {t.grad_fn}, [t.grad_fn]
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f is not None and f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: a leaf counts itself
+# says: A tensor without grad_fn gives an empty Counter.
+def census(t):
+    if t.grad_fn is None:
+        return Counter(AccumulateGrad=1)
+    seen, stack = {t.grad_fn}, [t.grad_fn]
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f is not None and f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: counts before it checks whether the node was seen
+# says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
+def census(t):
+    counts, seen, stack = Counter(), set(), [t.grad_fn] if t.grad_fn else []
+    while stack:
+        node = stack.pop()
+        counts[type(node).__name__] += 1
+        if node in seen:
+            continue
+        seen.add(node)
+        stack += [f for f, _ in node.next_functions if f]
+    return counts
+
+
+# %% right: remembers ids only
+def census(t):
+    counts, seen, stack = Counter(), set(), [t.grad_fn] if t.grad_fn else []
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        counts[type(node).__name__] += 1
+        stack += [f for f, _ in node.next_functions if f]
+    return counts
+
+
+# %% wrong: runs backward on the way
+# says: Counting must not run backward or fill .grad.
+# caught: hidden
+def census(t):
+    seen = {t.grad_fn} - {None}
+    if seen:
+        t.sum().backward(retain_graph=True)
+    stack = list(seen)
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f is not None and f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: collects all paths first and removes duplicates at the end
+# says: The number of visits explodes: 30 times `y = y + y` is 31 nodes but a billion paths.
+# caught: hidden
+def census(t):
+    found, stack = [], [t.grad_fn] if t.grad_fn else []
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        stack += [f for f, _ in node.next_functions if f]
+    return Counter(type(node).__name__ for node in set(found))
+
+
+# %% wrong: a plain dict
+# says: The result must be a Counter; yours is of type dict.
+def census(t):
+    seen = {t.grad_fn} - {None}
+    stack = list(seen)
+    while stack:
+        for f, _ in stack.pop().next_functions:
+            if f is not None and f not in seen:
+                seen.add(f)
+                stack.append(f)
+    return dict(Counter(type(node).__name__ for node in seen))
+
+
+# %% wrong: the number of nodes only
+# says: The result must be a Counter; yours is of type int.
+def census(t):
+    return len(str(t.grad_fn))
+
+
+# %% right: reads the explorer's graph
+def census(t):
+    return Counter(node.label for node in graph_of(t, {}).nodes)
+
+
+# %% right: an object that can be called, a subclass of Counter
+class Census:
+    class Names(Counter):
+        pass
+
+    def __call__(self, t):
+        frontier, done = {t.grad_fn} - {None}, set()
+        while frontier:
+            done |= frontier
+            frontier = {node for seen in frontier for node, _ in seen.next_functions if node} - done
+        return self.Names(type(node).__name__ for node in done)
+
+
+census = Census()
+
+
+# %% right: recursion with a higher limit
+def census(t):
+    sys.setrecursionlimit(50_000)
+    counts, seen = Counter(), set()
+
+    def walk(node):
+        if node is not None and node not in seen:
+            seen.add(node)
+            counts[type(node).__name__] += 1
+            for following, _ in node.next_functions:
+                walk(following)
+
+    walk(t.grad_fn)
+    return counts
+
+
+# %% wrong: a set that lives from call to call
+# says: The same graph, counted again, gives another number: something is kept from call to call
+def census(t, seen=set()):
+    counts, waiting = Counter(), [t.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            counts[type(node).__name__] += 1
+            waiting += [following for following, _ in node.next_functions]
+    return counts
+
+
+# %% wrong: a counter that lives from call to call
+# says: The same graph, counted again, gives another number: something is kept from call to call
+counts = Counter()
+
+
+def census(t):
+    seen, waiting = set(), [t.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            counts[type(node).__name__] += 1
+            waiting += [following for following, _ in node.next_functions]
+    return counts
+
+
+# %% wrong: counts types
+# says: Count by the name of each node's type, a text such as 'MulBackward0': type(node).__name__.
+def census(t):
+    waiting = [] if t.grad_fn is None else [t.grad_fn]
+    seen = set(waiting)
+    while waiting:
+        for node, _ in waiting.pop().next_functions:
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return Counter(type(node) for node in seen)
+
+
+# %% wrong: shortens the names
+# says: Count by the name of each node's type, a text such as 'MulBackward0': type(node).__name__.
+def census(t):
+    waiting = [] if t.grad_fn is None else [t.grad_fn]
+    seen = set(waiting)
+    while waiting:
+        for node, _ in waiting.pop().next_functions:
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return Counter(type(node).__name__.removesuffix("Backward0") for node in seen)
+
+
+# %% wrong: marks edges, node and input number, as seen
+# says: a node that is used twice (here by two of its outputs) must be counted once.
+# caught: hidden
+def census(t):
+    counts, seen, waiting = Counter(), set(), [(t.grad_fn, 0)]
+    while waiting:
+        edge = waiting.pop()
+        if edge[0] is not None and edge not in seen:
+            seen.add(edge)
+            counts[type(edge[0]).__name__] += 1
+            waiting += edge[0].next_functions
+    return counts
+
+
+# %% wrong: a leaf counts for itself
+# says: Nothing hangs on a sum of plain numbers: a tensor without grad_fn gives an empty Counter.
+def census(t):
+    if t.is_leaf:
+        return Counter(["AccumulateGrad"])
+    waiting = [] if t.grad_fn is None else [t.grad_fn]
+    seen = set(waiting)
+    while waiting:
+        for node, _ in waiting.pop().next_functions:
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: switches recording off
+# says: Gradient recording was switched off and not on again.
+# caught: hidden
+def census(t):
+    torch.set_grad_enabled(False)
+    waiting = [] if t.grad_fn is None else [t.grad_fn]
+    seen = set(waiting)
+    while waiting:
+        for node, _ in waiting.pop().next_functions:
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return Counter(type(node).__name__ for node in seen)

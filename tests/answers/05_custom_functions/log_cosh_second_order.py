@@ -1,0 +1,365 @@
+import math
+
+import torch
+import torch.nn.functional as F
+from torch.autograd.function import once_differentiable
+
+
+def value_of(x):
+    size = x.abs()
+    return size + torch.log1p(torch.exp(-2 * size)) - math.log(2)
+
+
+class Saved(torch.autograd.Function):
+    """Wrong: saves tanh. The ones below change a part of it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(torch.tanh(x))
+        return value_of(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (t,) = ctx.saved_tensors
+        return g * t
+
+
+class KeepsInput(torch.autograd.Function):
+    """Right, once it has a backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return value_of(x)
+
+
+# %% right: returns tanh as an extra output, saves it and handles its gradient
+class Pair(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        t = torch.tanh(x)
+        ctx.save_for_backward(t)
+        return value_of(x), t
+
+    @staticmethod
+    def backward(ctx, g, g_t):
+        (t,) = ctx.saved_tensors
+        return g * t + g_t * (1 - t * t)
+
+
+def log_cosh(x):
+    return Pair.apply(x)[0]
+
+
+# %% right: setup_context form, tanh recomputed
+class Split(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return torch.logaddexp(x, -x) - math.log(2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x.tanh()
+
+
+log_cosh = Split.apply
+
+
+# %% right: no Function, a softplus form of built-in operations
+def log_cosh(x):
+    return x + F.softplus(-2 * x) - math.log(2)
+
+
+# %% right: the other softplus form, under another name of the argument
+def log_cosh(values):
+    return F.softplus(2.0 * values) - values - math.log(2.0)
+
+
+# %% right: logsigmoid
+def log_cosh(x):
+    return x - F.logsigmoid(2 * x) - math.log(2)
+
+
+# %% wrong: the code as given
+# says: `cosh` overflows for large |x|
+class LogCosh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        t = torch.tanh(x)
+        ctx.save_for_backward(t)
+        return torch.log(torch.cosh(x))
+
+    @staticmethod
+    def backward(ctx, g):
+        (t,) = ctx.saved_tensors
+        return g * t
+
+
+log_cosh = LogCosh.apply
+
+
+# %% wrong: repairs the forward, still saves tanh
+# says: The second derivative is 0: the saved tanh is a constant for backward.
+log_cosh = Saved.apply
+
+
+# %% wrong: keeps tanh as a ctx attribute
+# says: The second derivative is 0: the saved tanh is a constant for backward.
+class Attribute(Saved):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.t = torch.tanh(x)
+        return value_of(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.t
+
+
+log_cosh = Attribute.apply
+
+
+# %% wrong: recomputes from a detached input
+# says: The second derivative is 0: the saved tanh is a constant for backward.
+class Detached(Saved):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return value_of(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * torch.tanh(x.detach())
+
+
+log_cosh = Detached.apply
+
+
+# %% wrong: adds once_differentiable
+# says: once_differentiable forbids it, asked for is the right value.
+class Once(Saved):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        (t,) = ctx.saved_tensors
+        return g * t
+
+
+log_cosh = Once.apply
+
+
+# %% wrong: returns tanh as an output but ignores its gradient
+# says: The second derivative is 0: the saved tanh is a constant for backward.
+class Ignores(Saved):
+    @staticmethod
+    def forward(ctx, x):
+        t = torch.tanh(x)
+        ctx.save_for_backward(t)
+        return value_of(x), t
+
+    @staticmethod
+    def backward(ctx, g, g_t):
+        (t,) = ctx.saved_tensors
+        return g * t
+
+
+def log_cosh(x):
+    return Ignores.apply(x)[0]
+
+
+# %% wrong: plain log(cosh(x))
+# says: `cosh` overflows for large |x|
+def log_cosh(x):
+    return torch.log(torch.cosh(x))
+
+
+# %% wrong: built-in operations on |x|
+# says: At x = 0 the second derivative must be 1; |x| has a kink there and sign(0) = 0 swallows it.
+# caught: hidden
+def log_cosh(x):
+    return value_of(x)
+
+
+# %% wrong: x + softplus(-2x) with the switch to the linear branch disabled
+# says: The gradient is nan or wrong for large |x|
+# caught: hidden
+class Branch(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return value_of(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        e = torch.exp(-2 * x)
+        return g * (1 - 2 * e / (1 + e))
+
+
+log_cosh = Branch.apply
+
+
+# %% wrong: torch.logaddexp(x, -x) - log 2
+# says: The gradient is nan or wrong for large |x|
+# caught: hidden
+def log_cosh(x):
+    return torch.logaddexp(x, -x) - math.log(2)
+
+
+# %% wrong: returns the pair
+# says: returns one tensor; keep an additional output to yourself.
+def log_cosh(x):
+    return value_of(x), torch.tanh(x)
+
+
+# %% wrong: sinh in place of tanh
+# says: The first derivative is wrong
+class Sinh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return value_of(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * torch.sinh(ctx.saved_tensors[0])
+
+
+log_cosh = Sinh.apply
+
+
+# %% wrong: 1 - tanh for the second derivative
+# says: The second derivative is wrong
+class Pair(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        t = torch.tanh(x)
+        ctx.save_for_backward(t)
+        return value_of(x), t
+
+    @staticmethod
+    def backward(ctx, g, g_t):
+        (t,) = ctx.saved_tensors
+        return g * t + g_t * (1 - t)
+
+
+def log_cosh(x):
+    return Pair.apply(x)[0]
+
+
+# %% wrong: sinh(x) / cosh(x) in backward
+# says: The gradient is nan or wrong for large |x|
+# caught: hidden
+class Quotient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return value_of(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * torch.sinh(x) / torch.cosh(x)
+
+
+log_cosh = Quotient.apply
+
+
+# %% wrong: ignores the incoming gradient
+# says: The first derivative is wrong
+class Ignored(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return value_of(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.tanh(ctx.saved_tensors[0])
+
+
+log_cosh = Ignored.apply
+
+
+# %% wrong: clamps x so that cosh stays finite
+# says: The values are wrong
+def log_cosh(x):
+    return torch.log(torch.cosh(x.clamp(-300, 300)))
+
+
+# %% wrong: |x| - log 2 for all large x, cut too early
+# says: The values are wrong
+def log_cosh(x):
+    return torch.where(x.abs() > 2, x.abs() - math.log(2), torch.log(torch.cosh(x.clamp(-2, 2))))
+
+
+# %% wrong: where over an overflowing branch
+# says: The gradient is nan or wrong for large |x|
+# caught: hidden
+def log_cosh(x):
+    return torch.where(x.abs() > 20, x.abs() - math.log(2), torch.log(torch.cosh(x)))
+
+
+# %% wrong: computes in float64 and stays there
+# says: The dtype must be kept
+# caught: hidden
+def log_cosh(x):
+    x = x.double()
+    return x + F.softplus(-2 * x) - math.log(2)
+
+
+# %% wrong: not connected
+# says: no gradient reaches x
+def log_cosh(x):
+    return value_of(x.detach())
+
+
+# %% right: tanh as a sigmoid
+class BySigmoid(KeepsInput):
+    @staticmethod
+    def backward(ctx, g):
+        return g * (2 * torch.sigmoid(2 * ctx.saved_tensors[0]) - 1)
+
+
+log_cosh = BySigmoid.apply
+
+
+# %% right: a Function of its own for the tanh in backward, which may save its output
+class Tanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        t = torch.tanh(x)
+        ctx.save_for_backward(t)
+        return t
+
+    @staticmethod
+    def backward(ctx, g):
+        (t,) = ctx.saved_tensors
+        return g * (1 - t * t)
+
+
+class Nested(KeepsInput):
+    @staticmethod
+    def backward(ctx, g):
+        return g * Tanh.apply(ctx.saved_tensors[0])
+
+
+log_cosh = Nested.apply
+
+
+# %% wrong: no_grad in backward
+# says: The second derivative raises: what backward computed is not connected to x or to its incoming gradient
+class NoGrad(KeepsInput):
+    @staticmethod
+    def backward(ctx, g):
+        with torch.no_grad():
+            return g * torch.tanh(ctx.saved_tensors[0])
+
+
+log_cosh = NoGrad.apply

@@ -1,0 +1,121 @@
+import torch
+
+right = {
+    "grad_mode": False,
+    "req": True,
+    "apply": 5.0,
+    "forward": 2.0,
+    "dtype": torch.float32,
+    "node": "TwiceBackward",
+    "keyword": False,
+    "plain": False,
+    "list": False,
+    "too_few": True,
+}
+
+
+# %% right: the dtype itself, ints for whole floats
+answers = right | {"apply": 5, "forward": 2}
+
+
+# %% right: a 0-d tensor, the name of the dtype with its prefix
+answers = right | {"apply": torch.tensor(5.0), "forward": torch.tensor(2), "dtype": "torch.float32"}
+
+
+# %% right: the short name of the dtype, items in another order, one too many
+answers = dict(reversed((right | {"dtype": "float32", "note": "done"}).items()))
+
+
+# %% wrong: recording is on inside forward
+# says: grad_mode = True: forward runs with grad mode off: nothing computed in it is recorded, that is backward's job.
+answers = right | {"grad_mode": True}
+
+
+# %% wrong: forward gets a detached tensor
+# says: The argument itself is the original tensor, flag and all; what is off is the recording.
+answers = right | {"req": False}
+
+
+# %% wrong: the true derivative
+# says: autograd does not check your formula: what backward returns is the gradient, 5 here.
+answers = right | {"apply": 2.0}
+
+
+# %% wrong: both derivatives multiplied
+# says: backward replaces the derivative of forward, it is not multiplied by it.
+answers = right | {"apply": 10.0}
+
+
+# %% wrong: some other gradient
+# says: What backward returns is the gradient, whatever forward computes.
+answers = right | {"apply": 1.0}
+
+
+# %% wrong: forward is the same as apply
+# says: and backward is silently unused.
+answers = right | {"forward": 5.0}
+
+
+# %% wrong: forward gives another number
+# says: forward is an ordinary function here
+answers = right | {"forward": 0.0}
+
+
+# %% wrong: the dtype that backward returned
+# says: The engine casts a returned gradient to the dtype of the input: float32.
+answers = right | {"dtype": "float64"}
+
+
+# %% wrong: the dtype that backward returned, as a dtype
+# says: The engine casts a returned gradient to the dtype of the input: float32.
+answers = right | {"dtype": torch.float64}
+
+
+# %% wrong: the name of the class
+# says: The node is called after the class with Backward appended.
+answers = right | {"node": "Twice"}
+
+
+# %% wrong: the name with a number
+# says: A number at the end is what nodes of built-in operations have
+answers = right | {"node": "TwiceBackward0"}
+
+
+# %% wrong: apply takes no keyword arguments
+# says: Older notes say apply takes no keyword arguments; in 2.13 it does, defaults included.
+answers = right | {"keyword": True}
+
+
+# %% wrong: the output is always tracked
+# says: Without a tensor input that requires grad the output does not require grad, and backward is never called.
+answers = right | {"plain": True}
+
+
+# %% wrong: lists are searched
+# says: Only tensors that are direct arguments are seen: a list hides them, the output is not tracked.
+answers = right | {"list": True}
+
+
+# %% wrong: a missing value is taken as None
+# says: backward must return one value per argument of forward (None for k): returning fewer raises when backward runs.
+answers = right | {"too_few": False}
+
+
+# %% wrong: a number for a question
+# says: The question is answered by True or False.
+answers = right | {"plain": 0}
+
+
+# %% wrong: one item left as ...
+# says: Every item needs an answer: replace each `...` (grad_mode).
+answers = right | {"grad_mode": ...}
+
+
+# %% wrong: no dict
+# says: The answer must be a dict from item names to predictions
+answers = list(right.values())
+
+
+# %% wrong: nothing is right
+# says: None of the items is right yet.
+answers = dict.fromkeys(right, "?")
