@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import random
+import subprocess
 import sys
 import warnings
 
@@ -300,6 +301,12 @@ def test_torch_is_put_back_before_the_next_check(capsys):
         test("the second")
         observe(lambda x: torch.cat([x, x]), torch.ones(1)).returns(torch.ones(2))
     assert "Your code has replaced torch.cat, torch.Tensor.shape." in capsys.readouterr().out
+
+
+def test_what_torch_itself_replaces_is_nobodys_fault():
+    """torch._dynamo wraps torch.manual_seed, which an own process shows: here it may be imported already."""
+    code = "from torchkata.verdicts.originals import put_back_torch; import torch._dynamo; print(put_back_torch())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_the_default_device_of_the_notebook_stays():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+_TORCH = str(Path(torch.__file__).parent)
 SPECIAL = ("__init__", "__call__", "__getattr__", "__setattr__", "__torch_function__")
 
 
@@ -39,7 +42,7 @@ def put_back_torch() -> list[str]:
     for where, owner, parts, names in _ORIGINALS:
         now = vars(owner)
         for name, original in parts.items():
-            if now.get(name) is not original:
+            if now.get(name) is not original and not _is_torchs(now.get(name)):
                 setattr(owner, name, original)
                 found.append(f"{where}.{name}")
         if isinstance(owner, type):
@@ -47,6 +50,12 @@ def put_back_torch() -> list[str]:
                 delattr(owner, name)
                 found.append(f"{where}.{name}")
     return found
+
+
+def _is_torchs(value: object) -> bool:
+    """Whether torch itself has made this: torch._dynamo wraps some functions when it is first imported."""
+    code = getattr(value, "__code__", None)
+    return code is not None and code.co_filename.startswith(_TORCH)
 
 
 def _hides_inherited(owner: type, new: set[str]) -> list[str]:

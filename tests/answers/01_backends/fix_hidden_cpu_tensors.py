@@ -244,6 +244,9 @@ class Tagger(nn.Module):
 class Tagger(Base):
     def forward(self, x):
         self.to_empty(device=x.device)
+        with torch.no_grad():
+            for kept in (*self.parameters(), *self.buffers()):
+                kept.zero_()
         return super().forward(x)
 
 
