@@ -23,13 +23,16 @@ def _owners() -> dict[str, object]:
     }
 
 
+def _counts(name: str) -> bool:
+    return not name.startswith("_") or name in SPECIAL
+
+
 def _parts(owner: object) -> dict[str, object]:
     """The functions, methods and classes of a module or class, by name."""
     return {
         name: value
         for name, value in vars(owner).items()
-        if (not name.startswith("_") or name in SPECIAL)
-        and (callable(value) or isinstance(value, (property, classmethod, staticmethod)))
+        if _counts(name) and (callable(value) or isinstance(value, (property, classmethod, staticmethod)))
     }
 
 
@@ -60,4 +63,4 @@ def _is_torchs(value: object) -> bool:
 
 def _hides_inherited(owner: type, new: set[str]) -> list[str]:
     """Those of the names, new in the class, that hide what it inherits."""
-    return [name for name in new if any(name in vars(base) for base in owner.__mro__[1:-1])]
+    return [name for name in new if _counts(name) and any(name in vars(base) for base in owner.__mro__[1:-1])]
