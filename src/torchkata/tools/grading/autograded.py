@@ -45,7 +45,7 @@ class Frame:
         for number, cell in enumerate(cells):
             cell["id"] = f"cell-{number}"
         metadata = {"kernelspec": self.kernelspec}
-        return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
+        return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}) + "\n"
 
     def _exercise(self, mark: ExerciseMark, source: str) -> list[dict]:
         cells = [_markdown(f"### {mark.title}"), _code(source, self.answers[mark.exercise])]

@@ -6,10 +6,12 @@ import multiprocessing
 import os
 import signal
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
@@ -85,24 +87,35 @@ class Pool:
         A submission whose process ends or doesn't answer is tried once more, then it is not gradable. Raises
         CourseError where a grader can't be opened.
         """
-        waiting = iter(submissions)
-        attempts: dict[str, int] = {}
+        waiting, ahead = iter(submissions), deque()
+        attempts: Counter[str] = Counter()
         while True:
-            while sum(w.task is not None for w in self.workers) < self.jobs and (task := next(waiting, None)):
-                self._give(task)
+            self._occupy(ahead, waiting)
             if not (busy := [worker for worker in self.workers if worker.task]):
                 return
+            ahead.extend(islice(waiting, max(0, self.jobs - len(ahead))))  # read while the graders are at work
+            done = []
             for worker, reply in self._replies(busy):
                 task, worker.task = worker.task, None
                 if isinstance(reply, CourseError):
                     raise reply
                 if isinstance(reply, Lost):
-                    attempts[task.student] = attempts.get(task.student, 0) + 1
+                    attempts[task.student] += 1
                     if attempts[task.student] < ATTEMPTS:
-                        self._give(task)
+                        ahead.appendleft(task)
                         continue
                     reply = f"{reply.reason}, {ATTEMPTS} times. Run the command again"
-                yield task, reply if isinstance(reply, Record) else refusal(task, reply)
+                done.append((task, reply if isinstance(reply, Record) else refusal(task, reply)))
+            self._occupy(ahead, waiting)  # before anyone spends time on the results
+            yield from done
+
+    def _occupy(self, ahead: deque[Submission], waiting: Iterator[Submission]) -> None:
+        """Give idle graders something to do."""
+        while sum(worker.task is not None for worker in self.workers) < self.jobs:
+            task = ahead.popleft() if ahead else next(waiting, None)
+            if task is None:
+                return
+            self._give(task)
 
     def _give(self, task: Submission) -> None:
         worker = next((worker for worker in self.workers if worker.task is None), None) or self._start()

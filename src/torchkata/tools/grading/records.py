@@ -31,7 +31,7 @@ class Submission:
     digest: str = ""
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Submission:
@@ -100,7 +100,7 @@ class Record:
         return any(mark.cut_off for mark in self.marks)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Record:
