@@ -204,7 +204,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 
 # %% [markdown] facts=["01-conda-pytorch-channel-ended", "01-conda-main-only-cpu-build"]
 # conda once had a channel `pytorch`, and the order of the channels decided which build came. That channel ended with
-# PyTorch 2.5 ([issue 138506](https://github.com/pytorch/pytorch/issues/138506)); old instructions with `-c pytorch`
+# PyTorch 2.5 ([the announcement](https://github.com/pytorch/pytorch/issues/138506)); old instructions with `-c pytorch`
 # stop there. Today it is pip, or the channel conda-forge. There conda looks for a driver on the machine *where it
 # runs*: on a login node without a GPU, or while a container is built, it finds none and silently takes a CPU build,
 # which has no tag `+cpu`. `conda install -c conda-forge "pytorch=*=cuda*"` asks for the other kind.
