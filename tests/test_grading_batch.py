@@ -24,7 +24,8 @@ from nbgrader.api import Gradebook
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import batch
 from torchkata.tools.grading.batch import LOCK, Run, complaint_about, grade_chapter, students_of
-from torchkata.tools.grading.records import NotGradable
+from torchkata.tools.grading.pool import Pool
+from torchkata.tools.grading.records import NotGradable, Submission
 from torchkata.tools.grading.results import Results
 
 
@@ -245,6 +246,15 @@ def test_one_bad_submission_never_stops_the_batch(chapter: Chapter, stubborn, jo
     }
     assert scores(chapter) == {"c-once": 2.0} | {f"d{number}": 2.0 for number in range(4)}
     assert {refusal.student for refusal in stubborn().refused} == {"a-kill", "b-fault", "c-sandbox"}  # tried again
+
+
+def test_a_grader_has_its_next_submission_before_results_are_dealt_with(diary: Path):
+    tasks = [Submission(name, NAME, []) for name in ("ada", "bob", "cyd")]
+    with Pool(partial(fake_grader, diary), jobs=1, patience=60) as pool:
+        results = pool.grade(tasks)
+        first, _ = next(results)
+        assert first.student == "ada" and pool.workers[0].task.student == "bob"
+        assert [task.student for task, _ in results] == ["bob", "cyd"]
 
 
 def test_a_grader_that_does_not_answer_is_ended(chapter: Chapter, stubborn, monkeypatch: pytest.MonkeyPatch):

@@ -1,19 +1,15 @@
 """The pictures of chapter 04: the states agree with torch, and the drawings are readable."""
 
-import base64
 import hashlib
-import html
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
-from itertools import combinations, pairwise
+from itertools import pairwise
 
+import drawn
 import pytest
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.patches import FancyBboxPatch
 
 from torchkata.pictures import backward_graph, programs, row_by_row, version_strip
 from torchkata.pictures.backward_graph import PRESETS, draw_graph, graph_explorer, graph_of, graph_picture, layout
@@ -290,40 +286,16 @@ def test_another_process_with_other_settings_draws_the_same_bytes():
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_picture_is_one_svg_element_with_words(name):
-    picture = GALLERY[name]
-    assert picture.svg.startswith("<svg") and picture.svg.rstrip().endswith("</svg>")
-    assert len(picture.alt) > 30 and "\n" not in picture.alt
-
-
-@pytest.mark.parametrize("name", GALLERY)
-def test_letters_are_ten_pixels_or_more(name):
-    points = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", GALLERY[name].svg)]
-    assert points and min(points) * 96 / 72 >= 10
-
-
-def boxes_of(figure):
-    """The corners of all boxes in points from the upper left: (left, top, right, bottom)."""
-    axes = figure.axes[0]
-    corners = [path.vertices for cells in axes.collections for path in cells.get_paths()]
-    boxes = [(*points.min(0), *points.max(0)) for points in corners]
-    rounded = [patch for patch in axes.patches if isinstance(patch, FancyBboxPatch)]
-    return boxes + [(p.get_x(), p.get_y(), p.get_x() + p.get_width(), p.get_y() + p.get_height()) for p in rounded]
+    drawn.check_svg(GALLERY[name])
 
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_no_text_is_cut_off_covered_or_outside_of_its_box(name):
     figure = GALLERY[name].figure
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    texts = [(t.get_text(), t.get_window_extent(renderer)) for t in figure.axes[0].texts if t.get_text().strip()]
-    for words, box in texts:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, words
-    for (one, first), (two, second) in combinations(texts, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        down = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert across <= 1 or down <= 3.5, f"{one!r} and {two!r} lie on one another"
+    texts = drawn.check_texts(figure)
     scale = figure.dpi / 72
     height = figure.bbox.y1
-    for left, top, right, bottom in boxes_of(figure):
+    for left, top, right, bottom in drawn.boxes_of(figure):
         for words, box in texts:
             middle = (height - (box.y0 + box.y1) / 2) / scale
             centre = (box.x0 + box.x1) / 2 / scale
@@ -333,13 +305,7 @@ def test_no_text_is_cut_off_covered_or_outside_of_its_box(name):
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_every_box_stands_on_the_card_and_none_on_another(name):
-    figure = GALLERY[name].figure
-    width, height = figure.get_size_inches() * 72
-    boxes = boxes_of(figure)
-    for left, top, right, bottom in boxes:
-        assert left >= 0 and top >= 0 and right <= width and bottom <= height
-    for one, two in combinations(boxes, 2):
-        assert min(one[2], two[2]) <= max(one[0], two[0]) or min(one[3], two[3]) <= max(one[1], two[1])
+    drawn.check_boxes(GALLERY[name].figure)
 
 
 def test_indentation_is_seen():
@@ -349,18 +315,10 @@ def test_indentation_is_seen():
 # ---------------------------------------------------------------- the explorer
 
 
-def shown(explorer):
-    """Return the SVG that is in the explorer's image now, and check that its words are there too."""
-    image = explorer.image.value
-    assert f'alt="{html.escape(explorer.alt)}"' in image
-    assert explorer.words.value == html.escape(explorer.alt)
-    return base64.b64decode(re.search(r"base64,([^\"]+)", image).group(1)).decode()
-
-
 def test_buttons_record_and_walk():
     explorer = graph_explorer()
     controls = explorer.controls
-    assert shown(explorer).startswith("<svg") and ".grad None" in explorer.alt
+    assert drawn.shown(explorer).startswith("<svg") and ".grad None" in explorer.alt
     assert not controls["backward"].disabled and controls["backward again"].disabled
     controls["backward"].click()
     assert ".grad [10, 20, 30]" in explorer.alt
@@ -373,7 +331,7 @@ def test_buttons_record_and_walk():
     assert ".grad [20, 40, 60]" in explorer.alt
     controls["start over"].click()
     assert ".grad None" in explorer.alt
-    shown(explorer)
+    drawn.shown(explorer)
 
 
 def test_lines_are_added_and_removed():
@@ -442,7 +400,7 @@ def test_every_example_can_be_chosen(name):
     explorer.controls["backward"].click()
     assert ("RuntimeError" in explorer.alt) == name.startswith("4.7")
     assert ("forward once, then backward raised" in explorer.alt) == name.startswith("4.7")
-    shown(explorer)
+    drawn.shown(explorer)
 
 
 def test_another_example_forgets_the_line_that_was_refused():
@@ -460,7 +418,7 @@ def test_odd_programs_are_answered(program):
     for button in ("forward", "backward", "backward again", "remove last line", "start over"):
         explorer.controls[button].click()
     assert explorer.alt
-    shown(explorer)
+    drawn.shown(explorer)
 
 
 def test_every_control_has_a_description():

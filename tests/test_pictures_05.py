@@ -1,19 +1,16 @@
 """The pictures of chapter 05: their states agree with torch, and the drawings are readable."""
 
-import base64
 import hashlib
-import html
 import os
-import re
 import subprocess
 import sys
 import time
-from itertools import combinations, product
+from itertools import product
 
+import drawn
 import pytest
 import torch
 import torch.nn.functional as F
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from torchkata.pictures import call_log, saved_for_backward, step_surrogate
 from torchkata.pictures.call_log import draw_call_log
@@ -242,38 +239,17 @@ def test_another_process_with_its_own_settings_draws_the_same_bytes():
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_picture_is_one_svg_element_with_words(name):
-    picture = GALLERY[name]
-    assert picture.svg.startswith("<svg") and picture.svg.rstrip().endswith("</svg>")
-    assert len(picture.alt) > 30 and "\n" not in picture.alt
-    points = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", picture.svg)]
-    assert points and min(points) * 96 / 72 >= 10
+    drawn.check_svg(GALLERY[name])
 
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_no_text_is_cut_off_or_covered_by_another(name):
-    figure = GALLERY[name].figure
-    canvas = FigureCanvasAgg(figure)
-    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in figure.axes[0].texts]
-    boxes = [(words, box) for words, box in boxes if words]
-    for words, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0, words
-        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, words
-    for (one, first), (two, second) in combinations(boxes, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        down = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert across <= 1 or down <= 3.5, f"{one!r} and {two!r} lie on one another"
+    drawn.check_texts(GALLERY[name].figure)
 
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_every_box_stands_on_the_card_and_none_on_another(name):
-    figure = GALLERY[name].figure
-    corners = [path.vertices for cells in figure.axes[0].collections for path in cells.get_paths()]
-    boxes = [(*points.min(0), *points.max(0)) for points in corners]
-    width, height = figure.get_size_inches() * 72
-    for left, top, right, bottom in boxes:
-        assert left >= 0 and top >= 0 and right <= width and bottom <= height
-    for one, two in combinations(boxes, 2):
-        assert min(one[2], two[2]) <= max(one[0], two[0]) or min(one[3], two[3]) <= max(one[1], two[1])
+    drawn.check_boxes(GALLERY[name].figure)
 
 
 @pytest.mark.parametrize("name", GALLERY)
@@ -292,17 +268,9 @@ def test_the_words_tell_what_the_picture_shows():
 # ---------------------------------------------------------------- the explorers
 
 
-def shown(explorer):
-    """Return the SVG that is in the explorer's image now, and check that its words are there too."""
-    image = explorer.image.value
-    assert f'alt="{html.escape(explorer.alt)}"' in image
-    assert explorer.words.value == html.escape(explorer.alt)
-    return base64.b64decode(re.search(r"base64,([^\"]+)", image).group(1)).decode()
-
-
 def test_call_log_explorer_shows_what_its_controls_say():
     explorer = call_log.call_log_explorer()
-    assert shown(explorer) == draw_call_log(log_of()).svg
+    assert drawn.shown(explorer) == draw_call_log(log_of()).svg
     controls = {
         "x_grad": ("x requires grad", False),
         "k_given": ("pass k", True),
@@ -316,19 +284,19 @@ def test_call_log_explorer_shows_what_its_controls_say():
     for switch, (name, value) in controls.items():
         before = explorer.controls[name].value
         explorer.controls[name].value = value
-        assert shown(explorer) == draw_call_log(log_of(**{switch: value})).svg
+        assert drawn.shown(explorer) == draw_call_log(log_of(**{switch: value})).svg
         explorer.controls[name].value = before
 
 
 def test_surrogate_explorer_shows_what_its_controls_say():
     explorer = step_surrogate.surrogate_explorer()
-    assert shown(explorer) == draw_surrogate("sign", "tanh", 2.0).svg
+    assert drawn.shown(explorer) == draw_surrogate("sign", "tanh", 2.0).svg
     explorer.controls["function"].value = "quantise"
     explorer.controls["levels"].value = 7
     explorer.controls["steepness"].value = 4.5
-    assert shown(explorer) == draw_surrogate("quantise", "tanh", 4.5, 7).svg
+    assert drawn.shown(explorer) == draw_surrogate("quantise", "tanh", 4.5, 7).svg
     explorer.controls["surrogate"].value = "clipped identity"
-    assert shown(explorer) == draw_surrogate("quantise", "clipped identity", 4.5, 7).svg
+    assert drawn.shown(explorer) == draw_surrogate("quantise", "clipped identity", 4.5, 7).svg
 
 
 EXPLORERS = (call_log.call_log_explorer, step_surrogate.surrogate_explorer)

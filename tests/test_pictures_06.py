@@ -1,15 +1,12 @@
 """The pictures of chapter 06: their states agree with torch, and what they draw can be read."""
 
-import base64
-import html
-import re
 import warnings
 from collections import Counter
-from itertools import combinations, product
+from itertools import product
 
+import drawn
 import pytest
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from torch import nn
 
 from torchkata.pictures import feature_maps, gradient_bars, hook_timeline, old_hook
@@ -185,60 +182,33 @@ GALLERY = gallery()
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_picture_is_one_svg_element_with_words(name):
-    picture = GALLERY[name]
-    assert picture.svg.startswith("<svg") and picture.svg.rstrip().endswith("</svg>")
-    assert len(picture.alt) > 30 and "\n" not in picture.alt
-    points = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", picture.svg)]
-    assert points and min(points) * 96 / 72 >= 10
+    drawn.check_svg(GALLERY[name])
 
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_no_text_is_cut_off_or_covered_by_another(name):
-    figure = GALLERY[name].figure
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in figure.axes[0].texts if text.get_text()]
-    for words, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0, words
-        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, words
-    for (one, first), (two, second) in combinations(boxes, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        down = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert across <= 1 or down <= 3.5, f"{one!r} and {two!r} lie on one another"
+    drawn.check_texts(GALLERY[name].figure)
 
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_every_cell_stands_on_the_card_and_none_on_another(name):
-    figure = GALLERY[name].figure
-    corners = [path.vertices for cells in figure.axes[0].collections for path in cells.get_paths()]
-    boxes = [(*points.min(0), *points.max(0)) for points in corners]
-    width, height = figure.get_size_inches() * 72
-    for left, top, right, bottom in boxes:
-        assert left >= 0 and top >= 0 and right <= width and bottom <= height
-    for one, two in combinations(boxes, 2):
-        assert min(one[2], two[2]) <= max(one[0], two[0]) or min(one[3], two[3]) <= max(one[1], two[1])
-
-
-def shown(explorer):
-    """Return the SVG that is in the explorer's image now, and check that its words are there too."""
-    image = explorer.image.value
-    assert f'alt="{html.escape(explorer.alt)}"' in image
-    return base64.b64decode(re.search(r"base64,([^\"]+)", image).group(1)).decode()
+    drawn.check_boxes(GALLERY[name].figure)
 
 
 def test_explorer_shows_what_its_controls_say():
     explorer = hook_timeline.hook_explorer()
     controls = explorer.controls
     assert all(control.description for control in controls.values())
-    assert shown(explorer) == hook_timeline.draw_timeline("nested", True, KINDS, False, 0).svg
+    assert drawn.shown(explorer) == hook_timeline.draw_timeline("nested", True, KINDS, False, 0).svg
     controls["model"].value = "two layers"
-    assert shown(explorer) == hook_timeline.draw_timeline("two layers", True, KINDS, False, 0).svg
+    assert drawn.shown(explorer) == hook_timeline.draw_timeline("two layers", True, KINDS, False, 0).svg
     controls["model"].value = "nested"
     controls["x requires grad"].value = False
     controls["tensor hook"].value = False
     for _ in range(2):
         controls["next event"].click()
     kinds = KINDS - {"tensor"}
-    assert shown(explorer) == hook_timeline.draw_timeline("nested", False, kinds, False, 2).svg
+    assert drawn.shown(explorer) == hook_timeline.draw_timeline("nested", False, kinds, False, 2).svg
     for _ in range(3):
         controls["back"].click()
     assert "Event 23 is the post-accumulate hook of a.weight" in explorer.alt
@@ -252,4 +222,4 @@ def test_explorer_without_any_hook():
         explorer.controls[name].value = False
     explorer.controls["next event"].click()
     assert "No hooks in forward. No hooks in backward." in explorer.alt
-    shown(explorer)
+    drawn.shown(explorer)

@@ -4,15 +4,13 @@ import base64
 import hashlib
 import html
 import os
-import re
 import subprocess
 import sys
-from itertools import combinations
 
+import drawn
 import nbformat
 import pytest
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
@@ -85,43 +83,36 @@ def test_another_process_draws_the_same_bytes(before):
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_picture_is_one_svg_element_with_words(name):
-    picture = GALLERY[name]
-    assert picture.svg.startswith("<svg") and picture.svg.rstrip().endswith("</svg>")
-    assert "dc:date" not in picture.svg
-    assert len(picture.alt) > 30 and "\n" not in picture.alt
-
-
-@pytest.mark.parametrize("name", GALLERY)
-def test_letters_are_ten_pixels_or_more(name):
-    points = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", GALLERY[name].svg)]
-    assert points and min(points) * 96 / 72 >= 10
+    drawn.check_svg(GALLERY[name])
 
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_no_text_is_cut_off_or_covered_by_another(name):
-    figure = GALLERY[name].figure
-    canvas = FigureCanvasAgg(figure)
-    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in figure.axes[0].texts]
-    boxes = [(words, box) for words, box in boxes if words]
-    for words, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0, words
-        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, words
-    for (one, first), (two, second) in combinations(boxes, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        down = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert across <= 1 or down <= 3.5, f"{one!r} and {two!r} lie on one another"
+    drawn.check_texts(GALLERY[name].figure)
 
 
 @pytest.mark.parametrize("name", GALLERY)
 def test_every_cell_stands_on_the_card_and_none_on_another(name):
-    figure = GALLERY[name].figure
-    corners = [path.vertices for cells in figure.axes[0].collections for path in cells.get_paths()]
-    boxes = [(*points.min(0), *points.max(0)) for points in corners]
-    width, height = figure.get_size_inches() * 72
-    for left, top, right, bottom in boxes:
-        assert left >= 0 and top >= 0 and right <= width and bottom <= height
-    for one, two in combinations(boxes, 2):
-        assert min(one[2], two[2]) <= max(one[0], two[0]) or min(one[3], two[3]) <= max(one[1], two[1])
+    drawn.check_boxes(GALLERY[name].figure)
+
+
+@pytest.mark.parametrize(
+    "spoil, kept",
+    [
+        (lambda card: card.text(95, 50, "cut off at the right"), drawn.check_texts),
+        (lambda card: card.text(12, 41, "covers the other"), drawn.check_texts),
+        (lambda card: card.cells([style.Cell(90, 60, "off")]), drawn.check_boxes),
+        (lambda card: card.cells([style.Cell(20, 64, "on it")]), drawn.check_boxes),
+    ],
+)
+def test_a_spoiled_picture_is_noticed(spoil, kept):
+    card = style.Canvas(110, 100)
+    card.text(10, 40, "some words")
+    card.cells([style.Cell(10, 60, "1")])
+    kept(card.figure)
+    spoil(card)
+    with pytest.raises(AssertionError):
+        kept(card.figure)
 
 
 def contrast(one, two):
@@ -153,14 +144,6 @@ def test_collision_map_refuses_with_torchs_words():
         index_steps.collision_map(torch.tensor([[5]]), 1, (1, 3))
 
 
-def shown(explorer):
-    """Return the SVG that is in the explorer's image now, and check that its words are there too."""
-    image = explorer.image.value
-    assert f'alt="{html.escape(explorer.alt)}"' in image
-    assert explorer.words.value == html.escape(explorer.alt)
-    return base64.b64decode(re.search(r"base64,([^\"]+)", image).group(1)).decode()
-
-
 def test_strides_explorer_shows_what_its_controls_say():
     explorer = strides.strides_explorer()
     controls = explorer.controls
@@ -173,7 +156,7 @@ def test_strides_explorer_shows_what_its_controls_say():
     controls["back"].click()
     ops = (("t",), ("slice", slice(1, None), slice(None, None, 3)))
     expected = strides.draw_state(strides.view_state((4, 4), ops), ops, 2)
-    assert shown(explorer) == expected.svg
+    assert drawn.shown(explorer) == expected.svg
     assert explorer.alt == expected.alt
     assert "x.t()[1:, ::3] has shape (3, 2), stride (1, 12) and offset 1" in expected.alt
 
@@ -205,7 +188,7 @@ def test_strides_explorer_says_what_is_refused(operation, arguments, message):
     explorer.controls["operation 1"].value = operation
     explorer.controls["arguments 1"].value = arguments
     assert message in explorer.words.value
-    shown(explorer)
+    drawn.shown(explorer)
 
 
 def test_stepper_shows_what_its_controls_say():
@@ -220,7 +203,7 @@ def test_stepper_shows_what_its_controls_say():
         controls["step"].click()
     controls["back"].click()
     expected = index_steps.draw_steps("scatter_", 1, [[0, 1, 1], [2, 2, 2]], (2, 4), 3, (2, 3))
-    assert shown(explorer) == expected.svg
+    assert drawn.shown(explorer) == expected.svg
     assert "self[0][1] = src[0][2]" in expected.alt and "undefined which one stays" in expected.alt
     controls["all"].click()
     assert "step 6 of 6" in explorer.alt
@@ -231,7 +214,7 @@ def test_every_example_of_the_stepper_can_be_chosen(name):
     explorer = index_steps.gather_scatter_stepper()
     explorer.controls["example"].value = name
     expected = draw_call(index_steps.PRESETS[name], 0)
-    assert shown(explorer) == expected.svg
+    assert drawn.shown(explorer) == expected.svg
     assert ("refused." in expected.alt) == name.startswith("refused")
 
 
@@ -257,7 +240,7 @@ def test_stepper_says_what_is_refused(control, text, message):
     explorer.controls[control].value = text
     explorer.controls["step"].click()
     assert message in html.unescape(explorer.words.value)
-    shown(explorer)
+    drawn.shown(explorer)
 
 
 def test_every_control_has_a_description():

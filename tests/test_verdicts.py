@@ -243,41 +243,57 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
 
 
 @pytest.mark.parametrize(
-    "switch, back",
+    "switch, is_switched, back",
     [
-        (lambda: torch.set_grad_enabled(False), lambda: torch.set_grad_enabled(True)),
-        (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)),
-        (lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None)),
-        (lambda: _opens(torch.inference_mode()), lambda: left_open[-1].__exit__(None, None, None)),
-        (lambda: _opens(torch.autocast("cpu")), lambda: left_open[-1].__exit__(None, None, None)),
+        (
+            lambda: torch.set_grad_enabled(False),
+            lambda: not torch.is_grad_enabled(),
+            lambda: torch.set_grad_enabled(True),
+        ),
+        (
+            lambda: torch.set_default_dtype(torch.float64),
+            lambda: torch.get_default_dtype() == torch.float64,
+            lambda: torch.set_default_dtype(torch.float32),
+        ),
+        (
+            lambda: torch.set_default_device("meta"),
+            lambda: torch.ones(1).device.type == "meta",
+            lambda: torch.set_default_device(None),
+        ),
+        (
+            lambda: _opens(torch.inference_mode()),
+            torch.is_inference_mode_enabled,
+            lambda: left_open[-1].__exit__(None, None, None),
+        ),
+        (
+            lambda: _opens(torch.autocast("cpu")),
+            lambda: torch.is_autocast_enabled("cpu"),
+            lambda: left_open[-1].__exit__(None, None, None),
+        ),
         (
             lambda: left_open.append(module.register_module_forward_hook(lambda m, i, out: out * 0)),
+            lambda: len(module._global_forward_hooks) == 1,
             lambda: left_open[-1].remove(),
         ),
     ],
     ids=["no grad", "float64", "default device", "inference mode", "autocast", "forward hook"],
 )
-def test_what_the_notebook_has_switched_does_not_reach_a_check_cell(switch, back):
+def test_what_the_notebook_has_switched_does_not_reach_a_check_cell(switch, is_switched, back):
     layer = nn.Linear(2, 2)
     switch()
     try:
+        assert is_switched()
         with check("an-exercise") as test:
             test("torch's defaults")
+            assert not is_switched()
             x = torch.tensor([[1.0, 2.0]], requires_grad=True)
             seen = observe(lambda x: x @ x.t() * 2, x)
             seen.returns(torch.tensor([[10.0]])).gives_gradients(lambda x: x @ x.t() * 2)
-            assert layer(x).abs().sum() > 0 and torch.get_default_dtype() == torch.float32
-            assert torch.ones(1).device.type == "cpu"
-        assert (
-            not torch.is_grad_enabled()
-            or torch.get_default_dtype() == torch.float64
-            or torch.ones(1).device.type == "meta"
-            or torch.is_inference_mode_enabled()
-            or torch.is_autocast_enabled("cpu")
-            or len(module._global_forward_hooks)
-        ), "what the notebook has switched stays switched"
+            assert layer(x).abs().sum() > 0
+        assert is_switched(), "what the notebook has switched stays switched"
     finally:
         back()
+    assert not is_switched()
 
 
 def test_torch_is_put_back_before_the_next_check(capsys):
@@ -293,6 +309,7 @@ def test_torch_is_put_back_before_the_next_check(capsys):
     with check("an-exercise") as test:
         test("the first")
         observe(patches, torch.ones(1))
+    assert capsys.readouterr().out.splitlines()[0] == "Your code has replaced parts of torch. The originals are back."
     assert nn.Linear.forward is forward and torch.cat is cat and torch.ones(2).sum() == 2
     assert nn.Linear(2, 3)(torch.ones(2)).shape == (3,)
     torch.cat = None

@@ -29,6 +29,10 @@ def _wrapped(line: str) -> list[str]:
     return textwrap.wrap(line, 100, subsequent_indent=indent, break_long_words=False) or [line]
 
 
+def _heading(exercise: str, test: str) -> str:
+    return f"✗ {exercise}" + (f", {test}" if test else "")
+
+
 class NotSolvedYet(_Verdict, NotImplementedError):
     """The verdict on a stub: there is no answer yet."""
 
@@ -42,8 +46,7 @@ class WrongAnswer(_Verdict, AssertionError):
 
     def __init__(self, exercise: str, test: str, sentence: str, lines: list[str]):
         super().__init__(f"{exercise}: {sentence}")
-        heading = f"✗ {exercise}" + (f", {test}" if test else "")
-        self.lines = [heading, f"  {sentence}", *(f"    {line}" for line in lines)]
+        self.lines = [_heading(exercise, test), f"  {sentence}", *(f"    {line}" for line in lines)]
 
 
 class Interrupted(_Verdict, KeyboardInterrupt):
@@ -51,9 +54,8 @@ class Interrupted(_Verdict, KeyboardInterrupt):
 
     def __init__(self, exercise: str, test: str, lines: list[str]):
         super().__init__(f"{exercise}: interrupted")
-        heading = f"✗ {exercise}" + (f", {test}" if test else "")
         told = "  Interrupted. Your code was still running:" if lines else "  Interrupted."
-        self.lines = [heading, told, *(f"    {line}" for line in lines)]
+        self.lines = [_heading(exercise, test), told, *(f"    {line}" for line in lines)]
 
 
 class check:
@@ -88,7 +90,9 @@ class check:
         self._count += 1
 
     def __enter__(self) -> check:
-        self._put_back_torch()
+        if replaced := put_back_torch():
+            shown = ", ".join(replaced[:3]) + (" and others" if len(replaced) > 3 else "")
+            print(f"Your code has replaced {shown}. The original is back: the checks need it.")
         self._state.enter_context(clean_state())
         cell = sys._getframe(1)
         self._file = cell.f_code.co_filename
@@ -99,7 +103,8 @@ class check:
         self._mute.close()
         self._state.close()
         names.close_cell(keep=self)
-        put_back_torch()
+        if put_back_torch():  # no names here: an answer could tell with them what it saw in a hidden test
+            print("Your code has replaced parts of torch. The originals are back.")
         if isinstance(error, KeyboardInterrupt):
             frames = observing.describe_error(error, self._file)["frames"]
             raise Interrupted(self.exercise, self._idea, frame_lines(frames)) from None
@@ -114,12 +119,6 @@ class check:
             raise WrongAnswer(self.exercise, "", sentence, []) from None
         if error is None:
             self._confirm()
-
-    @staticmethod
-    def _put_back_torch() -> None:
-        if replaced := put_back_torch():
-            shown = ", ".join(replaced[:3]) + (" and others" if len(replaced) > 3 else "")
-            print(f"Your code has replaced {shown}. The original is back: the checks need it.")
 
     def _confirm(self) -> None:
         if not self._count:

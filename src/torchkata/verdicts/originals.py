@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _TORCH = str(Path(torch.__file__).parent)
-SPECIAL = ("__init__", "__call__", "__getattr__", "__setattr__", "__torch_function__")
+_SPECIAL = ("__init__", "__call__", "__getattr__", "__setattr__", "__torch_function__")
 
 
 def _owners() -> dict[str, object]:
@@ -24,7 +24,7 @@ def _owners() -> dict[str, object]:
 
 
 def _counts(name: str) -> bool:
-    return not name.startswith("_") or name in SPECIAL
+    return not name.startswith("_") or name in _SPECIAL
 
 
 def _parts(owner: object) -> dict[str, object]:

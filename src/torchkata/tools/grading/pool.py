@@ -94,11 +94,12 @@ class Pool:
             if not (busy := [worker for worker in self.workers if worker.task]):
                 return
             ahead.extend(islice(waiting, max(0, self.jobs - len(ahead))))  # read while the graders are at work
-            done = []
+            done, failure = [], None
             for worker, reply in self._replies(busy):
                 task, worker.task = worker.task, None
                 if isinstance(reply, CourseError):
-                    raise reply
+                    failure = reply
+                    continue
                 if isinstance(reply, Lost):
                     attempts[task.student] += 1
                     if attempts[task.student] < ATTEMPTS:
@@ -106,8 +107,11 @@ class Pool:
                         continue
                     reply = f"{reply.reason}, {ATTEMPTS} times. Run the command again"
                 done.append((task, reply if isinstance(reply, Record) else refusal(task, reply)))
-            self._occupy(ahead, waiting)  # before anyone spends time on the results
+            if failure is None:
+                self._occupy(ahead, waiting)  # before anyone spends time on the results
             yield from done
+            if failure is not None:
+                raise failure
 
     def _occupy(self, ahead: deque[Submission], waiting: Iterator[Submission]) -> None:
         """Give idle graders something to do."""

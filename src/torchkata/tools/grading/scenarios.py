@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from types import CodeType, FunctionType
 
 Definition = ast.FunctionDef | ast.ClassDef
@@ -76,7 +76,7 @@ def _first_line(node: Definition) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _names_in(node: Definition) -> frozenset[str]:
     """The names that a definition reads from outside, and perhaps some of its own: those do no harm here unless the
     cell has a function of that name too."""
