@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torchkata.demos import every_warning
+from torchkata.processes import RankError
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
@@ -162,6 +163,8 @@ def _attempt(action: Callable, hidden_file: str | None) -> tuple[object, dict | 
 
 def describe_error(error: BaseException, hidden_file: str | None) -> dict:
     """An exception as plain data, with the frames of the learner's own code only."""
+    if isinstance(error, RankError):
+        return _describe_rank_error(error, hidden_file)
     frames = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -170,6 +173,13 @@ def describe_error(error: BaseException, hidden_file: str | None) -> dict:
             frames.append([line, code.co_name, source])
     types = [t.__name__ for t in type(error).__mro__ if issubclass(t, BaseException)]
     return {"types": types, "message": _message(error), "frames": frames[-5:]}
+
+
+def _describe_rank_error(error: RankError, hidden_file: str | None) -> dict:
+    """What was raised on a rank, as if it had been raised here."""
+    frames = [[frame.line, frame.function, frame.source] for frame in error.frames if frame.file != hidden_file]
+    message = f"{error.told} (on rank {error.rank})" if error.told else ""
+    return {"types": error.types, "message": message, "frames": frames[-5:]}
 
 
 def _message(error: BaseException) -> str:
