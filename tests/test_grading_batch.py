@@ -346,6 +346,19 @@ def test_a_run_that_is_stopped_in_the_middle_goes_on_later(chapter: Chapter, gra
     assert not list(chapter.root.rglob(".new-*"))
 
 
+def test_what_a_killed_run_had_half_written_is_removed(chapter: Chapter, grade):
+    hand_in(chapter, "ada")
+    grade()
+    places = [chapter.root / place / "ada" / NAME for place in ("autograded", "feedback")]
+    places += [chapter.root / "graded" / NAME, chapter.root / "graded" / NAME / "records"]
+    for place in places:
+        (place / ".new-abc").write_text("half")
+    own = chapter.root / "submitted" / "ada" / NAME / ".new-idea"
+    own.write_text("a student's own file")
+    assert students(grade().kept) == ["ada"]
+    assert list(chapter.root.rglob(".new-*")) == [own]
+
+
 @pytest.mark.parametrize("place", ["autograded", "feedback", "graded"])
 def test_a_full_disk_stops_the_run_and_loses_nothing(
     chapter: Chapter, grade, monkeypatch: pytest.MonkeyPatch, place: str

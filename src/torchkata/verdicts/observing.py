@@ -11,6 +11,8 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from types import FunctionType
 
 import torch
 from torch import Tensor
@@ -100,10 +102,14 @@ def note_value(value: object) -> Observation:
 def incoming_gradient(result: Tensor) -> Tensor:
     """The gradient that every observed backward pass starts from: fixed by the result's shape, without zeros, equal
     values or symmetry, so that a backward pass that ignores it can't hide. Shape and dtype of `result`."""
-    k = torch.arange(result.numel(), dtype=torch.float64, device="cpu")
-    values = (k * 37 % 101) / 101 + 0.3
-    signs = 1 - 2 * (k % 3 == 1).double()
-    return (values * signs).reshape(result.shape).to(device=result.device, dtype=result.dtype)
+    values = _incoming_values(result.numel()).reshape(result.shape)
+    return values.to(device=result.device, dtype=result.dtype, copy=True)  # a backward pass may write into it
+
+
+@lru_cache(maxsize=64)
+def _incoming_values(count: int) -> Tensor:
+    k = torch.arange(count, dtype=torch.float64, device="cpu")
+    return ((k * 37 % 101) / 101 + 0.3) * (1 - 2 * (k % 3 == 1).double())
 
 
 def is_answer(value: object) -> bool:
@@ -142,14 +148,20 @@ def _observe(call: _Call) -> Observation:
 
 def _names_of(call: _Call) -> dict[str, object]:
     """The plain arguments in the order of the call, by the callee's own parameter names where it has a signature."""
-    try:
-        parameters = list(inspect.signature(call.function).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    own = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    own = _positional_parameters(call.function)
     numbered = [f"argument {i}" for i in range(1, len(call.args) + 1)]
     named = dict(zip(own[: len(call.args)] + numbered[len(own) :], call.args, strict=True)) | call.kwargs
     return {name: value for name, value in named.items() if not is_answer(value)}
+
+
+def _positional_parameters(function: Callable) -> list[str]:
+    if type(function) is FunctionType and not vars(function):  # inspect takes longer than most answers
+        return list(function.__code__.co_varnames[: function.__code__.co_argcount])
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def _attempt(action: Callable, hidden_file: str | None) -> tuple[object, dict | None]:

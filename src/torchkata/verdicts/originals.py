@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from operator import is_
 from pathlib import Path
 
 import torch
@@ -36,23 +38,47 @@ def _parts(owner: object) -> dict[str, object]:
     }
 
 
-_ORIGINALS = [(name, owner, _parts(owner), frozenset(vars(owner))) for name, owner in _owners().items()]
+@dataclass(frozen=True)
+class _Original:
+    """An owner as it was."""
+
+    where: str
+    owner: object
+    names: tuple[str, ...]
+    parts: tuple[object, ...]
+    all_names: frozenset[str]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Quickly, for this is asked thousands of times: whether the same parts are there, and nothing else."""
+        now = vars(self.owner)
+        return len(now) == len(self.all_names) and all(map(is_, map(now.get, self.names), self.parts))
+
+    def put_back(self) -> list[str]:
+        """Put back what has been replaced; its names."""
+        now, found = vars(self.owner), []
+        for name, original in zip(self.names, self.parts, strict=True):
+            if now.get(name) is not original and not _is_torchs(now.get(name)):
+                setattr(self.owner, name, original)
+                found.append(f"{self.where}.{name}")
+        if isinstance(self.owner, type):
+            for name in _hides_inherited(self.owner, now.keys() - self.all_names):
+                delattr(self.owner, name)
+                found.append(f"{self.where}.{name}")
+        return found
+
+
+def _noted(where: str, owner: object) -> _Original:
+    parts = _parts(owner)
+    return _Original(where, owner, tuple(parts), tuple(parts.values()), frozenset(vars(owner)))
+
+
+_ORIGINALS = [_noted(where, owner) for where, owner in _owners().items()]
 
 
 def put_back_torch() -> list[str]:
     """Put back what has been replaced in torch; its names."""
-    found = []
-    for where, owner, parts, names in _ORIGINALS:
-        now = vars(owner)
-        for name, original in parts.items():
-            if now.get(name) is not original and not _is_torchs(now.get(name)):
-                setattr(owner, name, original)
-                found.append(f"{where}.{name}")
-        if isinstance(owner, type):
-            for name in _hides_inherited(owner, now.keys() - names):
-                delattr(owner, name)
-                found.append(f"{where}.{name}")
-    return found
+    return [name for original in _ORIGINALS if not original.is_unchanged for name in original.put_back()]
 
 
 def _is_torchs(value: object) -> bool:

@@ -20,7 +20,7 @@ from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.grading.autograded import Frame
 from torchkata.tools.grading.cluster import Cluster
 from torchkata.tools.grading.feedback import feedback_page, refusal_page
-from torchkata.tools.grading.files import write_whole
+from torchkata.tools.grading.files import remove_unfinished, write_whole
 from torchkata.tools.grading.gradebook import ChapterBook
 from torchkata.tools.grading.intake import read_submission, read_timestamp
 from torchkata.tools.grading.pool import OpenGrader, Pool
@@ -97,7 +97,10 @@ def grade_chapter(
     open_pool = partial(Cluster, open_grader, scheduler) if scheduler else partial(Pool, open_grader, jobs, PATIENCE)
     try:
         with FileLock(chapter.root / LOCK, timeout=0), ChapterBook(chapter) as book:
-            desk = _Desk(chapter, release, book, Results((out or chapter.root / "graded") / chapter.name))
+            results = (out or chapter.root / "graded") / chapter.name
+            pages = (p for place in ("autograded", "feedback") for p in chapter.root.glob(f"{place}/*/{chapter.name}"))
+            remove_unfinished([results, results / "records", *pages])
+            desk = _Desk(chapter, release, book, Results(results))
             names = students_of(chapter, students)
             return desk.work(names, open_pool, force, sandboxed, progress)
     except Timeout:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+
+UNFINISHED = ".new-"
 
 
 class Unreadable(Exception):
@@ -40,7 +43,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises OSError; then the old file is as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -49,3 +52,10 @@ def write_whole(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def remove_unfinished(folders: Iterable[Path]) -> None:
+    """Remove what a process left behind that was killed while it wrote there. Nobody else may be writing."""
+    for folder in folders:
+        for path in folder.glob(f"{UNFINISHED}*"):
+            path.unlink(missing_ok=True)

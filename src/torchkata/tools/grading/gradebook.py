@@ -146,14 +146,18 @@ class ChapterBook:
         return found
 
     def _enter_all(self, records: list[Record]) -> None:
-        late = [record.student for record in records if self._enter(record)]
-        self.book.db.commit()
+        db = self.book.db
+        with db.no_autoflush:  # one visit to the database for all that are new
+            all_submitted = [self._submitted(record.student) for record in records]
+        db.flush()
+        pairs = zip(records, all_submitted, strict=True)
+        late = [record.student for record, submitted in pairs if self._enter(record, submitted)]
+        db.commit()
         for student in late:
             self._assign_late_penalty(student)
 
-    def _enter(self, record: Record) -> bool:
+    def _enter(self, record: Record, submitted: SubmittedAssignment) -> bool:
         """Enter one record; whether nbgrader has to look at a penalty for being late."""
-        submitted = self._submitted(record.student)
         notebook = next(one for one in submitted.notebooks if one.notebook_id == self.notebook_id)
         if timestamp := read_timestamp(self.chapter.root / "submitted" / record.student / self.chapter.name)[0]:
             submitted.timestamp = timestamp
@@ -180,7 +184,6 @@ class ChapterBook:
         notebook.comments = [Comment(cell_id=cell) for cell in self.solution_cells.values()]
         submitted.notebooks = [notebook]
         db.add(submitted)
-        db.flush()
         return submitted
 
     def _assign_late_penalty(self, student: str) -> None:
