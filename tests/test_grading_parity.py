@@ -41,13 +41,6 @@ def all_answers(chapter: str, exercise: str) -> list[Answer]:
     return own + answers_of(chapter, exercise)
 
 
-@cache
-def in_process(chapter: str, exercise: str, source: str) -> tuple[float, str]:
-    """Points and text of an answer whose check cells run in this process."""
-    marks = running.grade(chapter, exercise, source)
-    return marks.points, marks.text
-
-
 # ---------------------------------------------------------------- the referee
 
 
@@ -89,13 +82,15 @@ def referee_of() -> Iterator[Callable[[str], Referee]]:
         for answer in all_answers(chapter, exercise)
     ],
 )
-def test_referee(referee_of: Callable[[str], Referee], chapter: str, exercise: str, answer: Answer):
+def test_referee(
+    referee_of: Callable[[str], Referee], marks_of: running.MarksOf, chapter: str, exercise: str, answer: Answer
+):
     mark = referee_of(chapter).mark(exercise, answer.source)
-    points, text = in_process(chapter, exercise, answer.source)
-    assert mark.points == pytest.approx(points, abs=1e-3), f"{mark.verdict}\n\nin one process:\n{text}"
+    here = marks_of(chapter, exercise, answer.source)
+    assert mark.points == pytest.approx(here.points, abs=1e-3), f"{mark.verdict}\n\nin one process:\n{here.text}"
     assert mark.state in (("solved",) if mark.points == mark.of else ("wrong", "partly", "not solved"))
     if mark.state != "solved":
-        assert mark.verdict.split("\n")[0] in text
+        assert mark.verdict.split("\n")[0] in here.text
 
 
 # ---------------------------------------------------------------- nbgrader
@@ -130,7 +125,7 @@ def nbgraders_points(root: Path, chapter: Chapter, student: str) -> dict[str, fl
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_nbgrader(name: str, tmp_path: Path):
+def test_nbgrader(name: str, tmp_path: Path, marks_of: running.MarksOf):
     chapter = Chapter(course_root(), name)
     shutil.copy(chapter.root / MARK, tmp_path)
     shutil.copytree(chapter.solution.parent, tmp_path / "solutions" / name)
@@ -141,5 +136,5 @@ def test_nbgrader(name: str, tmp_path: Path):
         said = nbgrader(tmp_path, command, name)
         assert said.returncode == 0, said.stderr
     for student, answers in submissions.items():
-        points = {exercise: in_process(name, exercise, source)[0] for exercise, source in answers.items()}
+        points = {exercise: marks_of(name, exercise, source).points for exercise, source in answers.items()}
         assert nbgraders_points(tmp_path, chapter, student) == pytest.approx(points, abs=1e-3), student

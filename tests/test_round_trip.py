@@ -34,9 +34,10 @@ def test_solutions_get_the_same_marks(chapter: str, exercise: str, crossings: li
 
 
 @pytest.mark.parametrize("chapter, exercise, answer", CASES)
-def test_answers_get_the_same_verdict(chapter: str, exercise: str, answer: Answer, monkeypatch: pytest.MonkeyPatch):
-    here = running.grade(chapter, exercise, answer.source)
-    with monkeypatch.context() as patch:
-        patch.setattr(verdicts, "_cross", lambda noted: Observation(**decode(encode(noted.as_plain()))))
-        there = running.grade(chapter, exercise, answer.source)
+def test_answers_get_the_same_verdict(
+    chapter: str, exercise: str, answer: Answer, marks_of: running.MarksOf, monkeypatch: pytest.MonkeyPatch
+):
+    here = marks_of(chapter, exercise, answer.source)
+    monkeypatch.setattr(verdicts, "_cross", lambda noted: Observation(**decode(encode(noted.as_plain()))))
+    there = running.grade(chapter, exercise, answer.source)
     assert (there.points, there.text) == (here.points, here.text)
