@@ -844,3 +844,20 @@ def test_a_bubblewrap_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch):
 def test_a_worker_that_can_not_be_confined_does_not_run(monkeypatch: pytest.MonkeyPatch):
     with Sandbox(SETUP, Limits(disk=-1)) as broken, pytest.raises(CourseError, match="mount"):
         broken.session()
+
+
+@needs_bubblewrap
+def test_ranks_of_a_process_group_work_inside_and_end_with_the_session():
+    setup = SETUP + "import torch.distributed as dist\nfrom torchkata.processes import run_on_ranks\n"
+    program = """
+    def total(rank, world):
+        t = torch.tensor([rank + 1.0])
+        dist.all_reduce(t)
+        return t.item()
+
+    def probe():
+        return run_on_ranks(total, world=3)
+    """
+    with Sandbox(setup) as sandbox, sandbox.session() as session:
+        session.allow(120)
+        assert run(session, program) == [6.0, 6.0, 6.0]
