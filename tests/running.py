@@ -115,5 +115,5 @@ def run_cell(source: str, space: dict, file: str) -> object:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, file, "exec"), space)
-    return eval(compile(ast.Expression(last.value), file, "eval"), space) if last else None
+    exec(compile(tree, file, "exec", dont_inherit=True), space)
+    return eval(compile(ast.Expression(last.value), file, "eval", dont_inherit=True), space) if last else None

@@ -780,6 +780,18 @@ def test_a_cell_is_in_the_module_main(bare: Sandbox):
         assert run(session, source) == ["__main__", "Mine", "__main__"]
 
 
+def test_annotations_in_a_cell_are_what_a_notebook_makes_of_them(bare: Sandbox):
+    source = """
+    class Marked:
+        def __init__(self, x: int): ...
+
+    def probe() -> str:
+        return Marked.__init__.__annotations__["x"].__name__
+    """
+    with bare.session() as session:
+        assert run(session, source) == "int"
+
+
 def test_arguments_cross_with_their_memory(bare: Sandbox):
     base = torch.arange(12.0).reshape(3, 4)
     args = Copier().copy([base[1:, ::2], base[0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import subprocess
@@ -235,6 +236,19 @@ def test_a_script_is_not_run_again(tmp_path: Path):
     )
     out = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert out.stdout.splitlines() == ["begin", "[0, 1]"] and not out.stderr
+
+
+def in_a_daemon(connection) -> None:
+    connection.send(run_on_ranks(lambda rank, world: rank))
+
+
+def test_a_daemon_may_start_ranks_too():
+    here, there = multiprocessing.Pipe()
+    daemon = multiprocessing.get_context("spawn").Process(target=in_a_daemon, args=(there,), daemon=True)
+    daemon.start()
+    there.close()
+    assert here.poll(120) and here.recv() == [0, 1]
+    daemon.join()
 
 
 def test_bad_requests_are_told():

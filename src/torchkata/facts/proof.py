@@ -67,7 +67,8 @@ def run_here(fact: Fact, folder: Path) -> str | None:
     output = io.StringIO()
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            exec(compile(fact.proof, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
+            program = compile(fact.proof, str(path), "exec", dont_inherit=True)
+            exec(program, {"__name__": "__main__", "__file__": str(path)})
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit too: a proof has to run to its end

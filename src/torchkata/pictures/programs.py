@@ -69,10 +69,10 @@ def run_statement(statement: ast.stmt, names: dict[str, object]) -> tuple[str, o
     """Run one statement in `names`; return the name that it bound last ("" for none) and its value."""
     space = {"torch": torch, "nn": nn, "F": F} | names
     if isinstance(statement, ast.Expr):
-        value = eval(compile(ast.Expression(statement.value), "<line>", "eval"), space)
+        value = eval(compile(ast.Expression(statement.value), "<line>", "eval", dont_inherit=True), space)
         bound = _name_of(value, names)
     else:
-        exec(compile(ast.Module([statement], []), "<line>", "exec"), space)
+        exec(compile(ast.Module([statement], []), "<line>", "exec", dont_inherit=True), space)
         bound = next((name for name in reversed(_targets(statement)) if name in space), "")
         value = space.get(bound)
     names |= {name: thing for name, thing in space.items() if name not in ("torch", "nn", "F", "__builtins__")}

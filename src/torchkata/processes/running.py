@@ -122,7 +122,7 @@ def _start(number: int, world: int, folder: str, backend: str | None) -> _Rank:
         context.set_forkserver_preload(PRELOAD)
     here, there = context.Pipe()
     process = context.Process(target=work, args=(number, world, folder, there, backend), daemon=True)
-    with _without_main():
+    with _without_main(), _as_no_daemon():
         process.start()
     there.close()
     return _Rank(number, process, here)
@@ -137,6 +137,20 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextlib.contextmanager
+def _as_no_daemon() -> Iterator[None]:
+    """multiprocessing forbids children to daemons, such as Dask's workers: they could stay behind. Ranks end by
+    themselves when their parent does."""
+    settings = multiprocessing.current_process()._config
+    kept = dict(settings)
+    settings["daemon"] = False
+    try:
+        yield
+    finally:
+        settings.clear()
+        settings.update(kept)
 
 
 def _end(ranks: list[_Rank]) -> None:

@@ -30,7 +30,8 @@ class CheckCell:
         linecache.cache[file] = (len(self.source), None, self.source.splitlines(keepends=True), file)
         tree = ast.parse(self.source)
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        return compile(tree, file, "exec"), last and compile(ast.Expression(last.value), file, "eval")
+        body = compile(tree, file, "exec", dont_inherit=True)
+        return body, last and compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
 
     def run(self, space: dict) -> float:
         """Run the cell in a namespace; the points that it gives. Raises what the cell raises.
@@ -86,7 +87,7 @@ class MasterChapter:
     @cached_property
     def _setup_space(self) -> dict:
         space: dict = {"__name__": "__main__"}
-        exec(compile(self.setup, "<setup>", "exec"), space)
+        exec(compile(self.setup, "<setup>", "exec", dont_inherit=True), space)
         return space
 
     def space(self, answers: dict[str, Callable]) -> dict:

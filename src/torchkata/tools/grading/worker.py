@@ -28,7 +28,7 @@ def notebook_module(setup: str) -> ModuleType:
     """The module `__main__` of a chapter, after its setup cell has run in it."""
     module = ModuleType("__main__")
     sys.modules["__main__"] = module
-    exec(compile(setup, "<setup>", "exec"), module.__dict__)
+    exec(compile(setup, "<setup>", "exec", dont_inherit=True), module.__dict__)
     return module
 
 
@@ -89,7 +89,7 @@ class Worker:
 
     def _scenario(self, request: dict) -> dict:
         space = dict(self._setup)
-        exec(compile(request["source"], SCENARIO, "exec"), space)
+        exec(compile(request["source"], SCENARIO, "exec", dont_inherit=True), space)
         args = list(request["args"])
         for place, name in request["answers"]:
             args[place] = self._space[name]
@@ -124,14 +124,14 @@ def _packed(ops: list[dict]) -> str:
 def _compiled(source: str, file: str) -> CodeType:
     """A cell's code; magics, `!` and `?` are turned into calls of get_ipython()."""
     try:
-        return compile(source, file, "exec")
+        return compile(source, file, "exec", dont_inherit=True)
     except SyntaxError:
         from IPython.core.inputtransformer2 import TransformerManager
 
         changed = TransformerManager().transform_cell(source)
         if "get_ipython()" not in changed:
             raise
-        return compile(ast.parse(changed), file, "exec")
+        return compile(ast.parse(changed), file, "exec", dont_inherit=True)
 
 
 class _Shell:
