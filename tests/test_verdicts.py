@@ -454,6 +454,12 @@ def test_mistakes_that_read_the_result_of_an_answer_that_raised():
     assert "Your code raised KeyError" in str(verdict(lambda: seen.returns(torch.ones(1))))
 
 
+@pytest.mark.parametrize("guess", [10**400, float("nan"), float("-inf"), "3.0", None, [3.0], {}])
+def test_an_odd_prediction_is_wrong_not_an_error(guess, capsys):
+    assert observe_value({"a": guess, "b": 4}).predicts({"a": prediction(3.0), "b": prediction(4)}, 2) == 1
+    assert capsys.readouterr().out.startswith("✗ a = ")
+
+
 def test_a_look_alike_that_equals_the_truth_explains_nothing():
     known = mistake("Reversed.", gives=lambda x: x.flip(0))
     palindrome = torch.tensor([1.0, 2.0, 1.0])

@@ -77,7 +77,7 @@ def _freeze(folder: Path) -> str:
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     pip = [str(python), "-m", "pip"]
-    wanted = [f"torch=={TORCH}", "setuptools", f"{ROOT}[cluster,onnx,test]"]
+    wanted = [f"torch=={TORCH}", "setuptools", f"{ROOT}[cluster,test]"]
     subprocess.run([*pip, "install", *wanted], check=True)
     freeze = subprocess.run([*pip, "freeze", "--all"], check=True, capture_output=True, text=True)
     return freeze.stdout

@@ -67,8 +67,15 @@ def alike(a: object, b: object) -> bool:
     if isinstance(a, bool) or isinstance(b, bool):
         return isinstance(a, bool) and isinstance(b, bool) and a == b
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
+        return _close(a, b)
     return type(a) is type(b) and a == b
+
+
+def _close(a: float, b: float) -> bool:
+    try:
+        return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
+    except OverflowError:  # an integer that no float can hold
+        return a == b
 
 
 def _simple(value: object) -> object:
