@@ -18,8 +18,9 @@ from test_answers import CHAPTERS, EXERCISES, Answer, answers_of
 from test_nbgrader import nbgrader
 
 from torchkata.tools.course import MARK, Chapter, course_root, read_notebook
+from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter
-from torchkata.tools.grading.records import ExerciseMark, Submission, SubmittedCell
+from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.referee import grade
 from torchkata.tools.grading.sandbox import Sandbox
 
@@ -45,18 +46,27 @@ def all_answers(chapter: str, exercise: str) -> list[Answer]:
 
 
 class Referee:
-    """Grades single answers, with one sandbox for a chapter."""
+    """Grades the answers of a chapter, with one sandbox. The k-th answers of all exercises are one submission."""
 
     def __init__(self, chapter: str):
         self.chapter = chapter
         self.master = MasterChapter.of(Chapter(course_root(), chapter))
-        self.sandbox = Sandbox(self.master.setup)
+        self.sandbox = Sandbox(self.master.setup, Limits(submission_seconds=3600))
+        self.record = cache(self._record)
 
-    def mark(self, exercise: str, source: str) -> ExerciseMark:
-        submission = Submission("ada", self.chapter, [SubmittedCell("answer", exercise, source)])
-        record = grade(submission, self.master, self.sandbox)
+    def mark(self, exercise: str, place: int) -> ExerciseMark:
+        record = self.record(place)
         assert not record.notes
         return next(mark for mark in record.marks if mark.exercise == exercise)
+
+    def _record(self, place: int) -> Record:
+        found = {exercise: all_answers(name, exercise) for name, exercise in EXERCISES if name == self.chapter}
+        cells = [
+            SubmittedCell(f"answer-{exercise}", exercise, answers[place].source)
+            for exercise, answers in found.items()
+            if place < len(answers)
+        ]
+        return grade(Submission("ada", self.chapter, cells), self.master, self.sandbox)
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +85,22 @@ def referee_of() -> Iterator[Callable[[str], Referee]]:
 
 @behind_the_boundary
 @pytest.mark.parametrize(
-    "chapter, exercise, answer",
+    "chapter, exercise, place, answer",
     [
-        pytest.param(chapter, exercise, answer, id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}")
+        pytest.param(chapter, exercise, place, answer, id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}")
         for chapter, exercise in EXERCISES
-        for answer in all_answers(chapter, exercise)
+        for place, answer in enumerate(all_answers(chapter, exercise))
     ],
 )
 def test_referee(
-    referee_of: Callable[[str], Referee], marks_of: running.MarksOf, chapter: str, exercise: str, answer: Answer
+    referee_of: Callable[[str], Referee],
+    marks_of: running.MarksOf,
+    chapter: str,
+    exercise: str,
+    place: int,
+    answer: Answer,
 ):
-    mark = referee_of(chapter).mark(exercise, answer.source)
+    mark = referee_of(chapter).mark(exercise, place)
     here = marks_of(chapter, exercise, answer.source)
     assert mark.points == pytest.approx(here.points, abs=1e-3), f"{mark.verdict}\n\nin one process:\n{here.text}"
     assert mark.state in (("solved",) if mark.points == mark.of else ("wrong", "partly", "not solved"))

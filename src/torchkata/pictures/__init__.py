@@ -33,4 +33,31 @@ hook_timeline       hook_explorer(): hooks in the order in which they fire
 old_hook            old_and_full_hook(...): what the deprecated backward hook reports, in the graph of a layer
 gradient_bars       gradient_bars(activations, depth, seed): how a gradient shrinks on its way back
 feature_maps        feature_maps(features): what each channel of a layer shows of an image
+
+Modules and state_dict
+state_tree          state_explorer(): every tensor of a module, and who trains, saves and moves it
+batch_norm          bn_explorer(): a batch before and after batch norm, and the running statistics
+checkpoint_layout   checkpoint_anatomy(checkpoint): what a checkpoint holds, with the bytes of each part
+
+Automatic mixed precision
+number_formats      format_explorer(): a number in the formats of mixed precision, tf32 and 8 bits included
+gradient_window     window_explorer(gradients): which gradients a format loses at a given scale
+loss_scale          scale_explorer(): how the scale of a GradScaler moves
+dtype_flow          dtype_flow(net, x): which dtype flows between layers under autocast
+
+ONNX export
+onnx_graph          graph_picture(model, title): the operators and weights in a file
+onnx_models         onnx_explorer(): what PyTorch and onnxruntime make of inputs of other sizes
+
+Several devices
+collectives         collective_explorer(): what each rank gives and gets
+ring                ring_stepper(): all-reduce as a ring, chunk by chunk
+sampler_table       sampler_explorer(): which samples each rank gets, and which come twice
+timelines           timeline_explorer(): who works when, and who waits
+
+The training loop
+optimizer_path      optimizer_explorer(): the path of an optimizer down a bowl
+batch_anatomy       batch_anatomy_explorer(): who comes together in a padded batch
+loop_effects        loop_effects(): which call of an iteration changes what
+loss_curve          LiveCurve: curves of losses that grow during training
 """

@@ -16,7 +16,7 @@ class Limits:
         exercise_seconds: for an answer and its check cells together; for each of the learner's own cells.
         submission_seconds: for everything together.
         memory: bytes that each process may map in addition to what is loaded.
-        processes: processes and threads at a time.
+        processes: processes and threads at a time; onnxruntime and gloo start some for each core.
         disk: bytes in each of the two places that can be written to, /tmp and /dev/shm; and of one file.
         open_files: open files of each process.
         frame: bytes of one message on the boundary.
@@ -27,7 +27,7 @@ class Limits:
     exercise_seconds: float = 30.0
     submission_seconds: float = 120.0
     memory: int = 2048 * MIB
-    processes: int = 32
+    processes: int = 128
     disk: int = 64 * MIB
     open_files: int = 256
     frame: int = 64 * MIB
