@@ -145,6 +145,26 @@ def test_a_hang_names_who_waits_where(limits):
     assert str(caught.value).endswith("of one_waits: dist.all_reduce(torch.ones(1))")
 
 
+def test_a_hang_is_seen_behind_a_thread_that_runs_in_circles():
+    def waits(rank: int, world: int) -> None:
+        if rank == 0:
+            dist.irecv(torch.empty(4), 1)  # whose handle nobody keeps
+            dist.irecv(torch.empty(4), 1).wait()
+        else:
+            dist.recv(torch.empty(4), 0)
+
+    with pytest.raises(RanksHang) as caught:
+        run_on_ranks(waits, stall=0.5, timeout=300)
+    assert caught.value.waiting == {0: "wait", 1: "recv"}
+
+
+def test_what_gloo_says_is_told_without_addresses():
+    place = "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] "
+    message = f"{place}Read error [127.0.0.1]:28069: Connection reset by peer"
+    assert RankError(1, ["RuntimeError"], message).told == "Read error another rank: Connection reset by peer"
+    assert RankError(1, ["ValueError"], "[a/b.py:3] bad [1]:2x").told == "[a/b.py:3] bad [1]:2x"
+
+
 def test_work_is_no_stall():
     def works(rank, world):
         end = time.process_time() + 1.0

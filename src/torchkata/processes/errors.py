@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Frame:
     @property
     def is_own(self) -> bool:
         """Whether it is neither Python's, torch's nor this package's."""
-        return not self.file.startswith((*_LIBRARIES, "<frozen"))
+        return not self.file.startswith((*_LIBRARIES, "<frozen", "<string>"))
 
     def __str__(self) -> str:
         return f"line {self.line} of {self.function}: {self.source}"
@@ -49,8 +50,8 @@ class RankError(RuntimeError):
 
     def __init__(self, rank: int, types: Sequence[str], message: str, frames: Sequence[Frame] = ()):
         self.rank, self.types, self.frames = rank, list(types), [frame for frame in frames if frame.is_own]
-        self.told = message
-        super().__init__("\n".join([f"rank {rank}: {types[0]}: {message}", *(f"  {f}" for f in self.frames)]))
+        self.told = _without_places(message)
+        super().__init__("\n".join([f"rank {rank}: {types[0]}: {self.told}", *(f"  {f}" for f in self.frames)]))
 
 
 class RankDied(RankError):
@@ -81,12 +82,23 @@ class RanksHang(RankError, TimeoutError):
         self.args = ("\n".join([message, *(f"  rank {rank}, {own[0]}" for rank, own in lines.items() if own)]),)
 
 
+def _without_places(message: str) -> str:
+    """gloo's messages name a line of its source and the addresses of processes, which differ each time."""
+    return re.sub(
+        r"\[(?:\d+(?:\.\d+){3}|[\da-f]*:[\da-f:]+)\]:\d+",
+        "another rank",
+        re.sub(r"^\[\S*/gloo/\S+:\d+\] ", "", message),
+    )
+
+
 def _names(kind: type) -> list[str]:
     return [t.__name__ for t in kind.__mro__ if issubclass(t, BaseException)]
 
 
 def _waits_in(stack: Sequence[Frame]) -> str:
-    """The outermost function of torch that the innermost own line called."""
-    own = max((i for i, frame in enumerate(stack) if frame.is_own), default=len(stack))
+    """The outermost function of torch that the innermost own line called; "wait" has no frame, for it is native."""
+    own = max((i for i, frame in enumerate(stack) if frame.is_own), default=None)
+    if own is None:
+        return ""
     called = [frame.function for frame in stack[own + 1 :] if frame.function not in ("wrapper", "_wrapped_call_impl")]
-    return called[0] if called else ""
+    return called[0] if called else "wait" * (".wait(" in stack[own].source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import re
@@ -70,7 +71,8 @@ def run_on_ranks(
         args: passed on to every rank.
         world: how many ranks.
         timeout: seconds that the function may take, not counting the start of the processes.
-        stall: also give up as soon as no rank has used the processor for so many seconds: a hang is then seen sooner.
+        stall: also give up as soon as no rank has used the processor for so many seconds (or only by threads in the
+            background for five times as long): a hang is then seen sooner.
         backend: of `torch.distributed.init_process_group` ("gloo" on CPUs, "nccl" on GPUs); None joins no group.
 
     Returns:
@@ -180,7 +182,7 @@ def _kill(process: BaseProcess) -> None:
 
 def _collect(run: _Run) -> None:
     """Wait until every rank has a reply, or until there is a reason to stop."""
-    stalled = _Stillness(run.stall)
+    stalled = _Stillness(run.stall or math.inf)
     while at_work := [rank for rank in run.ranks if rank.is_at_work]:
         for rank in at_work:
             _listen(run, rank)
@@ -235,32 +237,36 @@ def _look_at_clock(run: _Run, now: float, stalled: _Stillness) -> None:
 
 
 class _Stillness:
-    """Notices that processes neither compute nor wait for the processor or the disk."""
+    """Notices that processes neither compute nor wait for the processor or the disk; or, for five times as long, that
+    only their helper threads do: gloo can leave one that runs in circles."""
 
-    def __init__(self, seconds: float | None):
-        self.seconds, self._since, self._used = seconds, None, 0.0
+    def __init__(self, seconds: float):
+        self._limits = (seconds, 5 * seconds)  # for all threads, for main threads only
+        self._since, self._used = [0.0, 0.0], [-math.inf, -math.inf]
 
     def noticed(self, pids: list[int], now: float) -> bool:
-        if self.seconds is None:
+        if math.isinf(self._limits[0]):
             return False
-        used, waits = self._usage(pids)
-        if self._since is None or not waits or used < self._used or used - self._used > 0.1 * self.seconds:
-            self._since, self._used = now, used
-        return now - self._since > self.seconds
+        *used, asleep = self._usage(pids)
+        for k, limit in enumerate(self._limits):
+            if not asleep or abs(used[k] - self._used[k]) > 0.1 * limit:
+                self._since[k], self._used[k] = now, used[k]
+        return any(now - since > limit for since, limit in zip(self._since, self._limits, strict=True))
 
     @staticmethod
-    def _usage(pids: list[int]) -> tuple[float, bool]:
-        """Seconds of CPU that the processes have used, and whether all of them are asleep."""
+    def _usage(pids: list[int]) -> tuple[float, float, bool]:
+        """Seconds of CPU that the processes and their main threads have used, and whether all these are asleep."""
         import psutil
 
-        used, asleep = 0.0, True
+        used, by_main, asleep = 0.0, 0.0, True
         for pid in pids:
             with contextlib.suppress(psutil.Error):
                 process = psutil.Process(pid)
-                times = process.cpu_times()
-                used += times.user + times.system
+                threads = process.threads()
+                used += sum(one.user_time + one.system_time for one in threads)
+                by_main += sum(one.user_time + one.system_time for one in threads if one.id == pid)
                 asleep = asleep and process.status() == psutil.STATUS_SLEEPING
-        return used, asleep
+        return used, by_main, asleep
 
 
 def _hang(run: _Run, at_work: list[_Rank], seconds: float | None) -> RanksHang:
