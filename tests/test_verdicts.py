@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module
+from torch.optim import optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.verdicts import (
@@ -215,12 +217,14 @@ class _Operations(TorchDispatchMode):
         lambda: torch.set_default_device("cpu"),
         lambda: module.register_module_forward_hook(lambda module, args, out: out * 0),
         lambda: module.register_module_full_backward_hook(lambda module, gin, gout: (gin[0] * 0,)),
+        lambda: register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: optimizer.zero_grad()),
         lambda: torch.autograd.set_detect_anomaly(True),
         lambda: sys.setrecursionlimit(500),
     ],
     ids=[
         "inference mode", "autocast", "saved tensors hooks", "function mode", "dispatch mode", "device",
-        "default device", "default device named", "forward hook", "backward hook", "anomaly mode", "recursion limit",
+        "default device", "default device named", "forward hook", "backward hook", "optimizer hook", "anomaly mode",
+        "recursion limit",
     ],
 )  # fmt: skip
 def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
@@ -229,8 +233,9 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
     def state():
         out = layer(x)
         (grad,) = torch.autograd.grad((out * out).sum(), x)
+        hooks = len(optimizer._global_optimizer_pre_hooks)
         modes = len(torch.overrides._get_current_function_mode_stack())
-        settings = torch.is_anomaly_enabled(), sys.getrecursionlimit(), torch.is_autocast_enabled("cpu"), modes
+        settings = torch.is_anomaly_enabled(), sys.getrecursionlimit(), torch.is_autocast_enabled("cpu"), modes, hooks
         return out.tolist(), str(out.device), out.is_inference(), grad.tolist(), settings
 
     before = state()
@@ -302,6 +307,7 @@ def test_torch_is_put_back_before_the_next_check(capsys):
     def patches(x):
         nn.Linear.forward = lambda self, x: x
         nn.Linear.__call__ = lambda self, x: x
+        torch.optim.SGD.step = torch.utils.data.DataLoader.__iter__ = None
         torch.cat = torch.autograd.grad = None
         Tensor.sum = 7
         return x
@@ -310,6 +316,7 @@ def test_torch_is_put_back_before_the_next_check(capsys):
         test("the first")
         observe(patches, torch.ones(1))
     assert capsys.readouterr().out.splitlines()[0] == "Your code has replaced parts of torch. The originals are back."
+    assert callable(torch.optim.SGD.step) and callable(torch.utils.data.DataLoader.__iter__)
     assert nn.Linear.forward is forward and torch.cat is cat and torch.ones(2).sum() == 2
     assert nn.Linear(2, 3)(torch.ones(2)).shape == (3,)
     torch.cat = None
@@ -321,8 +328,12 @@ def test_torch_is_put_back_before_the_next_check(capsys):
 
 
 def test_what_torch_itself_replaces_is_nobodys_fault():
-    """torch._dynamo wraps torch.manual_seed, which an own process shows: here it may be imported already."""
-    code = "from torchkata.verdicts.originals import put_back_torch; import torch._dynamo; print(put_back_torch())"
+    """torch._dynamo wraps torch.manual_seed, and optimizers their step; an own process shows it, for here that may have
+    happened already."""
+    code = (
+        "from torchkata.verdicts.originals import put_back_torch; import torch, torch._dynamo\n"
+        "torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]).step(); print(put_back_torch())"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
@@ -634,6 +645,13 @@ def test_an_undefined_answer_is_explained():
     with pytest.raises(WrongAnswer, match="Run the cell of your answer first"), check("an-exercise") as test:
         test("an idea")
         observe(not_defined_anywhere, 1)  # noqa: F821
+
+    def judge():
+        observe(not_defined_anywhere, 1)  # noqa: F821
+
+    with pytest.raises(WrongAnswer, match="Run the cell of your answer first"), check("an-exercise") as test:
+        test("an idea")
+        judge()
 
 
 def test_an_authors_own_error_is_not_dressed_up():

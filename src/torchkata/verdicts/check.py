@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import textwrap
+import traceback
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
@@ -114,11 +115,15 @@ class check:
             sentence = error.guarded if self._hidden else error.sentence
             lines = error.frames if self._hidden else error.lines + error.frames
             raise WrongAnswer(self.exercise, self._idea, sentence, lines) from None
-        if isinstance(error, NameError) and error.__traceback__.tb_next is None:
+        if isinstance(error, NameError) and self._is_of_this_cell(error):
             sentence = f"{error}. Run the cell of your answer first, and mend the error that it shows, if any."
             raise WrongAnswer(self.exercise, "", sentence, []) from None
         if error is None:
             self._confirm()
+
+    def _is_of_this_cell(self, error: BaseException) -> bool:
+        """Whether only lines of the check cell were running when it came."""
+        return all(frame.f_code.co_filename == self._file for frame, _ in traceback.walk_tb(error.__traceback__))
 
     def _confirm(self) -> None:
         if not self._count:

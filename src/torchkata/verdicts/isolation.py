@@ -10,10 +10,16 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import autograd, overrides
 from torch.nn.modules import module
+from torch.optim import optimizer
 from torch.utils import _python_dispatch as dispatch
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
-_GLOBAL_HOOKS = [hooks for name, hooks in vars(module).items() if name.startswith("_global_") and hooks is not None]
+_GLOBAL_HOOKS = [
+    hooks
+    for place in (module, optimizer)
+    for name, hooks in vars(place).items()
+    if name.startswith("_global_") and isinstance(hooks, dict)
+]
 _MOST = 1000  # things of one kind that are cleared away
 
 
@@ -22,7 +28,8 @@ def clean_state() -> Iterator[None]:
     """Fixed seeds and torch's default settings inside, without hooks and modes; afterwards all is as it was.
 
     That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
-    autocast; modes, hooks of all modules and hooks of saved tensors that were left behind; Python's recursion limit.
+    autocast; modes, and hooks of all modules, of all optimizers and of saved tensors, that were left behind; Python's
+    recursion limit.
     """
     with contextlib.ExitStack() as afterwards:
         for note in (_modes, _saved_tensors_hooks, _module_hooks, _autocast, _settings, _random_numbers):

@@ -7,16 +7,22 @@ from operator import is_
 from pathlib import Path
 
 import torch
+import torch.utils.data
 from torch import Tensor, nn
 from torch.nn import functional
 
 _TORCH = str(Path(torch.__file__).parent)
-_SPECIAL = ("__init__", "__call__", "__getattr__", "__setattr__", "__torch_function__")
+_SPECIAL = ("__init__", "__call__", "__iter__", "__getattr__", "__setattr__", "__torch_function__")
 
 
 def _owners() -> dict[str, object]:
-    layers = {f"torch.nn.{name}": kind for name, kind in vars(nn).items() if isinstance(kind, type)}
-    return layers | {
+    kinds = {
+        f"{package.__name__}.{name}": kind
+        for package in (nn, torch.optim, torch.utils.data)
+        for name, kind in vars(package).items()
+        if isinstance(kind, type)
+    }
+    return kinds | {
         "torch": torch,
         "torch.Tensor": Tensor,
         "torch.autograd": torch.autograd,
