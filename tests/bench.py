@@ -8,17 +8,22 @@ medians are over 5 runs (check: 3). Close other programs: with two cores, a brow
 - nbval: `pytest --nbval` on both trees, two at a time as in `make test` ÷ the sum of the run times of all their cells.
 - verdict: for each exercise's check cells, run on its solution in this process: their time without the time spent in
   the answer's own calls, in milliseconds; the slowest five and the median of all.
+- explorers: processor time from a control's move to the new picture, medians; of all that need no arguments.
 - check: `torchkata check` of one solved chapter ÷ `python -c "import torch"`, whole processes.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -27,7 +32,8 @@ from nbclient import NotebookClient
 from rich.console import Console
 from rich.table import Table
 
-from torchkata import verdicts
+from torchkata import pictures, verdicts
+from torchkata.pictures.show import Explorer
 from torchkata.tools.build import build
 from torchkata.tools.course import MARK, Chapter, chapters, course_root, read_notebook
 
@@ -93,6 +99,40 @@ def _own_cost(chapter: str, exercise: str, solution: str) -> float:
         verdicts._cross = before
 
 
+def explorer_costs() -> dict[str, float]:
+    """Milliseconds of processor time that each explorer takes for a new picture."""
+    costs = {}
+    for info in pkgutil.iter_modules(pictures.__path__):
+        module = importlib.import_module(f"{pictures.__name__}.{info.name}")
+        for name, build in inspect.getmembers(module, inspect.isfunction):
+            if (
+                name.endswith(("_explorer", "_stepper"))
+                and build.__module__ == module.__name__
+                and _needs_nothing(build)
+            ):
+                costs[name] = _refresh_cost(build())
+    return costs
+
+
+def _needs_nothing(function: Callable) -> bool:
+    return all(p.default is not p.empty for p in inspect.signature(function).parameters.values())
+
+
+def _refresh_cost(explorer: Explorer) -> float:
+    times = []
+    for _ in range(RUNS):
+        start = time.process_time()
+        explorer.refresh()
+        times.append(time.process_time() - start)
+    return 1000 * statistics.median(times)
+
+
+def _print_costs(what: str, costs: dict[str, float]) -> None:
+    slowest = sorted(costs.items(), key=lambda item: -item[1])[:5]
+    told = ", ".join(f"{name} {ms:.0f} ms" for name, ms in slowest)
+    out.print(f"{what}: median {statistics.median(costs.values()):.0f} ms; slowest: {told}", soft_wrap=True)
+
+
 def main() -> None:
     python, table = sys.executable, Table("what", "ratio", "times")
 
@@ -111,13 +151,12 @@ def main() -> None:
             row(f"build {chapter.name} ÷ its cells", time.perf_counter() - start, sums[chapter.solution])
         check = seconds_of(python, "-m", "torchkata", "check", chapters()[-1].name, cwd=course, runs=3)
         row(f"torchkata check {chapters()[-1].number} ÷ import torch", check, torch_import)
-    nbval = [python, "-m", "pytest", "--nbval", "-n", "2", "--dist", "loadgroup", "solutions", "notebooks"]
+    nbval = [python, "-m", "pytest", "--nbval", "-n", "2", "--dist", "loadfile", "solutions", "notebooks"]
     row("nbval of both trees ÷ all their cells", seconds_of(*nbval, cwd=course_root(), runs=1), sum(sums.values()))
     out.print(table)
 
-    costs = sorted(verdict_costs().items(), key=lambda item: -item[1])
-    slowest = ", ".join(f"{name} {ms:.0f} ms" for name, ms in costs[:5])
-    out.print(f"verdicts: median {statistics.median(ms for _, ms in costs):.0f} ms; slowest: {slowest}", soft_wrap=True)
+    _print_costs("verdicts", verdict_costs())
+    _print_costs("explorers", explorer_costs())
 
 
 if __name__ == "__main__":
