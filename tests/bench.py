@@ -104,13 +104,9 @@ def explorer_costs() -> dict[str, float]:
     costs = {}
     for info in pkgutil.iter_modules(pictures.__path__):
         module = importlib.import_module(f"{pictures.__name__}.{info.name}")
-        for name, build in inspect.getmembers(module, inspect.isfunction):
-            if (
-                name.endswith(("_explorer", "_stepper"))
-                and build.__module__ == module.__name__
-                and _needs_nothing(build)
-            ):
-                costs[name] = _refresh_cost(build())
+        for name, make in inspect.getmembers(module, inspect.isfunction):
+            if name.endswith(("_explorer", "_stepper")) and _needs_nothing(make):
+                costs[name] = _refresh_cost(make())
     return costs
 
 

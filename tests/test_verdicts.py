@@ -321,10 +321,12 @@ def test_torch_is_put_back_before_the_next_check(capsys):
     assert nn.Linear(2, 3)(torch.ones(2)).shape == (3,)
     torch.cat = None
     Tensor.shape = 7
+    nn.modules.batchnorm._BatchNorm.train = nn.LSTM.eval = None
     with check("an-exercise") as test:
         test("the second")
         observe(lambda x: torch.cat([x, x]), torch.ones(1)).returns(torch.ones(2))
-    assert "Your code has replaced torch.cat, torch.Tensor.shape." in capsys.readouterr().out
+    assert " and others. The original is back: the checks need it." in capsys.readouterr().out
+    assert torch.cat is cat and nn.BatchNorm1d(2).train().training and not nn.LSTM(1, 1).eval().training
 
 
 def test_what_torch_itself_replaces_is_nobodys_fault():

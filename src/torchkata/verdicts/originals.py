@@ -22,13 +22,23 @@ def _owners() -> dict[str, object]:
         for name, kind in vars(package).items()
         if isinstance(kind, type)
     }
-    return kinds | {
-        "torch": torch,
-        "torch.Tensor": Tensor,
-        "torch.autograd": torch.autograd,
-        "torch.autograd.Function": torch.autograd.Function,
-        "torch.nn.functional": functional,
+    bases = {
+        f"{base.__module__}.{base.__name__}": base
+        for kind in kinds.values()
+        for base in kind.__mro__
+        if base not in kinds.values() and base.__module__.startswith("torch.")
     }
+    return (
+        kinds
+        | bases
+        | {
+            "torch": torch,
+            "torch.Tensor": Tensor,
+            "torch.autograd": torch.autograd,
+            "torch.autograd.Function": torch.autograd.Function,
+            "torch.nn.functional": functional,
+        }
+    )
 
 
 def _counts(name: str) -> bool:
