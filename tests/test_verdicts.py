@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -465,6 +466,12 @@ def test_mistakes_that_read_the_result_of_an_answer_that_raised():
     known = [mistake(f"Number {n}.", when=lambda seen: seen.value.sum() == 0) for n in range(8)]
     seen = observe(broken, 1).expecting(*known)
     assert "Your code raised KeyError" in str(verdict(lambda: seen.returns(torch.ones(1))))
+
+
+def test_predictions_may_be_numpys_numbers():
+    guess = {"a": np.float32(1.5), "b": np.arange(2), "c": np.bool_(True), "d": np.array(2)}
+    items = {"a": prediction(1.5), "b": prediction([0, 1]), "c": prediction(True), "d": prediction(2)}
+    assert observe_value(guess).predicts(items, 4) == 4
 
 
 @pytest.mark.parametrize("guess", [10**400, float("nan"), float("-inf"), "3.0", None, [3.0], {}])

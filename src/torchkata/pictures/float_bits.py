@@ -48,7 +48,7 @@ def float_bits(value: float, dtype: torch.dtype) -> FloatBits:
     stored = _value(pattern, dtype)
     below, above = _neighbours(pattern, dtype)
     kind = _kind(exponent, fraction)
-    return FloatBits(sign, exponent, fraction, kind, stored, _relative_error(value, stored), below, above)
+    return FloatBits(sign, exponent, fraction, kind, stored, relative_error(value, stored), below, above)
 
 
 def layout(dtype: torch.dtype) -> tuple[int, int]:
@@ -74,7 +74,7 @@ def bits_in_words(value: float, dtype: torch.dtype) -> str:
     """Return what the picture shows as sentences."""
     state = float_bits(value, dtype)
     words = [
-        f"{_plain(value)} in {_name(dtype)} is stored as {_plain(state.stored)} ({state.kind}); {_error(state)}.",
+        f"{plain(value)} in {_name(dtype)} is stored as {plain(state.stored)} ({state.kind}); {_error(state)}.",
         f"Sign {state.sign}, exponent {state.exponent}, fraction {state.fraction}.",
     ]
     if state.kind in ("normal", "subnormal"):
@@ -82,7 +82,7 @@ def bits_in_words(value: float, dtype: torch.dtype) -> str:
     if state.kind == "nan":
         words.append("It has no neighbours.")
     else:
-        words.append(f"Next below: {_plain(state.below)}; next above: {_plain(state.above)}.")
+        words.append(f"Next below: {plain(state.below)}; next above: {plain(state.above)}.")
     return " ".join(words)
 
 
@@ -98,13 +98,13 @@ def draw_bits(value: float, dtype: torch.dtype, refusal: str = "") -> Picture:
     refused = wrap(refusal, LINE_LENGTH)
     canvas = Canvas(WIDTH, bottom + 14 * len(refused) + 4)
 
-    canvas.title(f"{_plain(value)} in {_name(dtype)}")
-    canvas.text(MARGIN, 38, f"stored: {_plain(state.stored)} ({state.kind}); {_error(state)}")
-    _draw_groups(canvas, state, bits_top)
+    canvas.title(f"{plain(value)} in {_name(dtype)}")
+    canvas.text(MARGIN, 38, f"stored: {plain(state.stored)} ({state.kind}); {_error(state)}")
+    draw_groups(canvas, state, bits_top)
     for number, line in enumerate(sayings):
         canvas.text(MARGIN, saying_top + 14 * number, line)
     if has_line:
-        _draw_line(canvas, value, state, line_top)
+        draw_line(canvas, value, state, line_top)
     for number, line in enumerate(refused):
         canvas.text(MARGIN, bottom + 14 * number, line, color=ERROR_INK)
     words = bits_in_words(value, dtype)
@@ -136,7 +136,7 @@ def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
 
     def step(side: str) -> None:
         state = float_bits(last_good["value"], FORMATS[controls["format"].value])
-        controls["number"].value = _plain(getattr(state, side))
+        controls["number"].value = plain(getattr(state, side))
 
     def choose(change) -> None:
         if change["new"] != "choose":
@@ -149,6 +149,70 @@ def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
     controls["next below"].on_click(lambda button: step("below"))
     controls["next above"].on_click(lambda button: step("above"))
     return explorer
+
+
+def relative_error(value: float, stored: float) -> float:
+    """Return abs(stored - value) / abs(value), 0 where both are the same, also for 0 and inf."""
+    if value == stored:
+        return 0.0
+    if math.isnan(value):
+        return math.nan
+    return abs(stored - value) / abs(value)
+
+
+def plain(value: float) -> str:
+    """Write a number as Python does, whole ones of moderate size without .0."""
+    return f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
+
+
+def draw_groups(canvas: Canvas, state: FloatBits, top: float) -> None:
+    """Draw one box for each bit, coloured and labelled by its group."""
+    groups = (("sign", state.sign, SKY), ("exponent", state.exponent, ORANGE), ("fraction", state.fraction, GREEN))
+    total = sum(len(bits) for _, bits, _ in groups)
+    size = (WIDTH - 2 * MARGIN) / ROW if total >= ROW else 24
+    boxes, place, free = [], 0, MARGIN
+    for name, bits, fill in groups:
+        label = name if len(bits) == 1 else f"{name}: {len(bits)} bits"
+        x = max(MARGIN + place * size, free)
+        canvas.text(x, top - 12, label, SMALL, color=SOFT_INK)
+        free = x + 5 * len(label) + 6
+        for bit in bits:
+            row, column = divmod(place, ROW)
+            boxes.append(Cell(MARGIN + column * size, top + row * 32, bit, fill, width=size))
+            place += 1
+    canvas.cells(boxes)
+
+
+def draw_line(canvas: Canvas, value: float, state: FloatBits, top: float) -> None:
+    """Draw the stored number between its neighbours, to scale, and where the number that was asked for lies."""
+    middle, reach = WIDTH / 2, 190
+    sides = {"below": state.below, "above": state.above}
+    there = {side: number != state.stored for side, number in sides.items()}  # the end of a format without inf has one
+    gaps = [abs(number - state.stored) for side, number in sides.items() if there[side] and math.isfinite(number)]
+
+    def place(number: float) -> float:
+        if math.isfinite(number):
+            return middle + (number - state.stored) / max(gaps) * reach
+        return middle + math.copysign(reach, number)
+
+    y = top + 34
+    canvas.arrow((MARGIN, y), (WIDTH - MARGIN, y))
+    low = place(state.below) if there["below"] else middle - reach
+    high = place(state.above) if there["above"] else middle + reach
+    marks = [
+        Cell(x - 2, y - 8, "", "#ffffff", False, 4, 16) for x, side in ((low, "below"), (high, "above")) if there[side]
+    ]
+    canvas.cells([Cell(middle - 2, y - 8, "", GREEN, True, 4, 16), *marks])
+    canvas.text(middle, y + 18, "stored", SMALL, "center", color=SOFT_INK)
+    canvas.text(middle, y + 30, plain(state.stored), SMALL, "center", weight="bold")
+    for side, x in (("below", min(low, middle - 130)), ("above", max(high, middle + 130))):
+        canvas.text(x, y + 18, f"next {side}" if there[side] else f"none {side}", SMALL, "center", color=SOFT_INK)
+        if there[side]:
+            canvas.text(x, y + 30, plain(sides[side]), SMALL, "center")
+    if math.isfinite(value):
+        asked = min(max(place(value), low), high)
+        canvas.text(asked, y - 28, f"asked for: {plain(value)}", SMALL, "center")
+        canvas.arrow((asked, y - 22), (asked, y - 9))
 
 
 def _pattern(value: float, dtype: torch.dtype) -> int:
@@ -190,19 +254,6 @@ def _kind(exponent: str, fraction: str) -> str:
     return "subnormal" if "1" in fraction else "zero"
 
 
-def _relative_error(value: float, stored: float) -> float:
-    if value == stored:
-        return 0.0
-    if math.isnan(value):
-        return math.nan
-    return abs(stored - value) / abs(value)
-
-
-def _plain(value: float) -> str:
-    """Write a number as Python does, whole ones of moderate size without .0."""
-    return f"{value:.0f}" if abs(value) < 1e15 and value == int(value) else repr(value)
-
-
 def _name(dtype: torch.dtype) -> str:
     return str(dtype)[6:]
 
@@ -236,7 +287,7 @@ def _sayings(state: FloatBits, dtype: torch.dtype) -> list[str]:
         largest = state.below if state.sign == "0" else state.above
         return [
             "exponent: all ones; fraction: all zeros: that means infinity",
-            f"the last finite number on this side is {_plain(largest)}",
+            f"the last finite number on this side is {plain(largest)}",
         ]
     if state.kind == "zero":
         return ["exponent and fraction: all zeros: that means 0; the sign bit is still there"]
@@ -249,50 +300,3 @@ def _sayings(state: FloatBits, dtype: torch.dtype) -> list[str]:
         f"fraction: {lead} + {fraction} / 2^{len(state.fraction)} = {factor:.10g}",
         f"{_product(state, dtype)}",
     ]
-
-
-def _draw_groups(canvas: Canvas, state: FloatBits, top: float) -> None:
-    """Draw one box for each bit, coloured and labelled by its group."""
-    groups = (("sign", state.sign, SKY), ("exponent", state.exponent, ORANGE), ("fraction", state.fraction, GREEN))
-    total = sum(len(bits) for _, bits, _ in groups)
-    size = (WIDTH - 2 * MARGIN) / ROW if total >= ROW else 24
-    boxes, place, free = [], 0, MARGIN
-    for name, bits, fill in groups:
-        label = name if len(bits) == 1 else f"{name}: {len(bits)} bits"
-        x = max(MARGIN + place * size, free)
-        canvas.text(x, top - 12, label, SMALL, color=SOFT_INK)
-        free = x + 5 * len(label) + 6
-        for bit in bits:
-            row, column = divmod(place, ROW)
-            boxes.append(Cell(MARGIN + column * size, top + row * 32, bit, fill, width=size))
-            place += 1
-    canvas.cells(boxes)
-
-
-def _draw_line(canvas: Canvas, value: float, state: FloatBits, top: float) -> None:
-    """Draw the stored number between its neighbours, to scale, and where the number that was asked for lies."""
-    middle, reach = WIDTH / 2, 190
-    gaps = [gap for gap in (state.stored - state.below, state.above - state.stored) if math.isfinite(gap)]
-
-    def place(number: float) -> float:
-        if math.isfinite(number):
-            return middle + (number - state.stored) / max(gaps) * reach
-        return middle + math.copysign(reach, number)
-
-    y = top + 34
-    ticks = {"next below": state.below, "stored": state.stored, "next above": state.above}
-    canvas.arrow((MARGIN, y), (WIDTH - MARGIN, y))
-    marks = [
-        Cell(place(number) - 2, y - 8, "", GREEN if name == "stored" else "#ffffff", name == "stored", 4, 16)
-        for name, number in ticks.items()
-    ]
-    canvas.cells(marks)
-    low, high = place(state.below), place(state.above)
-    for name, number in ticks.items():
-        x = {"next below": min(low, middle - 130), "stored": middle, "next above": max(high, middle + 130)}[name]
-        canvas.text(x, y + 18, name, SMALL, "center", color=SOFT_INK)
-        canvas.text(x, y + 30, _plain(number), SMALL, "center", weight="bold" if name == "stored" else "normal")
-    if math.isfinite(value):
-        asked = min(max(place(value), low), high)
-        canvas.text(asked, y - 28, f"asked for: {_plain(value)}", SMALL, "center")
-        canvas.arrow((asked, y - 22), (asked, y - 9))

@@ -95,8 +95,14 @@ def run_scenario(scenario: Callable, args: tuple) -> Observation:
 
 
 def note_value(value: object) -> Observation:
-    """An answer that is a value, not a function: note a copy of it."""
-    return Observation(result=Copier().copy(value))
+    """An answer that is a value, not a function: note a copy of it, with NumPy's numbers as Python's."""
+    return Observation(result=Copier().copy(_without_numpy(value)))
+
+
+def _without_numpy(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_numpy(one) for key, one in value.items()}
+    return value.tolist() if type(value).__module__ == "numpy" and hasattr(value, "tolist") else value
 
 
 def incoming_gradient(result: Tensor) -> Tensor:

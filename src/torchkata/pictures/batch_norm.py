@@ -1,0 +1,187 @@
+"""Batch norm on one channel: a batch before and after, and the running statistics step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from matplotlib.lines import Line2D
+from torch import Tensor
+
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import BLANK, INK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+
+EPS = 1e-5
+LEFT, RIGHT = -12.0, 18.0  # of the axis on which the batch and the output lie
+AXIS_AT, AXIS = 76, 510  # points: where the axis begins, and its length
+BEFORE, AFTER = 78, 146  # points: the middles of the two strips
+PLOTS_AT, HIGH, WIDE = 232, 100, 222
+PLOTS = (("running mean", -5, 10), ("running variance", 0, 20))
+DARK = "#005f92"
+FEWEST = 10  # forwards that a plot has room for, at least
+Stats = tuple[float, float]
+
+
+def bn_step(x: Tensor, running: Stats, momentum: float, train: bool) -> tuple[Tensor, Stats]:
+    """Do what `nn.BatchNorm1d(1)` with weight 1 and bias 0 does to x, of shape (batch,).
+
+    Returns the output and the new running mean and variance. In train mode the output uses the biased variance of the
+    batch, while the unbiased one goes into the running variance. ValueError for a single value in train mode.
+    """
+    if not train:
+        return (x - running[0]) / (running[1] + EPS) ** 0.5, running
+    if len(x) < 2:
+        raise ValueError("Expected more than 1 value per channel when training.")
+    mean, variance = x.mean(), x.var(unbiased=False)
+    y = (x - mean) / (variance + EPS).sqrt()
+    new = (mean.item(), x.var(unbiased=True).item())
+    return y, tuple((1 - momentum) * old + momentum * value for old, value in zip(running, new, strict=True))
+
+
+def batch_of(mean: float, spread: float, size: int) -> Tensor:
+    """A batch with exactly this mean and biased standard deviation, spaced like a normal distribution."""
+    if size < 2:
+        raise ValueError("A batch with a spread has two values or more.")
+    places = (torch.arange(size, dtype=torch.float64, device="cpu") + 0.5) / size
+    values = torch.special.ndtri(places)
+    return (mean + spread * values / values.std(unbiased=False)).float()
+
+
+def draw_batch_norm(x: Tensor, history: Sequence[Stats], momentum: float, train: bool) -> Picture:
+    """Draw x and what batch norm makes of it in this mode, and the history of the running statistics.
+
+    history: the running mean and variance before the first forward, after it, and so on.
+    """
+    y, _ = bn_step(x, history[-1], momentum, train)
+    used = (x.mean().item(), x.var(unbiased=False).item()) if train else history[-1]
+    canvas = Canvas(AXIS_AT + AXIS + 40, PLOTS_AT + HIGH + 44)
+
+    canvas.title(f"Batch norm, one channel, {'train' if train else 'eval'} mode")
+    canvas.text(MARGIN, 38, _formula(used, train), color=SOFT_INK)
+    _draw_strips(canvas, x.tolist(), y.tolist())
+    target = (x.mean().item(), x.var(unbiased=True).item())
+    for number, (name, low, high) in enumerate(PLOTS):
+        lefts = MARGIN + 36 + number * (WIDE + 66)
+        _draw_history(canvas, [stats[number] for stats in history], target[number], lefts, (name, low, high))
+    canvas.text(
+        MARGIN,
+        PLOTS_AT + HIGH + 32,
+        f"momentum {momentum:g}; the dashed line is the value of this batch (for the variance, the unbiased one)",
+        SMALL,
+        color=SOFT_INK,
+    )
+    return Picture(canvas.figure, _in_words(x, y, used, history, momentum, train))
+
+
+def _across(value: float) -> float:
+    return AXIS_AT + (min(max(value, LEFT), RIGHT) - LEFT) / (RIGHT - LEFT) * AXIS
+
+
+def _formula(used: Stats, train: bool) -> str:
+    whose = "mean and variance of the batch" if train else "the running mean and variance"
+    return f"y = (x - {used[0]:.2f}) / sqrt({used[1]:.2f} + eps),  {whose}"
+
+
+def _draw_strips(canvas: Canvas, before: list[float], after: list[float]) -> None:
+    for y, words in ((BEFORE, "batch x"), (AFTER, "output y")):
+        canvas.text(AXIS_AT - 10, y, words, align="right", weight="bold")
+        _line(canvas, [AXIS_AT, AXIS_AT + AXIS], [y, y], "#b8b8b8", "solid", 1)
+    for start, end in zip(before, after, strict=True):
+        _line(canvas, [_across(start), _across(end)], [BEFORE + 8, AFTER - 8], SOFT_INK, "solid", 0.6)
+    for y, values, fill in ((BEFORE, before, SKY), (AFTER, after, ORANGE)):
+        canvas.cells([Cell(_across(value) - 2.5, y - 7, "", fill, width=5, height=14) for value in values])
+    for tick in range(int(LEFT), int(RIGHT) + 1, 2):
+        canvas.text(_across(tick), AFTER + 20, str(tick), SMALL, "center", color=SOFT_INK)
+
+
+def _draw_history(canvas: Canvas, values: list[float], target: float, left: float, plot: tuple) -> None:
+    name, low, high = plot
+    steps = max(FEWEST, len(values) - 1)
+
+    def down(value: float) -> float:
+        return PLOTS_AT + (high - min(max(value, low), high)) / (high - low) * HIGH
+
+    canvas.text(left, PLOTS_AT - 14, f"{name}: {values[-1]:.2f}", weight="bold")
+    canvas.cells([Cell(left, PLOTS_AT, "", BLANK, width=WIDE, height=HIGH)])
+    for tick in range(low, high + 1, 5):
+        canvas.text(left - 6, down(tick), str(tick), SMALL, "right", color=SOFT_INK)
+    across = [left + WIDE * step / steps for step in range(len(values))]
+    _line(canvas, [left, left + WIDE], [down(target)] * 2, INK, (0, (5.0, 3.0)), 1.2)
+    _line(canvas, across, [down(value) for value in values], DARK, "solid", 2.4)
+    canvas.cells(
+        [Cell(x - 2, down(v) - 2, "", SKY, width=4, height=4) for x, v in zip(across[-1:], values[-1:], strict=True)]
+    )
+    canvas.text(left, PLOTS_AT + HIGH + 11, "0", SMALL, "center", color=SOFT_INK)
+    canvas.text(left + WIDE, PLOTS_AT + HIGH + 11, f"{steps} forwards", SMALL, "right", color=SOFT_INK)
+
+
+def _line(canvas: Canvas, xs: Sequence[float], ys: Sequence[float], colour: str, dashes, width: float) -> None:
+    """Draw a line; every setting is said here, so that the learner's own settings don't reach it."""
+    caps = {"dash_capstyle": "butt", "solid_capstyle": "butt", "dash_joinstyle": "round", "solid_joinstyle": "round"}
+    line = Line2D(xs, ys, color=colour, linewidth=width, linestyle=dashes, marker="none", zorder=3, **caps)
+    line.set_antialiased(True)
+    canvas.axes.add_line(line)
+
+
+def _in_words(x: Tensor, y: Tensor, used: Stats, history: Sequence[Stats], momentum: float, train: bool) -> str:
+    mode = "Train" if train else "Eval"
+    mean, variance = history[-1]
+    return (
+        f"{mode} mode, a batch of {len(x)} with mean {x.mean():.2f} and biased variance {x.var(unbiased=False):.2f}. "
+        f"{_formula(used, train)}. The output has mean {y.mean() + 0.0:.2f} and variance {y.var(unbiased=False):.2f}; "
+        f"it goes from {y.min():.2f} to {y.max():.2f}. After {len(history) - 1} forwards, momentum "
+        f"{momentum:g}, the running mean is {mean:.2f}, the running variance {variance:.2f}."
+    ).replace("-0.00", "0.00")
+
+
+def bn_explorer(steps: int = 0) -> Explorer:
+    """Build the explorer: a batch by mean, spread and size, the mode, and a button for one forward.
+
+    steps: forwards in train mode that are done at the start.
+    """
+    controls = _controls()
+    history: list[Stats] = [(0.0, 1.0)]
+
+    def batch() -> Tensor:
+        return batch_of(controls["batch mean"].value, controls["batch spread"].value, controls["batch size"].value)
+
+    def training() -> bool:
+        return controls["mode"].value == "train"
+
+    def draw() -> Picture:
+        return draw_batch_norm(batch(), history, controls["momentum"].value, training())
+
+    def forward(button=None) -> None:
+        history.append(bn_step(batch(), history[-1], controls["momentum"].value, training())[1])
+        explorer.refresh()
+
+    def restart(button) -> None:
+        del history[1:]
+        explorer.refresh()
+
+    explorer = Explorer(controls, ROWS, draw)
+    for name in ("batch mean", "batch spread", "batch size", "momentum", "mode"):
+        controls[name].observe(lambda change: explorer.refresh(), "value")
+    controls["one forward"].on_click(forward)
+    controls["new layer"].on_click(restart)
+    for _ in range(steps):
+        forward()
+    return explorer
+
+
+ROWS = (("batch mean", "batch spread"), ("batch size", "momentum"), ("mode", "one forward", "new layer"))
+
+
+def _controls() -> dict:
+    from ipywidgets import Button, Dropdown, FloatSlider, IntSlider
+
+    wide = {"style": {"description_width": "initial"}}
+    return {
+        "batch mean": FloatSlider(5.0, min=-5.0, max=10.0, step=0.5, description="batch mean", **wide),
+        "batch spread": FloatSlider(2.0, min=0.5, max=3.0, step=0.25, description="batch spread", **wide),
+        "batch size": IntSlider(8, 2, 16, description="batch size", **wide),
+        "momentum": FloatSlider(0.1, min=0.05, max=1.0, step=0.05, description="momentum", **wide),
+        "mode": Dropdown(options=("train", "eval"), description="mode"),
+        "one forward": Button(description="one forward", tooltip="send the batch through the layer"),
+        "new layer": Button(description="new layer", tooltip="running mean 0 and variance 1 again"),
+    }

@@ -1,0 +1,106 @@
+"""A histogram of gradients, and which of them a format loses at a given scale."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from torchkata.pictures.number_formats import FORMATS
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import INK, MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, Canvas, Cell
+
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "e5m2": torch.float8_e5m2}
+LOWEST, HIGHEST = -60, 30  # the axis, in powers of two
+SLOT, LEFT, FULL = 6, 24, 110  # points: a power of two, where the axis begins, the highest bar
+WIDTH = LEFT + (HIGHEST - LOWEST) * SLOT + MARGIN + 12
+ROWS = (("scale", "format"),)
+PLAIN = {"marker": "", "solid_joinstyle": "miter", "solid_capstyle": "butt"}  # whatever the learner's settings say
+
+
+def window(grads: Sequence[Tensor], scale: float, dtype: torch.dtype) -> tuple[float, float]:
+    """Return which shares of the entries that are not 0 become 0 and inf when scale times the gradients is cast."""
+    entries = _entries(grads)
+    cast = (entries * scale).to(dtype).double()
+    return (cast == 0).double().mean().item(), cast.isinf().double().mean().item()
+
+
+def draw_window(grads: Sequence[Tensor], power: int, fmt: str = "fp16") -> Picture:
+    """Draw how many entries of 2^power times the gradients lie in each power of two, and the window of the format."""
+    lost, infinite = window(grads, 2.0**power, DTYPES[fmt])
+    counts = Counter(math.frexp(entry)[1] - 1 for entry in _entries(grads).tolist())
+    chosen = FORMATS[fmt]
+    low, high = math.log2(chosen.smallest) - 1, math.log2(chosen.largest)
+    top, base = 96, 96 + FULL
+    canvas = Canvas(WIDTH, base + 58)
+
+    canvas.title(f"Gradients × 2^{power}, and what {fmt} keeps")
+    shares = f"become 0: {lost:.1%}; kept: {1 - lost - infinite:.1%}; become inf: {infinite:.1%}"
+    canvas.text(MARGIN, 38, shares)
+    boxes = []
+    for exponent in sorted(counts):
+        place = exponent + power
+        if not LOWEST <= place < HIGHEST:
+            continue
+        height = max(1, round(counts[exponent] / max(counts.values()) * FULL))
+        fill = ORANGE if place < low else PURPLE if place > high else SKY
+        boxes.append(Cell(_x(place), base - height, "", fill, width=SLOT, height=height))
+    canvas.cells(boxes)
+    canvas.axes.plot([_x(LOWEST), _x(HIGHEST)], [base, base], color=SOFT_INK, linewidth=0.8, linestyle="-", **PLAIN)
+    for place in range(LOWEST, HIGHEST + 1, 10):
+        canvas.text(_x(place), base + 10, f"2^{place}", SMALL, "center", color=SOFT_INK)
+    _draw_edges(canvas, low, high, top, base)
+    words = "size of an entry; a bar is as high as the number of entries in that power of two"
+    canvas.text(MARGIN, base + 30, words, SMALL, color=SOFT_INK)
+    words = "left of the window entries become 0, right of it inf"
+    canvas.text(MARGIN, base + 44, words, SMALL, color=SOFT_INK)
+    return Picture(canvas.figure, _in_words(counts, power, fmt, shares))
+
+
+def window_explorer(grads: Sequence[Tensor], power: int = 0, fmt: str = "fp16") -> Explorer:
+    """Build the explorer: a scale and a format for these gradients."""
+    from ipywidgets import Dropdown, IntSlider
+
+    kept = [grad.detach().clone() for grad in grads]
+    controls = {
+        "scale": IntSlider(power, -8, 30, description="scale: 2 ^"),
+        "format": Dropdown(options=list(DTYPES), value=fmt, description="format"),
+    }
+    explorer = Explorer(controls, ROWS, lambda: draw_window(kept, controls["scale"].value, controls["format"].value))
+    for control in controls.values():
+        control.observe(lambda change: explorer.refresh(), "value")
+    return explorer
+
+
+def _entries(grads: Sequence[Tensor]) -> Tensor:
+    """Return the magnitudes of all entries that are not 0, as float64."""
+    entries = torch.cat([grad.detach().cpu().double().flatten() for grad in grads]).abs()
+    return entries[entries > 0]
+
+
+def _x(place: float) -> float:
+    return LEFT + (place - LOWEST) * SLOT
+
+
+def _draw_edges(canvas: Canvas, low: float, high: float, top: float, base: float) -> None:
+    """Draw the window as a bracket over the bars, with its edges where they are on the axis."""
+    left, right = _x(max(low, LOWEST)), _x(min(high, HIGHEST))
+    y = top - 14
+    look = {"color": INK, "linewidth": 1.6, "zorder": 5} | PLAIN
+    canvas.axes.plot([left, right], [y, y], linestyle="-", **look)
+    for place, x in ((low, left), (high, right)):
+        if LOWEST < place < HIGHEST:
+            canvas.axes.plot([x, x], [y, base], linestyle="-", **look)
+    canvas.text((left + right) / 2, y - 9, "window", SMALL, "center", weight="bold")
+
+
+def _in_words(counts: Counter, power: int, fmt: str, shares: str) -> str:
+    smallest, largest = min(counts) + power, max(counts) + power
+    return (
+        f"Gradients times 2^{power} in {fmt}: {shares}. "
+        f"Their sizes lie from about 2^{smallest} to 2^{largest + 1}; {fmt} keeps what is larger than "
+        f"2^{math.log2(FORMATS[fmt].smallest) - 1:.0f} and at most {FORMATS[fmt].largest:.6g}."
+    )

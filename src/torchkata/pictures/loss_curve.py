@@ -1,0 +1,145 @@
+"""Curves of losses that grow while a model is trained."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+from matplotlib.lines import Line2D
+
+from torchkata.pictures.show import SVG, Picture
+from torchkata.pictures.style import BLANK, INK, MARGIN, SMALL, SOFT_INK, Canvas, Cell
+
+WIDE, HIGH = 380, 170
+LEFT, TOP = MARGIN + 40, 44
+LOOKS = (("#00598f", "solid", 2.2), ("#9c2f00", (0, (5.0, 2.0)), 1.8), (INK, (0, (1.0, 2.0)), 1.8))
+NUMBERS = count()
+
+
+def scale(values: Sequence[float]) -> tuple[float, float]:
+    """Return the top of an axis from 0 for these values, and the distance of its marks: 1, 2 or 5 times a power of 10.
+
+    Values that are not finite don't count; without any the top is 1.
+    """
+    largest = max((value for value in values if math.isfinite(value)), default=0.0)
+    if largest <= 0:
+        return 1.0, 0.5
+    power = 10.0 ** math.floor(math.log10(largest))
+    step = next(step for step in (0.2 * power, 0.5 * power, power, 2 * power, 5 * power) if largest <= 5 * step)
+    return math.ceil(largest / step - 1e-9) * step, step
+
+
+def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int) -> Picture:
+    """Draw the losses of the epochs that are over; the axis has room for all of them.
+
+    A value that is not finite breaks its curve and is named below it.
+    """
+    done = max((len(values) for values in losses.values()), default=0)
+    top, step = scale([value for values in losses.values() for value in values])
+    canvas = Canvas(LEFT + WIDE + 110, TOP + HIGH + 46)
+    title = f"Loss after {done} of {epochs} epochs"
+    canvas.title(title)
+    canvas.cells([Cell(LEFT, TOP, "", BLANK, width=WIDE, height=HIGH)])
+    for mark in range(round(top / step) + 1):
+        y = TOP + HIGH * (1 - mark * step / top)
+        canvas.text(LEFT - 6, y, f"{mark * step:g}", SMALL, "right", color=SOFT_INK)
+        _line(canvas, [LEFT, LEFT + WIDE], [y, y], "#d0d0d0", "solid", 0.6, 2.5)
+    for epoch in sorted({1, *range(max(1, math.ceil(epochs / 8)), epochs + 1, max(1, math.ceil(epochs / 8)))}):
+        if epoch != 1 or epochs < 16:
+            canvas.text(_across(epoch, epochs), TOP + HIGH + 10, str(epoch), SMALL, "center", color=SOFT_INK)
+    canvas.text(LEFT + WIDE / 2, TOP + HIGH + 26, "epoch", SMALL, "center", color=SOFT_INK)
+
+    words = []
+    for number, (name, values) in enumerate(losses.items()):
+        colour, dashes, width = LOOKS[number % len(LOOKS)]
+        y = TOP + 12 + 44 * number
+        _line(canvas, [LEFT + WIDE + 10, LEFT + WIDE + 34], [y, y], colour, dashes, width, 3)
+        canvas.text(LEFT + WIDE + 40, y, name, SMALL)
+        if values:
+            canvas.text(LEFT + WIDE + 40, y + 14, f"now {_number(values[-1])}", SMALL, color=SOFT_INK)
+        for xs, ys in _runs(values, epochs, top):
+            _line(canvas, xs, ys, colour, dashes, width, 3)
+        words.append(_in_words(name, values))
+    return Picture(canvas.figure, f"{title}. {' '.join(words)}")
+
+
+def _across(epoch: int, epochs: int) -> float:
+    return LEFT + 8 + (epoch - 1) / max(epochs - 1, 1) * (WIDE - 16)
+
+
+def _runs(values: Sequence[float], epochs: int, top: float) -> list[tuple[list[float], list[float]]]:
+    """Cut a curve where a value is not finite; a single point becomes a short dash."""
+    runs: list[tuple[list[float], list[float]]] = [([], [])]
+    for epoch, value in enumerate(values, 1):
+        if math.isfinite(value):
+            runs[-1][0].append(_across(epoch, epochs))
+            runs[-1][1].append(TOP + HIGH * (1 - max(value, 0.0) / top))
+        elif runs[-1][0]:
+            runs.append(([], []))
+    return [([xs[0] - 3, *xs], [ys[0], *ys]) if len(xs) == 1 else (xs, ys) for xs, ys in runs if xs]
+
+
+def _line(canvas: Canvas, xs, ys, colour: str, dashes, width: float, level: float) -> None:
+    """Draw a line; every setting is said here, so that the learner's own settings don't reach it."""
+    caps = {"dash_capstyle": "butt", "solid_capstyle": "butt", "dash_joinstyle": "round", "solid_joinstyle": "round"}
+    line = Line2D(xs, ys, color=colour, linewidth=width, linestyle=dashes, marker="none", zorder=level, **caps)
+    line.set_antialiased(True)
+    canvas.axes.add_line(line)
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}"
+
+
+def _in_words(name: str, values: Sequence[float]) -> str:
+    if not values:
+        return f"{name}: nothing yet."
+    finite = [value for value in values if math.isfinite(value)]
+    lowest = f", lowest {_number(min(finite))}" if finite else ""
+    return f"{name}: first {_number(values[0])}, last {_number(values[-1])}{lowest}."
+
+
+class LiveCurve:
+    """Losses by epoch, drawn anew in one place of the notebook with each `add`; a script prints the words at the end.
+
+    epochs: how many there will be. names: of the curves.
+    """
+
+    def __init__(self, epochs: int, *names: str):
+        self.epochs = epochs
+        self.losses: dict[str, list[float]] = {name: [] for name in names}
+        self._place, self._shown = f"torchkata-loss-curve-{next(NUMBERS)}", False
+
+    def add(self, **losses: float) -> None:
+        """Take the losses of one more epoch, one for each name, and draw."""
+        if set(losses) != set(self.losses):
+            raise ValueError(f"One loss each for {', '.join(self.losses)} is needed; given: {', '.join(losses)}.")
+        for name, loss in losses.items():
+            self.losses[name].append(float(loss))
+        self._draw(last=len(next(iter(self.losses.values()))) >= self.epochs)
+
+    def lowest(self, name: str) -> float:
+        """The lowest loss so far."""
+        return min(self.losses[name])
+
+    def picture(self) -> Picture:
+        return draw_losses(self.losses, self.epochs)
+
+    def _draw(self, last: bool) -> None:
+        from IPython import get_ipython
+
+        if get_ipython() is None:
+            if last:
+                print(self.picture().alt)
+            return
+        from IPython.display import display
+
+        picture = self.picture()
+        bundle, told = {SVG: picture.svg, "text/plain": picture.alt}, {SVG: {"alt": picture.alt}}
+        display(bundle, metadata=told, raw=True, display_id=self._place, update=self._shown)
+        self._shown = True
+        if last:
+            words = f"<details><summary>This picture in words</summary>{html.escape(picture.alt)}</details>"
+            display({"text/markdown": words}, raw=True)

@@ -1,0 +1,111 @@
+"""How the scale of a GradScaler moves when some iterations meet an inf."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import ERROR_INK, INK, MARGIN, SMALL, SOFT_INK, Canvas
+
+LARGEST = 3.4028234663852886e38  # of float32: the scale does not grow beyond it
+LEFT, LENGTH, FULL = 46, 520, 150  # points: where the axis begins, how long and how high the picture is
+ROWS = (("probability", "growth_interval", "seed"), ("growth_factor", "backoff_factor", "iterations"))
+
+
+def simulate_scale(
+    events: Sequence[bool], init: float = 65536.0, growth: float = 2.0, backoff: float = 0.5, interval: int = 2000
+) -> list[float]:
+    """Return the scale after each iteration; an event says whether the iteration met an inf."""
+    scale, good, scales = init, 0, []
+    for event in events:
+        good = 0 if event else good + 1
+        if event:
+            scale *= backoff
+        elif good == interval:
+            good = 0
+            if scale * growth <= LARGEST:
+                scale *= growth
+        scales.append(scale)
+    return scales
+
+
+def random_events(probability: float, iterations: int, seed: int) -> list[bool]:
+    """Return for each iteration whether it meets an inf, each with the same probability."""
+    chance = random.Random(seed)
+    return [chance.random() < probability for _ in range(iterations)]
+
+
+def draw_scale(
+    events: Sequence[bool], growth: float = 2.0, backoff: float = 0.5, interval: int = 2000, about: str = ""
+) -> Picture:
+    """Draw the scale over the iterations, in powers of two, with a mark below for each step that was skipped."""
+    scales = [65536.0, *simulate_scale(events, 65536.0, growth, backoff, interval)]
+    powers = [math.log2(scale) for scale in scales]
+    low, high = math.floor(min(powers)) - 1, math.ceil(max(powers)) + 1
+    base = 66 + FULL
+    canvas = Canvas(LEFT + LENGTH + MARGIN + 12, base + 70)
+    skipped = sum(events)
+
+    canvas.title("The scale over the iterations")
+    summary = f"skipped: {skipped} of {len(events)} steps; lowest 2^{min(powers):g}, last 2^{powers[-1]:g}"
+    canvas.text(MARGIN, 38, summary)
+
+    def x(iteration: float) -> float:
+        return LEFT + iteration / len(events) * LENGTH
+
+    def y(power: float) -> float:
+        return base - (power - low) / (high - low) * FULL
+
+    step = max(1, math.ceil((high - low) / 8))
+    joins = {"solid_joinstyle": "miter", "solid_capstyle": "butt"}
+    thin = {"color": "#c4c4c4", "linewidth": 0.8, "linestyle": "-", "marker": "", "zorder": 1} | joins
+    for power in range(low, high + 1, step):
+        canvas.axes.plot([LEFT, LEFT + LENGTH], [y(power), y(power)], **thin)
+        canvas.text(LEFT - 6, y(power), f"2^{power}", SMALL, "right", color=SOFT_INK)
+    xs, ys = [x(0)], [y(powers[0])]
+    for iteration, power in enumerate(powers[1:], 1):
+        xs += [x(iteration), x(iteration)]
+        ys += [ys[-1], y(power)]
+    canvas.axes.plot(xs, ys, color=INK, linewidth=1.6, linestyle="-", marker="", zorder=3, **joins)
+    marks = [x(iteration) for iteration, event in enumerate(events, 1) if event]
+    canvas.axes.plot(
+        [place for mark in marks for place in (mark, mark, math.nan)],
+        [base + 8, base + 18, math.nan] * len(marks),
+        **{"color": ERROR_INK, "linewidth": 1.2, "linestyle": "-", "marker": "", "zorder": 3, **joins},
+    )
+    for share in range(5):
+        iteration = len(events) * share // 4
+        canvas.text(x(iteration), base + 28, str(iteration), SMALL, "center", color=SOFT_INK)
+    canvas.text(MARGIN, base + 46, "iteration; a short stroke below the axis: a skipped step", SMALL, color=SOFT_INK)
+    canvas.text(MARGIN, base + 60, about, SMALL, color=SOFT_INK)
+    return Picture(canvas.figure, f"The scale over {len(events)} iterations, from 2^16: {summary}. {about}".strip())
+
+
+def scale_explorer() -> Explorer:
+    """Build the simulator: how often an inf comes, and the four settings of the scaler."""
+    from ipywidgets import Dropdown, FloatSlider, IntSlider
+
+    controls = {
+        "probability": FloatSlider(0.02, min=0, max=0.3, step=0.01, description="inf, chance"),
+        "growth_interval": IntSlider(20, 1, 200, description="interval"),
+        "seed": IntSlider(0, 0, 9, description="seed"),
+        "growth_factor": Dropdown(options=[2.0, 4.0, 8.0], value=2.0, description="growth"),
+        "backoff_factor": Dropdown(options=[0.5, 0.25, 0.125], value=0.5, description="backoff"),
+        "iterations": IntSlider(400, 100, 800, step=100, description="iterations"),
+    }
+
+    def draw() -> Picture:
+        value = {name: control.value for name, control in controls.items()}
+        events = random_events(value["probability"], value["iterations"], value["seed"])
+        about = (
+            f"inf with probability {value['probability']:.2f}; growth × {value['growth_factor']:g} after "
+            f"{value['growth_interval']} good iterations in a row; backoff × {value['backoff_factor']:g}"
+        )
+        return draw_scale(events, value["growth_factor"], value["backoff_factor"], value["growth_interval"], about)
+
+    explorer = Explorer(controls, ROWS, draw)
+    for control in controls.values():
+        control.observe(lambda change: explorer.refresh(), "value")
+    return explorer

@@ -1,0 +1,303 @@
+"""Small models exported to ONNX, and what PyTorch and onnxruntime make of inputs of other sizes than the example's."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchkata.pictures.onnx_graph import LEGEND, draw_layout, graph_in_words, graph_layout, graph_size
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+EQUAL, DIFFERENT, REFUSED = "equal", "different", "refused"
+LARGEST = 8  # rows and steps that can be run
+LINE = 14
+CLUTTER = re.compile(  # what a refusal of onnxruntime says besides
+    r"\[ONNXRuntimeError\] : \d+ : \w+ : | Please fix either the inputs.*| Status Message:.*"
+)
+
+
+class _Branch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.shape[0] > 2 else x * 3
+
+
+class _View(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.view(4, -1)
+
+
+class _Loop(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        h = x[:, 0]
+        for t in range(1, x.shape[1]):
+            h = 0.5 * h + x[:, t]
+        return h
+
+
+class Sample(NamedTuple):
+    """A model of the explorer: how to make it, its code in a line, the example's sizes, and whether dim 1 is time."""
+
+    make: Callable[[], nn.Module]
+    code: str
+    example: tuple[int, ...]
+    has_time: bool = False
+
+
+SAMPLES = {
+    "a linear layer": Sample(lambda: nn.Linear(3, 2), "nn.Linear(3, 2)", (4, 3)),
+    "convolution and batch norm": Sample(
+        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2)),
+        "Conv2d(1, 4, 3), BatchNorm2d(4), ReLU(), Flatten(), Linear(144, 2)",
+        (4, 1, 8, 8),
+    ),
+    "a branch on a shape": Sample(_Branch, "x * 2 if x.shape[0] > 2 else x * 3", (4, 1)),
+    "view with a number": Sample(_View, "x.view(4, -1)", (4, 6)),
+    "a loop over the steps": Sample(
+        _Loop, "h = x[:, 0];  for t in range(1, x.shape[1]): h = 0.5 * h + x[:, t]", (4, 3), has_time=True
+    ),
+}
+
+
+class Exported(NamedTuple):
+    """An export: its model, or why it was refused; outside: (weights, bytes) that external_data moves to a file."""
+
+    proto: ModelProto | None
+    refusal: str = ""
+    outside: tuple[int, int] = (0, 0)
+
+
+class Outcome(NamedTuple):
+    """One run: the sizes put in, what PyTorch and onnxruntime answer (or their refusals), and the verdict."""
+
+    sizes: tuple[int, ...]
+    pytorch: str
+    runtime: str
+    verdict: str
+
+
+@functools.cache
+def model_of(sample: str) -> nn.Module:
+    """The sample's model in eval mode; its weights are the same each time, and no random number is drawn."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        model = SAMPLES[sample].make().to(torch.float32).eval()
+    for number, tensor in enumerate([*model.parameters(), *model.buffers()]):
+        if tensor.is_floating_point():
+            steps = torch.arange(tensor.numel(), dtype=torch.float32, device="cpu")
+            tensor.data.copy_(((steps * (number + 3)) % 7 + 1).view(tensor.shape) / 20)
+    return model
+
+
+@functools.cache
+def exported(sample: str, batch: bool, time: bool) -> Exported:
+    """Export a sample, with the batch and the time dimension fixed or dynamic. The second call is free."""
+    dynamic = {0: "batch"} if batch else {}
+    if time and SAMPLES[sample].has_time:
+        dynamic[1] = "time"
+    example = torch.ones(SAMPLES[sample].example, dtype=torch.float32, device="cpu")
+    with _quiet():
+        try:
+            program = torch.onnx.export(
+                model_of(sample),
+                (example,),
+                input_names=["x"],
+                output_names=["y"],
+                dynamic_shapes=(dynamic,) if dynamic else None,
+                verbose=False,
+            )
+        except Exception as error:  # the exporter's own, from any of its steps
+            cause = error.__cause__ or error
+            return Exported(None, f"{type(cause).__name__}: {str(cause).strip().splitlines()[-1].lstrip('- ')}")
+    return Exported(program.model_proto, outside=_outside(program))
+
+
+def compare(sample: str, batch: bool, time: bool, rows: int, steps: int) -> Outcome:
+    """Run the sample in PyTorch and its export in onnxruntime, with so many rows (and steps, where it has time)."""
+    sizes = (rows, *SAMPLES[sample].example[1:])
+    if SAMPLES[sample].has_time:
+        sizes = (rows, steps)
+    count = torch.Size(sizes).numel()
+    x = (torch.arange(count, dtype=torch.float32, device="cpu") % 5 + 1).view(sizes)
+    with torch.no_grad():
+        pytorch, expected = _answer(lambda: model_of(sample)(x))
+    session = _session(sample, batch, time)
+    if session is None:
+        return Outcome(sizes, pytorch, "there is no file", REFUSED)
+    runtime, out = _answer(lambda: torch.from_numpy(session.run(None, {"x": x.numpy()})[0]))
+    if out is None:
+        return Outcome(sizes, pytorch, runtime, REFUSED)
+    same = expected is not None and out.shape == expected.shape and torch.allclose(out, expected, 1e-3, 1e-5)
+    return Outcome(sizes, pytorch, runtime, EQUAL if same else DIFFERENT)
+
+
+def onnx_picture(
+    sample: str, batch: bool = True, time: bool = False, external: bool = True, rows: int = 2, steps: int = 3
+) -> Picture:
+    """Draw the exported graph, and below it one run in PyTorch and in onnxruntime."""
+    export, outcome = exported(sample, batch, time), compare(sample, batch, time, rows, steps)
+    layout = None if export.proto is None else graph_layout(export.proto)
+    width, height = (0, 30) if layout is None else graph_size(layout)
+    files = _files(export, external)
+    declared = _declared(sample, batch, time)
+    below = height + 78
+    wide = max(width, LETTERS * 5.3)
+    answers = {"PyTorch": wrap(outcome.pytorch, LETTERS - 16), "onnxruntime": wrap(outcome.runtime, LETTERS - 16)}
+    lines = sum(map(len, answers.values()))
+    canvas = Canvas(wide + 2 * MARGIN, below + 34 + LINE * lines + 52)
+
+    canvas.title(SAMPLES[sample].code)
+    canvas.text(MARGIN, 36, declared, SMALL, color=SOFT_INK)
+    if layout is None:
+        for number, line in enumerate(wrap(f"The export is refused. {export.refusal}", LETTERS)):
+            canvas.text(MARGIN, 56 + LINE * number, line, SMALL, color=ERROR_INK)
+    else:
+        draw_layout(canvas, layout, MARGIN, 52)
+    y = below
+    canvas.text(MARGIN, y, f"Run with x of shape {outcome.sizes}", weight="bold")
+    y += 20
+    for name, text in answers.items():
+        canvas.text(MARGIN, y, name, SMALL)
+        for line in text:
+            canvas.text(MARGIN + 72, y, line, SMALL)
+            y += LINE
+    fill = {EQUAL: GREEN, DIFFERENT: ORANGE, REFUSED: UNUSED}[outcome.verdict]
+    said = _said(outcome)
+    canvas.cells([Cell(MARGIN, y - 2, "", fill, outcome.verdict == DIFFERENT, 5.4 * len(said) + 16, 20)])
+    canvas.text(MARGIN + 8, y + 8, said, SMALL, weight="bold")
+    canvas.text(MARGIN, y + 34, files, SMALL, color=SOFT_INK)
+    canvas.text(MARGIN, y + 34 + LINE, LEGEND, SMALL, color=SOFT_INK)
+    graph = f"The export is refused. {export.refusal}" if layout is None else graph_in_words(layout)
+    words = (
+        f"{SAMPLES[sample].code}. {declared} {graph} Run with x of shape {outcome.sizes}: PyTorch: "
+        f"{outcome.pytorch}; onnxruntime: {outcome.runtime}. {said[0].upper()}{said[1:]}. {files}"
+    )
+    return Picture(canvas.figure, words)
+
+
+LETTERS = 108  # in a line of the card
+
+CONTROLS = (("model",), ("dynamic batch", "dynamic time", "external data"), ("rows", "steps"))
+
+
+def onnx_explorer(sample: str = "a branch on a shape", rows: int = 2) -> Explorer:
+    """Build the explorer: a model, what is dynamic, and the sizes to run. A new choice above is exported once."""
+    controls = _controls(sample, rows)
+
+    def draw() -> Picture:
+        has_time = SAMPLES[controls["model"].value].has_time
+        for name in ("dynamic time", "steps"):
+            controls[name].disabled = not has_time
+        return onnx_picture(
+            controls["model"].value,
+            controls["dynamic batch"].value,
+            controls["dynamic time"].value and has_time,
+            controls["external data"].value,
+            controls["rows"].value,
+            controls["steps"].value,
+        )
+
+    explorer = Explorer(controls, CONTROLS, draw)
+    for control in controls.values():
+        control.observe(lambda change: explorer.refresh(), "value")
+    return explorer
+
+
+def _controls(sample: str, rows: int) -> dict:
+    from ipywidgets import Checkbox, Dropdown, IntSlider, Layout
+
+    whole = {"description_width": "initial"}
+    return {
+        "model": Dropdown(
+            options=list(SAMPLES), value=sample, description="model", style=whole, layout=Layout(width="360px")
+        ),
+        "dynamic batch": Checkbox(value=True, description="dynamic batch", indent=False),
+        "dynamic time": Checkbox(value=False, description="dynamic time (the loop)", indent=False),
+        "external data": Checkbox(value=True, description="external data", indent=False),
+        "rows": IntSlider(rows, 1, LARGEST, description="rows to run", style=whole),
+        "steps": IntSlider(3, 1, LARGEST, description="steps to run", style=whole),
+    }
+
+
+@functools.cache
+def _session(sample: str, batch: bool, time: bool):
+    import onnxruntime
+
+    export = exported(sample, batch, time)
+    if export.proto is None:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(export.proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _answer(run: Callable[[], Tensor]) -> tuple[str, Tensor | None]:
+    """The result in writing and itself; or the refusal and None."""
+    try:
+        out = run()
+    except Exception as error:  # torch's and onnxruntime's
+        return f"{type(error).__name__}: {CLUTTER.sub('', ' '.join(str(error).split()))}", None
+    numbers = [f"{number:.4g}" for number in out.flatten().tolist()]
+    shown = ", ".join(numbers[:8]) + ", …" * (len(numbers) > 8)
+    return f"shape {tuple(out.shape)}: {shown}", out
+
+
+def _said(outcome: Outcome) -> str:
+    if outcome.verdict == REFUSED:
+        return "refused"
+    return "equal" if outcome.verdict == EQUAL else "DIFFERENT, and no error"
+
+
+def _declared(sample: str, batch: bool, time: bool) -> str:
+    names = ["batch"] * batch + ["time"] * (time and SAMPLES[sample].has_time)
+    return f"Example of shape {SAMPLES[sample].example}; dynamic: {', '.join(names) or 'nothing'}."
+
+
+def _files(export: Exported, external: bool) -> str:
+    if export.proto is None:
+        return "No file is written."
+    weights, size = export.outside
+    if not (external and weights):
+        return "Files: model.onnx, with all weights."
+    return f"Files: model.onnx, and model.onnx.data with {weights} of its weights, {size} bytes."
+
+
+def _outside(program: torch.onnx.ONNXProgram) -> tuple[int, int]:
+    """How many weights go to a second file, and their bytes."""
+    import onnx
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        program.save(path, external_data=True)
+        weights = onnx.load(path, load_external_data=False).graph.initializer
+    entries = [{entry.key: entry.value for entry in weight.external_data} for weight in weights]
+    sizes = [int(entry["length"]) for entry in entries if entry]
+    return len(sizes), sum(sizes)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Let the exporter talk to nobody."""
+    from torchkata.exporting import quiet_exporter
+
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        quiet_exporter()
+        warnings.simplefilter("ignore")
+        yield

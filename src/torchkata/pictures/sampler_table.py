@@ -1,0 +1,85 @@
+"""Which indices a DistributedSampler gives to each rank, and which of them come twice."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+
+WIDTH, HEIGHT = 34, 30
+LEFT, TOP = MARGIN + 48, 84
+
+
+def shares(
+    n: int, world: int, drop_last: bool = False, shuffle: bool = False, seed: int = 0, epoch: int = 0
+) -> list[list[int]]:
+    """Return the indices of each rank, as DistributedSampler draws them from n samples."""
+    if shuffle:
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
+    else:
+        order = list(range(n))
+    if drop_last:
+        order = order[: n // world * world]
+    else:
+        padded = math.ceil(n / world) * world
+        order = (order * math.ceil(padded / n))[:padded]
+    return [order[rank::world] for rank in range(world)]
+
+
+def draw_shares(n: int, world: int, drop_last: bool, shuffle: bool, seed: int, epoch: int) -> Picture:
+    """Draw a row of indices for each rank; an index that was given out before has the word "again" below it."""
+    rows = shares(n, world, drop_last, shuffle, seed, epoch)
+    length = len(rows[0])
+    canvas = Canvas(max(LEFT + length * WIDTH + MARGIN, 450), TOP + world * (HEIGHT + 8) + 30)
+    sizes = f"{n} {'sample' if n == 1 else 'samples'}, {world} {'rank' if world == 1 else 'ranks'}"
+    canvas.title(sizes)
+    settings = f"shuffle={shuffle}, drop_last={drop_last}"
+    canvas.text(MARGIN, 38, settings + (f", seed + epoch = {seed + epoch}" if shuffle else ""))
+    left_out = sorted(set(range(n)) - {index for row in rows for index in row})
+    repeated = sum(map(len, rows)) - (n - len(left_out))
+    canvas.text(MARGIN, 54, f"given out again: {repeated}; left out: {', '.join(map(str, left_out)) or 'none'}")
+    cells, told = [], []
+    for rank, row in enumerate(rows):
+        y = TOP + rank * (HEIGHT + 8)
+        canvas.text(MARGIN, y + HEIGHT / 2, f"rank {rank}")
+        words = []
+        for column, index in enumerate(row):
+            again = column * world + rank >= n
+            look = {"fill": ORANGE, "below": "again"} if again else {"fill": SKY}
+            cells.append(Cell(LEFT + column * WIDTH, y, str(index), width=WIDTH, height=HEIGHT, **look))
+            words.append(f"{index}{' (again)' if again else ''}")
+        told.append(f"rank {rank}: {', '.join(words) or 'nothing'}")
+        if not row:
+            canvas.text(LEFT, y + HEIGHT / 2, "nothing", color=SOFT_INK)
+    canvas.cells(cells)
+    canvas.text(MARGIN, canvas.height - 14, "The columns are dealt out from top to bottom.", SMALL, color=SOFT_INK)
+    summary = f"{sizes}, {settings}. {'; '.join(told)}."
+    return Picture(canvas.figure, f"{summary} Left out: {', '.join(map(str, left_out)) or 'none'}.")
+
+
+def sampler_explorer() -> Explorer:
+    """Build the table with its six settings."""
+    from ipywidgets import Checkbox, IntSlider
+
+    controls = {
+        "samples": IntSlider(10, 1, 16, description="samples"),
+        "ranks": IntSlider(3, 1, 4, description="ranks"),
+        "shuffle": Checkbox(False, description="shuffle"),
+        "drop_last": Checkbox(False, description="drop_last"),
+        "epoch": IntSlider(0, 0, 9, description="set_epoch"),
+        "seed": IntSlider(0, 0, 9, description="seed"),
+    }
+
+    def draw() -> Picture:
+        value = {name: control.value for name, control in controls.items()}
+        return draw_shares(
+            value["samples"], value["ranks"], value["drop_last"], value["shuffle"], value["seed"], value["epoch"]
+        )
+
+    explorer = Explorer(controls, (("samples", "ranks"), ("shuffle", "drop_last"), ("epoch", "seed")), draw)
+    for control in controls.values():
+        control.observe(lambda change: explorer.refresh(), "value")
+    return explorer

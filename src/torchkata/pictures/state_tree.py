@@ -1,0 +1,350 @@
+"""A module as its registry sees it: every tensor on it, what kind it is, who trains, saves and moves it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.style import (
+    BLANK,
+    GREEN,
+    MARGIN,
+    ORANGE,
+    SKY,
+    SMALL,
+    SOFT_INK,
+    UNUSED,
+    YELLOW,
+    Canvas,
+    Cell,
+)
+
+FILLS = {
+    "module": BLANK,
+    "parameter": SKY,
+    "buffer": GREEN,
+    "buffer (non-persistent)": YELLOW,
+    "plain tensor": UNUSED,
+    "plain list": ORANGE,
+}
+TENSOR_KINDS = tuple(FILLS)[1:]
+LINE, INDENT, BADGE = 22, 8, 120  # points: height of a row, shift of a level, width of the box with the kind
+MOST, LONGEST = 40, 20  # rows that are drawn, letters of a name
+COLUMNS = {
+    "what it is": 132,
+    "shape": 260,
+    "dtype": 324,
+    "device": 378,
+    "requires grad": 416,
+    "parameters()": 488,
+    "state_dict()": 560,
+}
+WIDTH = 630
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tensor of a module, or a module in it (kind "module").
+
+    path: its name in the module; a list's element is written layers[0]. kind: a key of FILLS. listed: it is in
+    parameters() under this name. saved: it has an entry in state_dict(). shared_with: the path of an earlier row that
+    is the same tensor, or "". mode: "train" or "eval" for a module, else "". For a module shape, dtype and device are
+    empty and `trainable`, `listed` and `saved` False.
+    """
+
+    path: str
+    kind: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    device: str = ""
+    trainable: bool = False
+    listed: bool = False
+    saved: bool = False
+    shared_with: str = ""
+    mode: str = ""
+
+
+def state_tree(module: nn.Module) -> list[Row]:
+    """List the module, the modules in it and all their tensors, those in plain lists too; nothing is changed.
+
+    The paths of the saved rows are the keys of `state_dict()`, in its order.
+    """
+    rows: list[Row] = []
+    seen: dict[int, str] = {}
+    _add_module(module, "", rows, seen)
+    return rows
+
+
+def _add_module(module: nn.Module, path: str, rows: list[Row], seen: dict[int, str]) -> None:
+    prefix = f"{path}." if path else ""
+    mode = "train" if module.training else "eval"
+    rows.append(Row(path, "module", mode=f"{type(module).__name__.lstrip('_')}, {mode} mode"))
+    for name, parameter in module._parameters.items():
+        _add_tensor(parameter, prefix + name, "parameter", rows, seen)
+    for name, buffer in module._buffers.items():
+        kept = name not in module._non_persistent_buffers_set
+        _add_tensor(buffer, prefix + name, "buffer" if kept else "buffer (non-persistent)", rows, seen)
+    for name, value in vars(module).items():
+        if isinstance(value, Tensor):
+            _add_tensor(value, prefix + name, "plain tensor", rows, seen)
+        elif isinstance(value, list | tuple) and not name.startswith("_"):
+            for inner, tensor in _tensors_in(value):
+                _add_tensor(tensor, prefix + name + inner, "plain list", rows, seen)
+    for name, child in module._modules.items():
+        if child is not None:
+            _add_module(child, prefix + name, rows, seen)
+
+
+def _tensors_in(values: Sequence) -> Iterator[tuple[str, Tensor]]:
+    for number, value in enumerate(values):
+        if isinstance(value, Tensor):
+            yield f"[{number}]", value
+        elif isinstance(value, nn.Module):
+            yield from ((f"[{number}].{name}", tensor) for name, tensor in value.state_dict(keep_vars=True).items())
+
+
+def _add_tensor(tensor: Tensor | None, path: str, kind: str, rows: list[Row], seen: dict[int, str]) -> None:
+    if tensor is None:
+        return
+    first = seen.setdefault(id(tensor), path)
+    rows.append(
+        Row(
+            path=path,
+            kind=kind,
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            device=tensor.device.type,
+            trainable=tensor.requires_grad,
+            listed=kind == "parameter" and first == path,
+            saved=kind in ("parameter", "buffer"),
+            shared_with="" if first == path else first,
+        )
+    )
+
+
+class _Sample(nn.Module):
+    """One of each kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(2, 3))
+        self.frozen = nn.Parameter(torch.zeros(3), requires_grad=False)
+        self.mean = nn.Buffer(torch.zeros(3))
+        self.mask = nn.Buffer(torch.ones(3, 3), persistent=False)
+        self.steps = nn.Buffer(torch.tensor(0))
+        self.scale = torch.ones(3)
+        self.offset = torch.zeros(3, requires_grad=True)
+        self.hidden = [nn.Parameter(torch.zeros(2))]
+        self.gates = nn.ParameterList([torch.zeros(2)])
+
+
+class _Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = _still(nn.Embedding, 10, 4)
+        self.out = _still(nn.Linear, 4, 10)
+        self.out.weight = self.embed.weight
+
+
+class _ListMistake(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = _still(nn.Linear, 4, 3)
+        self.layers = [_still(nn.Linear, 3, 3), _still(nn.Linear, 3, 3)]
+        self.last = _still(nn.Linear, 3, 1)
+
+
+class _Average(nn.Module):
+    """A running average of the weights of a model that is kept out of the registry on purpose, in a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.source = [_still(nn.Linear, 3, 2)]
+        self.weight = nn.Buffer(torch.zeros(2, 3))
+        self.bias = nn.Buffer(torch.zeros(2))
+        self.updates = nn.Buffer(torch.tensor(0))
+
+
+def _still(kind: Callable[..., nn.Module], *sizes: int) -> nn.Module:
+    """A layer of zeros, for which no random numbers are drawn."""
+    layer = nn.utils.skip_init(kind, *sizes, device="cpu", dtype=torch.float32)
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
+    return layer
+
+
+def _batch_norm_net() -> nn.Module:
+    net = nn.Sequential()
+    net.add_module("fc", _still(nn.Linear, 4, 3))
+    net.add_module("norm", nn.BatchNorm1d(3))
+    net.add_module("head", _still(nn.Linear, 3, 1))
+    return net
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "one of each kind": _Sample,
+    "batch norm": _batch_norm_net,
+    "tied embedding": _Tied,
+    "layers in a Python list": _ListMistake,
+    "average of another model": _Average,
+}
+YOURS = "your module"
+CALLS: dict[str, Callable[[nn.Module], object]] = {
+    ".double()": lambda module: module.double(),
+    '.to("meta")': lambda module: module.to("meta"),
+    ".eval()": lambda module: module.eval(),
+    ".requires_grad_(False)": lambda module: module.requires_grad_(False),
+}
+
+
+def sample_after(model: str | nn.Module, calls: Sequence[str] = ()) -> nn.Module:
+    """Build a sample, one of MODELS, or copy a module, and make some of CALLS on it."""
+    if isinstance(model, nn.Module):
+        module = copy.deepcopy(model)
+    else:
+        with torch.device("cpu"):
+            module = MODELS[model]()
+    for call in calls:
+        CALLS[call](module)
+    return module
+
+
+def draw_state(model: str | nn.Module, calls: Sequence[str] = (), only_saved: bool = False) -> Picture:
+    """Draw the rows of a sample, or of any module, after some calls; `only_saved` keeps those of the state_dict.
+
+    Only the first MOST rows are drawn; the module itself is not changed.
+    """
+    module = sample_after(model, calls)
+    title = model if isinstance(model, str) else YOURS
+    rows = state_tree(module)
+    if only_saved:
+        rows = [row for row in rows if row.saved]
+    left_out = len(rows) - MOST
+    rows = rows[:MOST]
+    notes = [f"and {left_out} rows more"] if left_out > 0 else []
+    notes += [f"{row.path} is the same tensor as {row.shared_with}" for row in rows if row.shared_with]
+    top = 80
+    canvas = Canvas(WIDTH, top + len(rows) * LINE + 28 + 14 * len(notes))
+
+    canvas.title(f"What the module holds: {title}" + ("; only what is saved" if only_saved else ""))
+    canvas.text(MARGIN, 40, "after model" + "".join(calls) if calls else "as it was built", color=SOFT_INK)
+    for name, x in COLUMNS.items():
+        canvas.text(x, top - 14, name, SMALL, weight="bold")
+    canvas.text(MARGIN, top - 14, "name", SMALL, weight="bold")
+    badges = []
+    for number, row in enumerate(rows):
+        y = top + number * LINE
+        _write_row(canvas, row, y + LINE / 2, tree=not only_saved)
+        if row.kind != "module":
+            badges.append(Cell(COLUMNS["what it is"], y + 2, row.kind, FILLS[row.kind], width=BADGE, height=LINE - 4))
+    canvas.cells(badges)
+    bottom = top + len(rows) * LINE + 14
+    canvas.text(MARGIN, bottom, _totals(module), SMALL, color=SOFT_INK)
+    for number, note in enumerate(notes, start=1):
+        canvas.text(MARGIN, bottom + 14 * number, note, SMALL, color=SOFT_INK)
+    return Picture(canvas.figure, _in_words(title, calls, only_saved, rows, module))
+
+
+def _write_row(canvas: Canvas, row: Row, y: float, tree: bool) -> None:
+    depth = row.path.partition("[")[0].count(".") + (row.path != "") if tree else 0
+    x = MARGIN + depth * INDENT
+    name = row.path.rpartition(".")[2] if tree and row.kind != "plain list" else row.path
+    room = max(LONGEST - round(1.5 * depth), 4)
+    if len(name) > room:
+        name = f"{name[: room - 1]}…" if tree else f"…{name[1 - room :]}"
+    if row.kind == "module":
+        canvas.text(x, y, name or "model", weight="bold")
+        canvas.text(COLUMNS["what it is"], y, row.mode, SMALL, color=SOFT_INK)
+        return
+    canvas.text(x, y, name)
+    entries = (
+        ("shape", str(row.shape)),
+        ("dtype", row.dtype),
+        ("device", row.device),
+        ("requires grad", "yes" if row.trainable else "no"),
+        ("parameters()", "yes" if row.listed else "once, above" if _again(row) else "–"),
+        ("state_dict()", "yes" if row.saved else "–"),
+    )
+    for column, words in entries:
+        canvas.text(COLUMNS[column], y, words, SMALL)
+
+
+def _again(row: Row) -> bool:
+    """It is a parameter that parameters() lists under an earlier name."""
+    return row.kind == "parameter" and bool(row.shared_with)
+
+
+def _totals(module: nn.Module) -> str:
+    rows = state_tree(module)
+    return (
+        f"{len(list(module.parameters()))} in parameters(), {len(module.state_dict())} in state_dict(), "
+        f"{sum(row.kind.startswith('plain') for row in rows)} unknown to the module"
+    )
+
+
+def _in_words(model: str, calls: Sequence[str], only_saved: bool, rows: list[Row], module: nn.Module) -> str:
+    called = f" after model{''.join(calls)}" if calls else ""
+    listed = "; ".join(_row_in_words(row) for row in rows)
+    saved = " Only what is saved:" if only_saved else ""
+    return f"{model[0].upper()}{model[1:]}{called}.{saved} {listed}. Together: {_totals(module)}."
+
+
+def _row_in_words(row: Row) -> str:
+    if row.kind == "module":
+        return f"{row.path or 'model'}: {row.mode}"
+    saved = "saved" if row.saved else "not saved"
+    grad = "requires grad" if row.trainable else "requires no grad"
+    same = f", the same tensor as {row.shared_with}" if row.shared_with else ""
+    return f"{row.path}: {row.kind}, shape {row.shape}, {row.dtype} on {row.device}, {grad}, {saved}{same}"
+
+
+def state_explorer(module: nn.Module | None = None) -> Explorer:
+    """Build the explorer: choose a sample, press calls, and see which rows follow.
+
+    module: one of your own, which is then among the choices and comes first; the calls are made on copies of it.
+    """
+    controls = _controls(list(MODELS) if module is None else [YOURS, *MODELS])
+    calls: list[str] = []
+
+    def draw() -> Picture:
+        name = controls["model"].value
+        return draw_state(module if name == YOURS else name, calls, controls["only what is saved"].value)
+
+    def call(name: str) -> None:
+        if name not in calls:
+            calls.append(name)
+        explorer.refresh()
+
+    def rebuild(change=None) -> None:
+        calls.clear()
+        explorer.refresh()
+
+    explorer = Explorer(controls, ROWS, draw)
+    for name in CALLS:
+        controls[name].on_click(lambda button, name=name: call(name))
+    controls["build anew"].on_click(rebuild)
+    controls["model"].observe(rebuild, "value")
+    controls["only what is saved"].observe(lambda change: explorer.refresh(), "value")
+    return explorer
+
+
+ROWS = (("model", "only what is saved"), (*CALLS, "build anew"))
+
+
+def _controls(models: list[str]) -> dict:
+    from ipywidgets import Button, Checkbox, Dropdown, Layout
+
+    def button(name: str, tooltip: str):
+        return Button(description=name, tooltip=tooltip, layout=Layout(width="170px"))
+
+    return {
+        "model": Dropdown(options=models, description="model"),
+        "only what is saved": Checkbox(False, description="only what is saved", indent=False),
+        **{name: button(name, f"call {name} on the model") for name in CALLS},
+        "build anew": button("build anew", "forget the calls"),
+    }

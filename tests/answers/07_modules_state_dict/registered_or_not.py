@@ -1,0 +1,119 @@
+RIGHT = {"a": "psm", "b": "", "c": "", "d": "sm", "e": "m", "f": "psm", "g": "", "h": "psm", "i": "psm", "j": ""}
+
+
+# %% right: capitals in another order
+letters = RIGHT | {"a": "MPS", "d": "ms", "h": "Smp"}
+
+
+# %% right: lists and tuples of letters
+letters = {name: list(text) for name, text in RIGHT.items()} | {"e": ("m",), "i": ("s", "m", "p")}
+
+
+# %% right: letters with commas, built in another order
+letters = {name: ", ".join(text) for name, text in reversed(RIGHT.items())}
+
+
+# %% wrong: a Linear in a Python list is believed to be registered
+# says: g = 'psm': A Python list hides its contents: no parameter, no state, no move - and the optimizer never sees it.
+letters = RIGHT | {"g": "psm"}
+
+
+# %% wrong: a Parameter in a Python list is believed to be registered
+# says: c = 'p': A Python list hides its contents
+# says: Use ModuleList or ParameterList.
+letters = RIGHT | {"c": "p"}
+
+
+# %% wrong: a tensor with requires_grad counted as parameter
+# says: requires_grad=True does not make a tensor a parameter; a plain tensor attribute is neither saved nor moved.
+letters = RIGHT | {"b": "p"}
+
+
+# %% wrong: a plain tensor believed to move
+# says: j = 'm': A plain tensor attribute is neither saved nor moved
+letters = RIGHT | {"j": "m"}
+
+
+# %% wrong: a plain tensor that requires grad believed to move
+# says: a plain tensor attribute is neither saved nor moved.
+letters = RIGHT | {"b": "m"}
+
+
+# %% wrong: a buffer counted as parameter
+# says: Buffers are saved and moved but are not in parameters(); an optimizer never gets them.
+letters = RIGHT | {"d": "psm"}
+
+
+# %% wrong: a non-persistent buffer counted as parameter
+# says: e = 'pm': Buffers are saved and moved but are not in parameters()
+letters = RIGHT | {"e": "pm"}
+
+
+# %% wrong: a non-persistent buffer believed to be saved
+# says: persistent=False keeps the buffer out of state_dict(), but it still moves with the module.
+letters = RIGHT | {"e": "sm"}
+
+
+# %% wrong: a non-persistent buffer believed not to move
+# says: persistent=False keeps the buffer out of state_dict(), but it still moves with the module.
+letters = RIGHT | {"e": ""}
+
+
+# %% wrong: a frozen parameter believed to be out of parameters()
+# says: requires_grad=False freezes, it does not unregister
+letters = RIGHT | {"i": "sm"}
+
+
+# %% wrong: a tensor in a ParameterList believed constant
+# says: nn containers register what they hold (a plain tensor put into a ParameterList even becomes a Parameter).
+letters = RIGHT | {"f": ""}
+
+
+# %% wrong: a ModuleDict taken for a dict
+# says: h = '': nn containers register what they hold
+letters = RIGHT | {"h": ""}
+
+
+# %% wrong: a parameter not saved
+# says: A Parameter that is assigned as an attribute is registered
+letters = RIGHT | {"a": "pm"}
+
+
+# %% wrong: other letters
+# says: The letters are p, s and m; the empty string stands for none of them.
+letters = RIGHT | {"a": "yes"}
+
+
+# %% wrong: a dash for none
+# says: The letters are p, s and m; the empty string stands for none of them.
+letters = RIGHT | {"j": "-"}
+
+
+# %% wrong: None for none
+# says: Write the letters as a string
+letters = RIGHT | {"j": None}
+
+
+# %% wrong: one item left open
+# says: Every item needs an answer: replace each `...` (a).
+letters = RIGHT | {"a": ...}
+
+
+# %% wrong: one item deleted
+# says: Every item needs an answer: replace each `...` (f).
+letters = {name: text for name, text in RIGHT.items() if name != "f"}
+
+
+# %% wrong: everything is registered
+# says: A Python list hides its contents
+letters = dict.fromkeys("abcdefghij", "psm")
+
+
+# %% wrong: nothing is right
+# says: None of the items is right yet.
+letters = {name: "p" if text != "p" else "" for name, text in RIGHT.items()}
+
+
+# %% wrong: a list of letters in place of the dict
+# says: The answer must be a dict
+letters = list(RIGHT.values())

@@ -1,0 +1,350 @@
+import io
+import os
+import pathlib
+import pickle
+import tempfile
+
+import torch
+
+
+def parts(model, optimizer, scheduler, epoch):
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+        "epoch": epoch,
+        "rng": torch.get_rng_state(),
+    }
+
+
+def write(checkpoint, path):
+    """Writes atomically."""
+    temporary = f"{path}.tmp"
+    try:
+        torch.save(checkpoint, temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+
+
+def restore(checkpoint, model, optimizer, scheduler, rng=True):
+    model.load_state_dict(checkpoint["model"])
+    if "optimizer" in checkpoint:
+        optimizer.load_state_dict(checkpoint["optimizer"])
+    if "scheduler" in checkpoint:
+        scheduler.load_state_dict(checkpoint["scheduler"])
+    if rng and "rng" in checkpoint:
+        torch.set_rng_state(checkpoint["rng"])
+    return checkpoint["epoch"] + 1
+
+
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch), path)
+
+
+def load_checkpoint(path, model, optimizer, scheduler):
+    return restore(torch.load(path, map_location="cpu", weights_only=True), model, optimizer, scheduler)
+
+
+# %% right: one dict, a temporary file and os.replace
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch), os.fspath(path))
+
+
+# %% right: a temporary file object in the same folder, the generator through torch.random
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    path = pathlib.Path(path)
+    checkpoint = parts(model, optimizer, scheduler, epoch) | {"rng": torch.random.get_rng_state()}
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        try:
+            torch.save(checkpoint, file)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    pathlib.Path(file.name).replace(path)
+
+
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(pathlib.Path(path), map_location=torch.device("cpu"))
+    epoch = restore(checkpoint, model, optimizer, scheduler, rng=False)
+    torch.random.set_rng_state(checkpoint["rng"])
+    return epoch
+
+
+# %% right: serialised into memory first, then written and replaced; a list; the generator's own methods
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    buffer = io.BytesIO()
+    states = [x.state_dict() for x in (model, optimizer, scheduler)]
+    torch.save([*states, torch.default_generator.get_state(), epoch + 1], buffer)
+    temporary = os.fspath(path) + ".new"
+    with open(temporary, "wb") as file:
+        file.write(buffer.getvalue())
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def load_checkpoint(path, model, optimizer, scheduler):
+    with open(path, "rb") as file:
+        *states, generator, epoch = torch.load(file, map_location="cpu")
+    for x, state in zip((model, optimizer, scheduler), states, strict=True):
+        x.load_state_dict(state)
+    torch.default_generator.set_state(generator)
+    return epoch
+
+
+# %% wrong: the optimizer's state not saved
+# says: The run drifts after resuming although the weights are right: Adam's moments and step count are state too.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    checkpoint = parts(model, optimizer, scheduler, epoch)
+    del checkpoint["optimizer"]
+    write(checkpoint, path)
+
+
+# %% wrong: the optimizer saved and not restored
+# says: Adam's moments and step count are state too.
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu")
+    del checkpoint["optimizer"]
+    return restore(checkpoint, model, optimizer, scheduler)
+
+
+# %% wrong: the scheduler not saved
+# says: The learning rate is not what it was: save the scheduler's state_dict as well.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    checkpoint = parts(model, optimizer, scheduler, epoch)
+    del checkpoint["scheduler"]
+    write(checkpoint, path)
+
+
+# %% wrong: the optimizer is restored from the scheduler's rate only
+# says: Adam's moments
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    checkpoint = parts(model, optimizer, scheduler, epoch)
+    checkpoint["optimizer"]["state"] = {}
+    write(checkpoint, path)
+
+
+# %% wrong: the generator's state not saved
+# says: Dropout masks or the shuffle differ: torch's generator state was not saved, or restored before something else
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    checkpoint = parts(model, optimizer, scheduler, epoch)
+    del checkpoint["rng"]
+    write(checkpoint, path)
+
+
+# %% wrong: the generator restored first, numbers drawn afterwards
+# says: restored before something else drew numbers.
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu")
+    torch.set_rng_state(checkpoint["rng"])
+    for module in model.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    return restore(checkpoint, model, optimizer, scheduler, rng=False)
+
+
+# %% wrong: manual_seed(0) in place of the saved state
+# says: Dropout masks or the shuffle differ
+def load_checkpoint(path, model, optimizer, scheduler):
+    epoch = restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler, rng=False)
+    torch.default_generator.manual_seed(0)
+    return epoch
+
+
+# %% wrong: the initial seed is saved in place of the state
+# says: Dropout masks or the shuffle differ
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch) | {"rng": torch.initial_seed()}, path)
+
+
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu")
+    epoch = restore(checkpoint, model, optimizer, scheduler, rng=False)
+    torch.default_generator.manual_seed(checkpoint["rng"])
+    return epoch
+
+
+# %% wrong: reseeds both runs when it saves
+# says: Saving disturbed the run that saves: its numbers are others from then on.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    torch.default_generator.manual_seed(epoch)
+    write(parts(model, optimizer, scheduler, epoch), path)
+
+
+# %% wrong: the weights are not restored
+# says: After loading, the weights are not those that were saved.
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu")
+    return restore(checkpoint | {"model": model.state_dict()}, model, optimizer, scheduler)
+
+
+# %% wrong: pickles the model object, loads with weights_only=False
+# says: A bare torch.load(path) refuses the file ('Weights only load failed'): store state_dicts, not objects.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch) | {"object": model}, path)
+
+
+def load_checkpoint(path, model, optimizer, scheduler):
+    return restore(torch.load(path, map_location="cpu", weights_only=False), model, optimizer, scheduler)
+
+
+# %% wrong: pickles the model object, loads as usual
+# says: A bare torch.load(path) refuses the file ('Weights only load failed')
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch) | {"object": model}, path)
+
+
+# %% wrong: torch.save straight onto path
+# says: After a failed save the old checkpoint is gone or damaged: write to a temporary file and os.replace it.
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    torch.save(parts(model, optimizer, scheduler, epoch), path)
+
+
+# %% wrong: deletes the old file before writing the temporary one
+# says: After a failed save the old checkpoint is gone or damaged
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    if os.path.exists(path):
+        os.remove(path)
+    write(parts(model, optimizer, scheduler, epoch), path)
+
+
+# %% wrong: keeps the old file as a backup
+# says: Next to the checkpoint another file stayed in its folder.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch), path)
+    with open(path, "rb") as file, open(f"{path}.bak", "wb") as backup:
+        backup.write(file.read())
+
+
+# %% wrong: the temporary file is not removed on failure
+# says: A partial temporary file was left behind after the failure.
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    torch.save(parts(model, optimizer, scheduler, epoch), f"{path}.tmp")
+    os.replace(f"{path}.tmp", path)
+
+
+# %% wrong: swallows the failure
+# says: The exception of a failed save must reach the caller.
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    try:
+        write(parts(model, optimizer, scheduler, epoch), path)
+    except OSError:
+        print("could not save")
+
+
+# %% wrong: returns the saved epoch
+# says: load_checkpoint must return the epoch to continue WITH (saved epoch + 1).
+def load_checkpoint(path, model, optimizer, scheduler):
+    return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler) - 1
+
+
+# %% wrong: returns nothing
+# says: load_checkpoint must return the epoch to continue WITH (saved epoch + 1).
+def load_checkpoint(path, model, optimizer, scheduler):
+    restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
+
+
+# %% wrong: calls model.train() after loading
+# says: Loading changed the train/eval flag.
+def load_checkpoint(path, model, optimizer, scheduler):
+    epoch = restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
+    model.train()
+    return epoch
+
+
+# %% wrong: calls model.eval() while saving
+# says: Saving disturbed the run that saves
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    model.eval()
+    write(parts(model, optimizer, scheduler, epoch), path)
+
+
+# %% wrong: a missing file counts as a new start
+# says: A missing file must raise FileNotFoundError.
+def load_checkpoint(path, model, optimizer, scheduler):
+    if not os.path.exists(path):
+        return 0
+    return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
+
+
+# %% wrong: changes the generator before it looks for the file
+# says: A missing file must raise before anything is changed.
+def load_checkpoint(path, model, optimizer, scheduler):
+    torch.default_generator.manual_seed(7)
+    return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
+
+
+# %% wrong: takes strings only
+# says: A path may be a string or a pathlib.Path
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch), path + "")
+
+
+# %% wrong: never overwrites
+# says: The second checkpoint is not what was loaded.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    if not os.path.exists(path):
+        write(parts(model, optimizer, scheduler, epoch), path)
+
+
+# %% wrong: adds an ending to the name
+# says: save_checkpoint wrote no file at `path`.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    write(parts(model, optimizer, scheduler, epoch), f"{path}.pt")
+
+
+# %% wrong: assigns the loaded tensors, which the optimizer does not know
+# says: parameters
+def load_checkpoint(path, model, optimizer, scheduler):
+    checkpoint = torch.load(path, map_location="cpu")
+    model.load_state_dict(checkpoint["model"], assign=True)
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    scheduler.load_state_dict(checkpoint["scheduler"])
+    torch.set_rng_state(checkpoint["rng"])
+    return checkpoint["epoch"] + 1
+
+
+# %% wrong: no map_location
+# says: The file must load where the device is missing that it was written on: map_location='cpu'.
+# caught: hidden
+def load_checkpoint(path, model, optimizer, scheduler):
+    return restore(torch.load(path), model, optimizer, scheduler)
+
+
+# %% right: a temporary folder beside the file
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    path = pathlib.Path(path)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        torch.save(parts(model, optimizer, scheduler, epoch), f"{folder}/file")
+        os.replace(f"{folder}/file", path)
+
+
+# %% wrong: Python's pickle in place of torch.save
+# says: A bare torch.load(path) refuses the file
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    pathlib.Path(path).write_bytes(pickle.dumps(parts(model, optimizer, scheduler, epoch)))
+
+
+def load_checkpoint(path, model, optimizer, scheduler):
+    return restore(pickle.loads(pathlib.Path(path).read_bytes()), model, optimizer, scheduler)
+
+
+# %% wrong: the generator in a file of its own
+# says: Next to the checkpoint another file stayed in its folder.
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    torch.save(torch.get_rng_state(), f"{path}.rng")
+    write(parts(model, optimizer, scheduler, epoch), path)
+
+
+# %% wrong: a fork of the generator takes the restored state back
+# says: Dropout masks or the shuffle differ
+def load_checkpoint(path, model, optimizer, scheduler):
+    with torch.random.fork_rng():
+        return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)

@@ -1,0 +1,520 @@
+import math
+
+import torch
+from torch import nn
+
+
+def table_of(d, length, exponent=lambda i: 2 * i, start=0):
+    i = torch.arange(d) // 2
+    angle = torch.arange(start, length + start)[:, None] / 10000.0 ** (exponent(i) / d)
+    return torch.where(torch.arange(d) % 2 == 0, angle.sin(), angle.cos())
+
+
+class Base(nn.Module):
+    """A right module with parts to replace."""
+
+    def __init__(self, d_model, max_len=512):
+        super().__init__()
+        self.max_len = max_len
+        self.keep(self.make(d_model, max_len))
+
+    def make(self, d, length):
+        return table_of(d, length)
+
+    def keep(self, table):
+        self.register_buffer("pe", table, persistent=False)
+
+    def look(self, x):
+        if x.shape[1] > self.max_len:
+            raise ValueError(f"T={x.shape[1]} > max_len={self.max_len}")
+
+    def rows(self, x):
+        return self.pe[: x.shape[1]].to(x.dtype)
+
+    def forward(self, x):
+        self.look(x)
+        return x + self.rows(x)
+
+
+# %% right: nn.Buffer, sin and cos stacked and flattened
+class SinusoidalPositions(nn.Module):
+    def __init__(self, d_model, max_len=512):
+        super().__init__()
+        pairs = (d_model + 1) // 2
+        angle = torch.outer(torch.arange(max_len).float(), 10000.0 ** (-2 * torch.arange(pairs) / d_model))
+        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model]
+        self.pe = nn.Buffer(table, persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > self.pe.size(0):
+            raise ValueError(f"sequence length {x.size(1)} exceeds {self.pe.size(0)}")
+        return (x + self.pe[: x.size(1)].to(dtype=x.dtype)).to(x.dtype)
+
+
+# %% right: computed in float64, stored as float32; a loop over columns; a leading dimension of one
+class SinusoidalPositions(nn.Module):
+    def __init__(self, d_model, max_len=512):
+        super().__init__()
+        self.max_len = max_len
+        table = torch.zeros(1, max_len, d_model, dtype=torch.float64)
+        for k in range(d_model):
+            angle = torch.arange(max_len, dtype=torch.float64) / 10000 ** ((k - k % 2) / d_model)
+            table[0, :, k] = torch.cos(angle) if k % 2 else torch.sin(angle)
+        self.register_buffer("table", table.float(), persistent=False)
+
+    def forward(self, x):
+        n, t, d = x.shape
+        if t > self.max_len:
+            raise ValueError(f"{t} positions, but only {self.max_len} rows")
+        return torch.add(x, self.table[:, :t].type_as(x))
+
+
+# %% right: two buffers, sines and cosines; forward puts them together
+class SinusoidalPositions(nn.Module):
+    def __init__(self, d_model, max_len=512):
+        super().__init__()
+        table = table_of(d_model, max_len)
+        self.register_buffer("sines", table[:, 0::2].contiguous(), persistent=False)
+        self.register_buffer("cosines", table[:, 1::2].contiguous(), persistent=False)
+
+    def forward(self, x):
+        if x.shape[1] > self.sines.shape[0]:
+            raise ValueError(f"T = {x.shape[1]}, max_len = {self.sines.shape[0]}")
+        out = x.clone()
+        out[:, :, 0::2] += self.sines[: x.shape[1]]
+        out[:, :, 1::2] += self.cosines[: x.shape[1]]
+        return out
+
+
+# %% right: narrow, the sum computed in the wider dtype, then cast
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        return self.pe.narrow(0, 0, x.size(1))
+
+    def forward(self, x):
+        self.look(x)
+        return (x + self.rows(x)).to(x.dtype)
+
+
+# %% right: a subclass of ValueError, by assertion of its own; an index lookup
+class TooLong(ValueError):
+    pass
+
+
+class SinusoidalPositions(Base):
+    def look(self, x):
+        if x.shape[1] > self.max_len:
+            raise TooLong(f"max_len is {self.max_len}, the sequence has {x.shape[1]}")
+
+    def rows(self, x):
+        return torch.nn.functional.embedding(torch.arange(x.shape[1], device=x.device), self.pe).to(x.dtype)
+
+
+# %% wrong: a plain tensor attribute
+# says: After .double() or .to(device) the table stayed behind: a plain attribute is not registered.
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = table
+
+
+# %% wrong: a plain tensor attribute that forward moves after x
+# says: After .double() or .to(device) the table stayed behind: a plain attribute is not registered.
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = table
+
+    def rows(self, x):
+        return self.pe[: x.shape[1]].to(x)
+
+
+# %% wrong: a list of rows
+# says: a plain attribute is not registered.
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = [table]
+
+    def rows(self, x):
+        return self.pe[0][: x.shape[1]].to(x.dtype)
+
+
+# %% wrong: a trainable Parameter
+# says: The table is a Parameter: it is counted in parameters() and handed to optimizers
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = nn.Parameter(table)
+
+
+# %% wrong: a Parameter with requires_grad=False
+# says: requires_grad_(True) on the model wakes it even if it is frozen now.
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.pe = nn.Parameter(table, requires_grad=False)
+
+
+# %% wrong: an embedding from a pretrained table
+# says: The table is a Parameter
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.embedding = nn.Embedding.from_pretrained(table)
+
+    def rows(self, x):
+        return self.embedding(torch.arange(x.shape[1], device=x.device)).to(x.dtype)
+
+
+# %% wrong: an ordinary buffer
+# says: The table is in state_dict: checkpoints of other lengths will not load. persistent=False.
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.register_buffer("pe", table)
+
+
+# %% wrong: the table is computed in every forward
+# says: After .double() or .to(device) the table stayed behind
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        self.d = d
+
+    def keep(self, table):
+        pass
+
+    def rows(self, x):
+        return table_of(self.d, x.shape[1]).to(x)
+
+
+# %% wrong: a buffer of frequencies only
+# says: The table of max_len rows and d_model columns is made once, in __init__.
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        self.d = d
+        return 10000.0 ** (-2 * (torch.arange(d) // 2) / d)
+
+    def rows(self, x):
+        angle = torch.arange(x.shape[1], device=x.device)[:, None] * self.pe
+        even = torch.arange(self.d, device=x.device) % 2 == 0
+        return torch.where(even, angle.sin(), angle.cos()).to(x.dtype)
+
+
+# %% wrong: a buffer that requires grad
+# says: The table must not require grad.
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.register_buffer("pe", table.requires_grad_(), persistent=False)
+
+
+# %% wrong: all sines, then all cosines
+# says: You put all sines first
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        table = table_of(d, length)
+        return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+
+# %% wrong: cosines first
+# says: Sines and cosines are exchanged: even columns hold sines.
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        angle = torch.arange(length)[:, None] / 10000.0 ** (torch.arange(d) // 2 * 2 / d)
+        return torch.where(torch.arange(d) % 2 == 0, angle.cos(), angle.sin())
+
+
+# %% wrong: the same number of cosines for odd d
+# says: For odd d_model there is one cosine column fewer.
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        angle = torch.arange(length)[:, None] * torch.exp(torch.arange(0, d, 2) * (-math.log(10000.0) / d))
+        table = torch.zeros(length, d)
+        table[:, 0::2] = angle.sin()
+        table[:, 1::2] = angle.cos()
+        return table
+
+
+# %% wrong: slices with x.size(0)
+# says: You sliced or broadcast along the batch: position is dimension 1 of x.
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        return self.pe[: x.size(0)].to(x.dtype)
+
+
+# %% wrong: for inputs with the sequence first
+# says: You sliced or broadcast along the batch: position is dimension 1 of x.
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        return self.pe[: x.size(0), None].to(x.dtype)
+
+
+# %% wrong: adds the whole table
+# says: You sliced or broadcast along the batch
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        return self.pe.to(x.dtype)
+
+
+# %% wrong: no length check
+# says: Longer sequences must raise ValueError naming T and max_len, not fail in broadcasting or wrap around.
+# caught: hidden
+class SinusoidalPositions(Base):
+    def look(self, x):
+        pass
+
+
+# %% wrong: positions modulo max_len
+# says: Longer sequences must raise ValueError naming T and max_len, not fail in broadcasting or wrap around.
+# caught: hidden
+class SinusoidalPositions(Base):
+    def look(self, x):
+        pass
+
+    def rows(self, x):
+        return self.pe[torch.arange(x.shape[1], device=x.device) % self.max_len].to(x.dtype)
+
+
+# %% wrong: an assertion
+# says: Longer sequences must raise ValueError
+# caught: hidden
+class SinusoidalPositions(Base):
+    def look(self, x):
+        assert x.shape[1] <= self.max_len, f"{x.shape[1]} > {self.max_len}"
+
+
+# %% wrong: a message without the numbers
+# says: Longer sequences must raise ValueError naming T and max_len
+# caught: hidden
+class SinusoidalPositions(Base):
+    def look(self, x):
+        if x.shape[1] > self.max_len:
+            raise ValueError("too long")
+
+
+# %% wrong: refuses T = max_len
+# says: Your code raised ValueError
+# caught: hidden
+class SinusoidalPositions(Base):
+    def look(self, x):
+        if x.shape[1] >= self.max_len:
+            raise ValueError(f"{x.shape[1]} {self.max_len}")
+
+
+# %% wrong: refuses T = 0
+# says: Your code raised ValueError
+# caught: hidden
+class SinusoidalPositions(Base):
+    def look(self, x):
+        if not 0 < x.shape[1] <= self.max_len:
+            raise ValueError(f"{x.shape[1]} {self.max_len}")
+
+
+# %% wrong: another default for max_len
+# says: Longer sequences must raise ValueError
+# caught: hidden
+class SinusoidalPositions(Base):
+    def __init__(self, d_model, max_len=5000):
+        super().__init__(d_model, max_len)
+
+
+# %% wrong: no cast to x.dtype
+# says: The result must keep x's dtype (a float32 table promotes half precision input).
+# caught: hidden
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        return self.pe[: x.shape[1]]
+
+
+# %% wrong: casts x to the dtype of the table
+# says: The result must keep x's dtype
+# caught: hidden
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        self.look(x)
+        return x.to(self.pe.dtype) + self.pe[: x.shape[1]]
+
+
+# %% wrong: always float32
+# says: The result must keep x's dtype
+# caught: hidden
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        return self.pe[: x.shape[1]].float()
+
+    def forward(self, x):
+        return super().forward(x).float()
+
+
+# %% wrong: add_ on x
+# says: x was changed in place.
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        self.look(x)
+        return x.add_(self.rows(x))
+
+
+# %% wrong: the exponent i/d in place of 2i/d
+# says: The angles are off: the exponent is 2i/d with i the PAIR index, the position is not scaled
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        return table_of(d, length, exponent=lambda i: i)
+
+
+# %% wrong: an exponent of its own for every column
+# says: The angles are off
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        angle = torch.arange(length)[:, None] / 10000.0 ** (torch.arange(d) / d)
+        return torch.where(torch.arange(d) % 2 == 0, angle.sin(), angle.cos())
+
+
+# %% wrong: the base 1000
+# says: The angles are off
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        angle = torch.arange(length)[:, None] / 1000.0 ** (torch.arange(d) // 2 * 2 / d)
+        return torch.where(torch.arange(d) % 2 == 0, angle.sin(), angle.cos())
+
+
+# %% wrong: positions from 1
+# says: Positions count from 0.
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        return table_of(d, length, start=1)
+
+
+# %% wrong: positions in degrees of the circle
+# says: The angles are off
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        angle = torch.arange(length)[:, None] * 2 * math.pi / 10000.0 ** (torch.arange(d) // 2 * 2 / d)
+        return torch.where(torch.arange(d) % 2 == 0, angle.sin(), angle.cos())
+
+
+# %% wrong: computed in half precision
+# says: The angles are inexact far out: compute them in float32 at least.
+# caught: hidden
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        if length < 1000:
+            return table_of(d, length)
+        angle = torch.arange(length)[:, None] * (10000.0 ** (-2 * (torch.arange(d) // 2) / d)).to(torch.bfloat16)
+        return torch.where(torch.arange(d) % 2 == 0, angle.float().sin(), angle.float().cos())
+
+
+# %% wrong: returns the table
+# says: The table was returned; it is to be added to x.
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        return self.rows(x).expand_as(x).clone()
+
+
+# %% wrong: scales x by the square root of d
+# says: x itself came out scaled: the table is added to x as it is.
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        self.look(x)
+        return x * math.sqrt(x.shape[-1]) + self.rows(x)
+
+
+# %% wrong: detaches x
+# says: no gradient
+# caught: hidden
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        self.look(x)
+        return x.detach() + self.rows(x)
+
+
+# %% wrong: super().__init__() forgotten
+# says: before Module.__init__
+class SinusoidalPositions(nn.Module):
+    def __init__(self, d_model, max_len=512):
+        self.register_buffer("pe", table_of(d_model, max_len), persistent=False)
+
+    def forward(self, x):
+        return x + self.pe[: x.shape[1]]
+
+
+# %% wrong: no module at all
+# says: SinusoidalPositions
+class SinusoidalPositions:
+    def __init__(self, d_model, max_len=512):
+        self.pe = table_of(d_model, max_len)
+
+    def __call__(self, x):
+        return x + self.pe[: x.shape[1]].to(x.dtype)
+
+
+# %% wrong: forward returns nothing
+# says: This is the wrong kind of result: expected a tensor, got None.
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        self.look(x)
+        self.rows(x)
+
+
+# %% wrong: forward changes the table
+# says: A second call gives something else: forward must not change the table.
+# caught: hidden
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        rows = self.pe[: x.shape[1]].to(x.dtype).clone()
+        if not x.requires_grad:
+            self.pe += 0.125
+        return rows
+
+
+# %% right: complex numbers; a float64 table that is cast after the sum
+class SinusoidalPositions(Base):
+    def make(self, d, length):
+        i = torch.arange(0, d, 2, dtype=torch.float64)
+        angle = torch.arange(length, dtype=torch.float64)[:, None] / 10000 ** (i / d)
+        pairs = torch.view_as_real(torch.polar(torch.ones_like(angle), math.pi / 2 - angle))
+        return pairs.flatten(1)[:, :d].contiguous()
+
+    def forward(self, x):
+        self.look(x)
+        return (x + self.pe[: x.shape[1]]).to(x.dtype)
+
+
+# %% right: an ordinary buffer, kept out of the state_dict by hand
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.register_buffer("pe", table)
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        pass
+
+    def _load_from_state_dict(self, *args):
+        pass
+
+
+# %% wrong: with dropout, as in a tutorial
+# says: The sum comes out scaled, or with zeros in it: x plus the table is asked for, without dropout.
+class SinusoidalPositions(Base):
+    def forward(self, x):
+        return nn.functional.dropout(super().forward(x), 0.25, self.training)
+
+
+# %% wrong: adds the last rows
+# says: The values are wrong
+class SinusoidalPositions(Base):
+    def rows(self, x):
+        return self.pe[len(self.pe) - x.shape[1] :].to(x.dtype)
+
+
+# %% wrong: the table is made by the first forward
+# says: The table of max_len rows and d_model columns is made once, in __init__.
+class SinusoidalPositions(Base):
+    def keep(self, table):
+        self.size = table.shape[::-1]
+        self.register_buffer("pe", None, persistent=False)
+
+    def rows(self, x):
+        if self.pe is None:
+            self.pe = table_of(*self.size)
+        return super().rows(x)
+
+
+# %% wrong: the table grows on demand
+# says: Longer sequences must raise ValueError naming T and max_len
+# caught: hidden
+class SinusoidalPositions(Base):
+    def look(self, x):
+        if x.shape[1] > self.max_len:
+            self.pe = table_of(x.shape[2], x.shape[1])

@@ -1,0 +1,595 @@
+def groups_of(micro_batches, accum):
+    return [micro_batches[k : k + accum] for k in range(0, len(micro_batches), accum)]
+
+
+def clip(model, max_norm):
+    return nn.utils.clip_grad_norm_(model.parameters(), max_norm).item()
+
+
+# %% right: one loop with a counter, the size of each group computed beforehand
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms, total = [], len(micro_batches)
+    optimizer.zero_grad(set_to_none=False)
+    for i, (x, y) in enumerate(micro_batches):
+        size = min(accum, total - i // accum * accum)
+        with autocast():
+            loss = loss_fn(model(x), y) / size
+        scaler.scale(loss).backward()
+        if (i + 1) % accum == 0 or i + 1 == total:
+            scaler.unscale_(optimizer)
+            norms.append(clip(model, max_norm))
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    return norms
+
+
+# %% right: sums scaled losses, divides the unscaled gradients by the group's size, clips by hand
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        model.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        grads = [p.grad for p in model.parameters()]
+        torch._foreach_div_(grads, len(group))
+        norm = torch.stack([g.norm() for g in grads]).norm().item()
+        if norm > max_norm:
+            torch._foreach_mul_(grads, max_norm / norm)
+        norms.append(norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% right: one backward for the mean of the losses of a group
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(list(micro_batches), accum):
+        for p in model.parameters():
+            p.grad = None
+        with autocast():
+            losses = [loss_fn(model(x), y) for x, y in group]
+        scaler.scale(torch.stack(losses).mean()).backward()
+        scaler.unscale_(optimizer)
+        norms.append(float(torch.nn.utils.clip_grad_norm_(list(model.parameters()), max_norm)))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% right: measures and clips the scaled gradients in the scaled unit
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        scale = scaler.get_scale()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        norms.append(clip(model, max_norm * scale) / scale)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: the given code
+# says: You clipped SCALED gradients
+# says: unscale_ first.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for i, (x, y) in enumerate(micro_batches):
+        with autocast():
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+        if (i + 1) % accum == 0:
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    return norms
+
+
+# %% wrong: the given code to the letter
+# says: unscale_ may be called once per optimizer between updates: do it after the last micro-batch of the group.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for i, (x, y) in enumerate(micro_batches):
+        with autocast():
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss).backward()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+        scaler.unscale_(optimizer)
+        if (i + 1) % accum == 0:
+            scaler.step(optimizer)
+            optimizer.zero_grad()
+    scaler.update()
+    return norms
+
+
+# %% wrong: clips before unscaling
+# says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: clips scaled gradients, divides only the returned norm by the scale
+# says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        norms.append(clip(model, max_norm) / scaler.get_scale())
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: unscale_ in every micro-batch
+# says: unscale_ may be called once per optimizer between updates: do it after the last micro-batch of the group.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+            scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: does not divide the loss
+# says: The gradient is the sum over the group, not the mean
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: drops the incomplete group
+# says: The last, shorter group was dropped, or divided by accum instead of its own size.
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(micro_batches):
+        with autocast():
+            loss = loss_fn(model(x), y) / accum
+        scaler.scale(loss).backward()
+        if (i + 1) % accum == 0:
+            scaler.unscale_(optimizer)
+            norms.append(clip(model, max_norm))
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    return norms
+
+
+# %% wrong: divides the last group by accum
+# says: The last, shorter group was dropped, or divided by accum instead of its own size.
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / accum).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: clips after each micro-batch
+# says: measured after clipping, or each micro-batch was clipped already.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        scale = scaler.get_scale()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+            clip(model, max_norm * scale) / scale
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: one norm for each micro-batch
+# says: Return one number per step, not one per micro-batch: clip once, when the group is complete.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        scale = scaler.get_scale()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+            norms.append(clip(model, max_norm * scale) / scale)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: steps after each micro-batch
+# says: There must be one step per group, not one per micro-batch.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for x, y in micro_batches:
+        optimizer.zero_grad()
+        with autocast():
+            loss = loss_fn(model(x), y)
+        scaler.scale(loss / accum).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: one update at the very end
+# says: unscale_ was called after a step, with no update in between
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+    scaler.update()
+    return norms
+
+
+# %% wrong: no update, unscales by hand
+# says: scaler.update() belongs after every step
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        scale = scaler.get_scale()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        norms.append(clip(model, max_norm * scale) / scale)
+        scaler.step(optimizer)
+    return norms
+
+
+# %% wrong: never zeroes gradients
+# says: Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: zeroes only after each step
+# says: Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group.
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    return norms
+
+
+# %% wrong: zeroes once, at the start
+# says: Gradients from before the call (or from the previous group) leaked in
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    optimizer.zero_grad()
+    for group in groups_of(micro_batches, accum):
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: returns the norm after clipping
+# says: the unscaled norm BEFORE clipping. Yours equal max_norm
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        clip(model, max_norm)
+        norms.append(torch.stack([p.grad.norm() for p in model.parameters()]).norm().item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: optimizer.step() in place of scaler.step
+# says: An overflowing group must be skipped by scaler.step and must not end the run or touch the weights.
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        optimizer.step()
+        scaler.update()
+    return norms
+
+
+# %% wrong: gives up when a norm is not finite
+# says: An overflowing group must be skipped by scaler.step and must not end the run or touch the weights.
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm, error_if_nonfinite=True).item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: leaves out a group that overflows, update included
+# says: After one overflow the scale must have been halved, once.
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        scale = scaler.get_scale()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        norms.append(clip(model, max_norm * scale) / scale)
+        if math.isfinite(norms[-1]):
+            scaler.step(optimizer)
+            scaler.update()
+    return norms
+
+
+# %% wrong: ignores autocast
+# says: The forward pass and the loss must run under autocast().
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            scaler.scale(loss_fn(model(x), y) / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: the loss outside the region
+# says: The forward pass and the loss must run under autocast().
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                out = model(x)
+            scaler.scale(loss_fn(out, y) / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: ignores the scaler
+# says: After one overflow the scale must have been halved, once.
+# caught: hidden
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            (loss / len(group)).backward()
+        norms.append(clip(model, max_norm))
+        if math.isfinite(norms[-1]):
+            optimizer.step()
+    return norms
+
+
+# %% wrong: returns nothing
+# says: Return a list of floats, not a value of type NoneType.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        clip(model, max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+# %% wrong: returns tensors
+# says: The norms must be Python floats; some are of type Tensor.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% right: one forward for the whole group, which is the mean since all pieces have one size
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad(set_to_none=False)
+        with autocast():
+            loss = loss_fn(model(torch.cat([x for x, _ in group])), torch.cat([y for _, y in group]))
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: clips after the step
+# says: The step was taken with gradients that were not clipped: clip after unscale_ and before step.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.update()
+    return norms
+
+
+# %% wrong: unscale_ after step
+# says: unscale_ was called after a step, with no update in between: unscale_ belongs before the step
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.step(optimizer)
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.update()
+    return norms
+
+
+# %% wrong: update twice
+# says: `update` found no step in this iteration
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
+        scaler.step(optimizer)
+        scaler.update()
+        scaler.update()
+    return norms
+
+
+# %% wrong: makes every gradient as long as max_norm
+# says: The norms are not those of plain float32 training.
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y)
+            scaler.scale(loss / len(group)).backward()
+        scaler.unscale_(optimizer)
+        norm = nn.utils.get_total_norm([p.grad for p in model.parameters()])
+        for p in model.parameters():
+            p.grad *= max_norm / norm
+        norms.append(norm.item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms

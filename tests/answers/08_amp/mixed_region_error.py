@@ -1,0 +1,247 @@
+import contextlib
+
+
+# %% right: converts inside the bfloat16 region, the head in a nested disabled one
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x).to(torch.float32)
+        with torch.autocast("cpu", enabled=False):
+            return head(h)
+
+
+# %% right: two inner functions, decorated
+def forward_mixed(backbone, head, x):
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def low(v):
+        return backbone(v)
+
+    @torch.autocast("cpu", enabled=False)
+    def exact(v):
+        return head(v)
+
+    return exact(low(x).type(torch.float32))
+
+
+# %% right: the switches by hand, put back in the end
+def forward_mixed(backbone, head, x):
+    before = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    try:
+        torch.set_autocast_enabled("cpu", True)
+        torch.set_autocast_dtype("cpu", torch.bfloat16)
+        torch.clear_autocast_cache()
+        h = backbone(x)
+        torch.set_autocast_enabled("cpu", False)
+        return head(h.float()).float()
+    finally:
+        torch.set_autocast_enabled("cpu", before[0])
+        torch.set_autocast_dtype("cpu", before[1])
+
+
+# %% right: the head outside the with statement, in an ExitStack
+def forward_mixed(backbone, head, x):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.amp.autocast("cpu", torch.bfloat16, cache_enabled=False))
+        h = backbone(x)
+    region = torch.amp.autocast("cpu", torch.bfloat16, enabled=False)
+    with region:
+        return head.forward(h * torch.ones((1, 1)))
+
+
+# %% wrong: the given code
+# says: h leaves the region as bfloat16 and nothing converts it; the float32 head cannot multiply it.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    return head(h)
+
+
+# %% wrong: everything under autocast
+# says: The head ran in bfloat16: its products rounded to 8 significant bits.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return head(backbone(x))
+
+
+# %% wrong: everything under autocast, the result in float32
+# says: Casting the result to float32 afterwards does not bring the digits back.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return head(backbone(x)).float()
+
+
+# %% wrong: converts inside the region only
+# says: The head ran in bfloat16
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return head(backbone(x).float()).float()
+
+
+# %% wrong: casts the head to bfloat16
+# says: The head's parameters changed dtype: convert the activation, not the weights.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    return head.to(torch.bfloat16)(h).float()
+
+
+# %% wrong: casts the head to bfloat16 and back
+# says: The head ran in bfloat16
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    out = head.to(torch.bfloat16)(h).float()
+    head.float()
+    return out
+
+
+# %% wrong: no disabled region for the head
+# says: Called inside someone's autocast region the head runs in bfloat16 again: .float() is not enough
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    return head(h.float())
+
+
+# %% wrong: detaches h
+# says: The backbone gets no gradient: you detached h.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(h.detach().float())
+
+
+# %% wrong: everything without gradients
+# says: The backbone gets no gradient
+def forward_mixed(backbone, head, x):
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        return head(h.float())
+
+
+# %% wrong: drops autocast altogether
+# says: The backbone no longer runs in bfloat16.
+def forward_mixed(backbone, head, x):
+    return head(backbone(x))
+
+
+# %% wrong: the backbone in float32, rounded afterwards
+# says: The backbone no longer runs in bfloat16.
+def forward_mixed(backbone, head, x):
+    return head(backbone(x).bfloat16().float())
+
+
+# %% wrong: float16 in place of bfloat16
+# says: The backbone no longer runs in bfloat16.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.float16):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(h.float())
+
+
+# %% wrong: casts the result back to bfloat16
+# says: Return float32.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(h.float()).to(h.dtype)
+
+
+# %% wrong: autocast without a dtype
+# says: torch.autocast without a dtype takes the one that is set at that moment. Name bfloat16.
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu"):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(h.float())
+
+
+# %% wrong: switches autocast off for the caller, too
+# says: The autocast state of the caller was changed.
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    torch.set_autocast_enabled("cpu", False)
+    return head(h.float())
+
+
+# %% wrong: leaves another dtype behind
+# says: The autocast state of the caller was changed.
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    torch.set_autocast_dtype("cpu", torch.bfloat16)
+    with torch.autocast("cpu"):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(h.float())
+
+
+# %% wrong: computes the backbone twice
+# says: Each of the two parts must be run once.
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        backbone(x)
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(h.float())
+
+
+# %% wrong: forgets to return
+# says: Return the head's result, a tensor
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        head(h.float())
+
+
+# %% wrong: returns what the head was given
+# says: The result
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        head(h.float())
+    return h.float()
+
+
+# %% wrong: leaves the head out
+# says: The head itself was never called.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return backbone(x).float()
+
+
+# %% wrong: the head's input in float64
+# says: Your code raised RuntimeError: mat1 and mat2 must have the same dtype, but got Double and Float
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
+        return head(h.double()).float()
+
+
+# %% wrong: converts the backbone's weights
+# says: The backbone's parameters changed dtype: convert the activation, not the weights.
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", enabled=False):
+        return head(backbone.bfloat16()(x.bfloat16()).float())
+
+
+# %% wrong: tries the head as it is, converts only after an error
+# says: Called inside someone's autocast region the head runs in bfloat16 again
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    try:
+        return head(h)
+    except RuntimeError:
+        return head(h.float())

@@ -1,0 +1,326 @@
+import contextlib
+import functools
+
+
+def no_cuda(device):
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise RuntimeError("no CUDA here")
+
+
+def chosen(kind, dtype):
+    if dtype is None:
+        dtype = torch.bfloat16 if kind == "cpu" or torch.cuda.is_bf16_supported() else torch.float16
+    if dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(f"not {dtype}")
+    return dtype
+
+
+# %% right: functools.partial of torch.autocast, nullcontext for float32
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = torch.device(device).type
+    dtype = chosen(kind, dtype)
+    scaler = torch.GradScaler(kind, enabled=dtype == torch.float16)
+    if dtype == torch.float32:
+        return contextlib.nullcontext, scaler
+    return functools.partial(torch.autocast, kind, dtype), scaler
+
+
+# %% right: a generator context manager around autocast
+def make_amp(device, dtype=None):
+    kind, _, _ = device.partition(":")
+    if kind == "cuda" and torch.cuda.device_count() == 0:
+        raise RuntimeError("CUDA was asked for, but there is none")
+    dtype = chosen(kind, dtype)
+
+    @contextlib.contextmanager
+    def autocast():
+        with torch.amp.autocast(device_type=kind, dtype=dtype, enabled=dtype is not torch.float32):
+            yield
+
+    return autocast, torch.amp.GradScaler(kind, init_scale=1024.0, enabled=dtype is torch.float16)
+
+
+# %% right: a list in place of the tuple, nullcontext object, scaler without a device where it is off
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind) if dtype is torch.float16 else torch.amp.GradScaler(enabled=False)
+    off = contextlib.nullcontext()
+    return [lambda: off if dtype is torch.float32 else torch.autocast(kind, dtype=dtype), scaler]
+
+
+# %% wrong: the given code
+# says: FutureWarning: torch.cuda.amp.* is deprecated
+def make_amp(device, dtype=None):
+    scaler = torch.cuda.amp.GradScaler()
+    return lambda: torch.cuda.amp.autocast(), scaler
+
+
+# %% wrong: autocast("cuda") whatever the device
+# says: Nothing was autocast on this device: the context belongs to another device type, or is switched off.
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast("cuda", dtype=dtype), scaler
+
+
+# %% wrong: the old twins for the CPU
+# says: FutureWarning: torch.cuda.amp.* is deprecated
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    old = torch.cuda.amp if device.startswith("cuda") else torch.cpu.amp
+    dtype = chosen(device.split(":")[0], dtype)
+    return lambda: old.autocast(dtype=dtype), old.GradScaler(enabled=dtype is torch.float16)
+
+
+# %% wrong: GradScaler() without a device
+# says: (GradScaler() without a device means cuda and disables itself elsewhere.)
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: scaler enabled for bfloat16, too
+# says: bfloat16 has the range of float32: a scaler is needed for float16 only.
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is not torch.float32)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: scaler never enabled
+# says: float16 without an enabled GradScaler: small gradients underflow.
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=False)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: no scaler for bfloat16
+# says: The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type NoneType.
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind) if dtype is torch.float16 else None
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: lets torch warn and disable
+# says: raise RuntimeError instead of quietly computing in float32.
+def make_amp(device, dtype=None):
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: quietly uses the cpu instead
+# says: raise RuntimeError instead of quietly computing in float32.
+def make_amp(device, dtype=None):
+    kind = device.split(":")[0] if torch.cuda.is_available() else "cpu"
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: refuses only when the region is entered
+# says: raise RuntimeError instead of quietly computing in float32.
+def make_amp(device, dtype=None):
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+
+    def autocast():
+        no_cuda(device)
+        return torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32)
+
+    return autocast, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: an assertion in place of RuntimeError
+# says: This must raise RuntimeError; it raised AssertionError.
+def make_amp(device, dtype=None):
+    kind = device.split(":")[0]
+    assert kind == "cpu" or torch.cuda.is_available(), "CUDA is not available"
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: bfloat16 without asking the GPU
+# says: Ask the GPU: bfloat16 where torch.cuda.is_bf16_supported(), float16 only where it is not.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen("cpu", dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: float16 on every GPU
+# says: Ask the GPU: bfloat16 where torch.cuda.is_bf16_supported(), float16 only where it is not.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    if dtype is None and kind == "cuda":
+        dtype = torch.float16
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: accepts exactly "cpu" and "cuda"
+# says: A device with an index ('cuda:1') must be accepted; take its type for autocast and scaler.
+# caught: hidden
+def make_amp(device, dtype=None):
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device {device}")
+    no_cuda(device)
+    dtype = chosen(device, dtype)
+    scaler = torch.amp.GradScaler(device, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(device, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: gives the index on to the scaler
+# says: A device with an index ('cuda:1') must be accepted; take its type for autocast and scaler.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(device, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: one context object reused
+# says: autocast() must give a new context each time, usable again and nested.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    region = torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32)
+    return lambda: region, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: one generator context manager, used up after the first region
+# says: autocast() must give a new context each time, usable again and nested.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+
+    @contextlib.contextmanager
+    def region():
+        with torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32):
+            yield
+
+    only = region()
+    return lambda: only, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: the context manager itself in place of a function
+# says: The first part must be a function that gives a context manager
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    region = contextlib.nullcontext() if dtype is torch.float32 else contextlib.suppress()
+    return region, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: one autocast object in place of a function
+# says: The first part must be a function without arguments that gives a context manager, not one context manager.
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    region = torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32)
+    return region, torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+
+
+# %% wrong: accepts any dtype
+# says: Only float16, bfloat16 and float32 make sense: raise ValueError for others.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = dtype or chosen(kind, None)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32), scaler
+
+
+# %% wrong: float32 still autocasts
+# says: dtype=torch.float32 means: autocast disabled, scaler disabled.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=None if dtype is torch.float32 else dtype), scaler
+
+
+# %% wrong: float32 warns and is switched off by torch
+# says: a warning came up
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype), scaler
+
+
+# %% wrong: float32 is refused
+# says: dtype=torch.float32 means: autocast disabled, scaler disabled.
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    if dtype is torch.float32:
+        raise ValueError("float32 is no low precision")
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(kind, dtype=dtype), scaler
+
+
+# %% wrong: only the scaler
+# says: Return the pair (autocast, scaler), not a value of type GradScaler.
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    return torch.amp.GradScaler(device, enabled=False)
+
+
+# %% wrong: ends the program
+# says: raised SystemExit
+def make_amp(device, dtype=None):
+    raise SystemExit(1)
+
+
+# %% wrong: builds the scaler before it refuses
+# says: Refuse before anything is built: UserWarning
+def make_amp(device, dtype=None):
+    kind = device.split(":")[0]
+    scaler = torch.amp.GradScaler(kind)
+    no_cuda(device)
+    dtype = chosen(kind, dtype)
+    off = torch.amp.GradScaler(kind, enabled=False)
+    return (
+        lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32),
+        scaler if dtype is torch.float16 else off,
+    )

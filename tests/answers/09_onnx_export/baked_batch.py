@@ -1,0 +1,269 @@
+import torch
+from torch import nn
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(6, 3)
+
+
+def ramp(x):
+    t = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+    return t / t[-1].clamp(min=1)
+
+
+# %% right: linear on the last dimension, broadcasting weights, start without a batch
+class Pooler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(6, 3)
+        self.register_buffer("start", torch.zeros(3), persistent=False)
+
+    def forward(self, x):
+        w = ramp(x).softmax(-1)[None, :, None]
+        return torch.sum(w * self.proj(x), dim=1) + self.start
+
+
+# %% right: einsum, weights from a cumulated sum of ones
+class Pooler(Base):
+    def forward(self, x):
+        t = torch.ones_like(x[0, :, 0]).cumsum(0) - 1
+        w = torch.softmax(t / t.max().clamp(min=1), 0)
+        return torch.einsum("ntd,t->nd", self.proj(x), w)
+
+
+# %% right: pools x first, then projects; the weights sum to one
+class Pooler(Base):
+    def forward(self, x):
+        w = ramp(x).softmax(0)
+        return self.proj((w.unsqueeze(0) @ x).squeeze(1))
+
+
+# %% right: max of two sizes is no branch, and is exported
+class Pooler(Base):
+    def forward(self, x):
+        steps = x.shape[1]
+        t = torch.arange(steps, dtype=x.dtype, device=x.device)
+        return (self.proj(x) * (t / max(steps - 1, 1)).softmax(0)[:, None]).sum(1)
+
+
+# %% right: reshape with sizes of x, nan replaced
+class Pooler(Base):
+    def forward(self, x):
+        n, t = x.shape[0], x.shape[1]
+        h = self.proj(x.reshape(n * t, 6)).reshape(n, t, 3)
+        k = torch.arange(t, device=x.device).to(x.dtype)
+        w = torch.where(k > 0, k / (t - 1), torch.zeros_like(k)).softmax(0)
+        return (h * w.view(1, -1, 1)).sum(dim=1)
+
+
+# %% wrong: keeps the start tensor for four samples
+# says: The batch size is still fixed
+class Pooler(Base):
+    def __init__(self):
+        super().__init__()
+        self.start = torch.zeros(4, 3)
+
+    def forward(self, x):
+        return (self.proj(x) * ramp(x).softmax(0)[:, None]).sum(1) + self.start
+
+
+# %% wrong: makes the start tensor a buffer
+# says: The keys of state_dict() changed
+class Pooler(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("start", torch.zeros(4, 3))
+
+    def forward(self, x):
+        return (self.proj(x) * ramp(x).softmax(0)[:, None]).sum(1) + self.start[: x.shape[0]]
+
+
+# %% wrong: start as a buffer of one row in the state
+# says: The keys of state_dict() changed
+class Pooler(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("start", torch.zeros(1, 3))
+
+    def forward(self, x):
+        return (self.proj(x) * ramp(x).softmax(0)[:, None]).sum(1) + self.start
+
+
+# %% wrong: the batch is still four
+# says: The batch size is still fixed
+class Pooler(Base):
+    def forward(self, x):
+        h = self.proj(x.reshape(-1, 6)).view(4, -1, 3)
+        return (h * ramp(x).softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: time is still five
+# says: The number of steps is still fixed
+class Pooler(Base):
+    def forward(self, x):
+        w = (torch.arange(5, dtype=x.dtype, device=x.device) / 4).softmax(0)
+        return (self.proj(x) * w[:, None]).sum(1)
+
+
+# %% wrong: a loop over range(T)
+# says: 'tracing inferred a static shape'
+class Pooler(Base):
+    def forward(self, x):
+        w = ramp(x).softmax(0)
+        return sum(w[t] * self.proj(x[:, t]) for t in range(x.shape[1]))
+
+
+# %% wrong: `if T > 1` around the division
+# says: A Python `if` on a shape was decided during export
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        w = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+        if x.shape[1] > 1:
+            w = w / (x.shape[1] - 1)
+        return (self.proj(x) * w.softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: torch.linspace
+# says: 'tracing inferred a static shape'
+class Pooler(Base):
+    def forward(self, x):
+        w = torch.linspace(0, 1, x.shape[1], dtype=x.dtype, device=x.device).softmax(0)
+        return (self.proj(x) * w[:, None]).sum(1)
+
+
+# %% wrong: divides by T - 1 also for a single step
+# says: For a single step 0 / 0 gives nan: its weight is 1.
+class Pooler(Base):
+    def forward(self, x):
+        w = torch.arange(x.shape[1], dtype=x.dtype, device=x.device) / (x.shape[1] - 1)
+        return (self.proj(x) * w.softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: divides by T
+# says: For (4, 5, 6) the numbers differ from those of the given class.
+class Pooler(Base):
+    def forward(self, x):
+        w = torch.arange(x.shape[1], dtype=x.dtype, device=x.device) / x.shape[1]
+        return (self.proj(x) * w.softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: divides by 4
+# says: or its weights are not those of the contract
+class Pooler(Base):
+    def forward(self, x):
+        w = torch.arange(x.shape[1], dtype=x.dtype, device=x.device) / 4
+        return (self.proj(x) * w.softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: a plain mean over time
+# says: For (4, 5, 6) the numbers differ from those of the given class.
+class Pooler(Base):
+    def forward(self, x):
+        return self.proj(x).mean(1)
+
+
+# %% wrong: reshape with exchanged dimensions
+# says: For (4, 5, 6) the numbers differ from those of the given class.
+class Pooler(Base):
+    def forward(self, x):
+        h = self.proj(x).reshape(x.shape[1], x.shape[0], 3).transpose(0, 1)
+        return (h * ramp(x).softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: view instead of reshape
+# says: An x that is not contiguous must work
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        h = self.proj(x.view(x.shape[0] * x.shape[1], 6)).view(x.shape[0], x.shape[1], 3)
+        return (h * ramp(x).softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: arange and zeros without dtype and device of x
+# says: The result does not follow x
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        t = torch.arange(x.shape[1])
+        w = (torch.zeros(x.shape[1]) + t / t[-1].clamp(min=1)).softmax(0)
+        return (self.proj(x) * w[:, None]).sum(1)
+
+
+# %% wrong: dtype follows, device does not
+# says: The result does not follow x
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        t = torch.arange(x.shape[1], dtype=x.dtype)
+        return (self.proj(x) * (t / t[-1].clamp(min=1)).softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: cuts the graph
+# says: The gradient of x is missing or wrong.
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        return (self.proj(x.detach()) * ramp(x).softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: returns the weights as well
+# says: must return a tensor.
+class Pooler(Base):
+    def forward(self, x):
+        w = ramp(x).softmax(0)
+        return (self.proj(x) * w[:, None]).sum(1), w
+
+
+# %% right: powers of e divided by their sum, zeros for each sample
+class Pooler(Base):
+    def forward(self, x):
+        t = x.new_ones(x.shape[1]).cumsum(0) - 1
+        w = torch.exp(t / torch.clamp(t[-1:], min=1))
+        return torch.matmul(w, self.proj(x)) / w.sum() + x.new_zeros(x.shape[0], 3)
+
+
+# %% wrong: pads or cuts to five steps
+# says: The number of steps is still fixed
+class Pooler(Base):
+    def forward(self, x):
+        x = nn.functional.pad(x, (0, 0, 0, 5))[:, :5]
+        return (self.proj(x) * ramp(x).softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: nan becomes 0 for a single step
+# says: For a single step 0 / 0 gives nan: its weight is 1.
+# says: The file does what your class does, but that is not the contract's function for this size.
+class Pooler(Base):
+    def forward(self, x):
+        t = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+        return (self.proj(x) * (t / t[-1]).softmax(0).nan_to_num(0.0)[:, None]).sum(1)
+
+
+# %% wrong: a branch for the single step
+# says: A Python `if` on a shape was decided during export
+# caught: hidden
+class Pooler(Base):
+    def forward(self, x):
+        if x.shape[1] == 1:
+            return self.proj(x[:, 0])
+        t = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+        return (self.proj(x) * (t / (x.shape[1] - 1)).softmax(0)[:, None]).sum(1)
+
+
+# %% wrong: forward returns nothing
+# says: must return a tensor.
+# says: The exporter refuses this model
+class Pooler(Base):
+    def forward(self, x):
+        self.proj(x)
+
+
+# %% wrong: weights over the batch
+# says: For (4, 5, 6) the numbers differ from those of the given class.
+class Pooler(Base):
+    def forward(self, x):
+        w = (torch.zeros_like(x[:, :, 0]) + ramp(x)).softmax(0)
+        return (self.proj(x) * w.unsqueeze(2)).sum(1)

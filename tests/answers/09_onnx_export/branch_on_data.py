@@ -1,0 +1,206 @@
+import torch
+from torch import nn
+
+
+def log_of(x):
+    return torch.log(x.clamp(min=1e-6))
+
+
+# %% right: where on outputs, with inputs made safe
+class Gate(nn.Module):
+    def forward(self, x):
+        c = torch.mean(x) > 0
+        safe = torch.ones_like(x)
+        a, b = log_of(torch.where(c, x, safe)), 0.1 / torch.where(c, safe, x)
+        return torch.where(c, a, b)
+
+
+# %% right: torch.cond with two functions
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.mean() > 0, lambda x: x.clamp(min=1e-6).log(), lambda x: 0.1 / x, (x,))
+
+
+# %% right: stacks both branches, inputs made harmless, and picks by index
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean().gt(0)
+        a = log_of(x.masked_fill(~c, 1.0))
+        b = 0.1 / x.masked_fill(c, 1.0)
+        return torch.stack([b, a])[c.long()]
+
+
+# %% right: only the divisor is made harmless
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean() > 0
+        return torch.where(c, torch.log(torch.clamp(x, 1e-6)), 0.1 * torch.where(c, torch.ones_like(x), x).reciprocal())
+
+
+# %% wrong: the given class
+# says: The Python `if` needs a True or a False during export
+class Gate(nn.Module):
+    def forward(self, x):
+        if x.mean() > 0:
+            return torch.log(x.clamp(min=1e-6))
+        return 0.1 / x
+
+
+# %% wrong: bool of an item
+# says: The Python `if` needs a True or a False during export
+class Gate(nn.Module):
+    def forward(self, x):
+        c = bool((x.mean() > 0).item())
+        return log_of(x) if c else 0.1 / x
+
+
+# %% wrong: a decision for each element
+# says: The decision was made per element; it is one decision for the whole batch.
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.where(x > 0, log_of(x), 0.1 / x)
+
+
+# %% wrong: a decision for each row
+# says: The decision was made per row; it is one decision for the whole batch.
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.where(x.mean(1, keepdim=True) > 0, log_of(x), 0.1 / x)
+
+
+# %% wrong: adds both branches, one of them times 0
+# says: nan of the branch not taken leaked in
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        c = (x.mean() > 0).to(x.dtype)
+        return c * log_of(x) + (1 - c) * (0.1 / x)
+
+
+# %% wrong: keeps the first branch
+# says: Only one branch is there
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.log(x.clamp(min=1e-6))
+
+
+# %% wrong: keeps the branch that was taken first
+# says: Only one branch is there
+class Gate(nn.Module):
+    first = None
+
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            return log_of(x) if x.mean() > 0 else 0.1 / x
+        return log_of(x)
+
+
+# %% wrong: plain where over both branches
+# says: The gradient is nan although the value is right
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.where(x.mean() > 0, log_of(x), 0.1 / x)
+
+
+# %% wrong: the mean may be zero
+# says: A mean of 0 (and of nan) belongs to the second branch.
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean() >= 0
+        return torch.where(c, log_of(x), 0.1 / torch.where(c, 1.0, x))
+
+
+# %% wrong: asks for the second branch, so that nan takes the first
+# says: A mean of 0 (and of nan) belongs to the second branch.
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean() <= 0
+        return torch.where(c, 0.1 / torch.where(c, x, 1.0), log_of(x))
+
+
+# %% wrong: the divisor is kept away from zero for all inputs
+# says: The values differ from those of the given class.
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean() > 0
+        return torch.where(c, log_of(x), 0.1 / x.clamp(min=1e-3))
+
+
+# %% wrong: decides in float32, result in float32
+# says: The result is torch.float32, x is torch.float64.
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        x = x.float()
+        c = x.mean() > 0
+        return torch.where(c, log_of(x), 0.1 / torch.where(c, 1.0, x))
+
+
+# %% wrong: cuts the graph
+# says: The gradient is wrong or missing.
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            c = x.mean() > 0
+            return torch.where(c, log_of(x), 0.1 / torch.where(c, 1.0, x))
+
+
+# %% wrong: the sign of the sum of signs
+# says: The values differ from those of the given class.
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.sign().sum() > 0
+        return torch.where(c, 0.1 / torch.where(c, 1.0, x) * 0 + log_of(x), -0.1 / torch.where(c, 1.0, x))
+
+
+# %% right: a power of a divisor made harmless
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean() > 0
+        one = torch.ones((), dtype=x.dtype, device=x.device)
+        return torch.where(c, log_of(torch.where(c, x, one)), 0.1 * torch.where(c, one, x).pow(-1))
+
+
+# %% wrong: a divisor that is never zero
+# says: In the second branch 0.1 / 0 is inf, as in the given class
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.where(x.mean() > 0, log_of(x), 0.1 / torch.where(x == 0, 1e-12, x))
+
+
+# %% wrong: nan becomes 0 at the end
+# says: nan of the branch not taken leaked in
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        c = (x.mean() > 0).to(x.dtype)
+        return (c * log_of(x) + (1 - c) * (0.1 / x)).nan_to_num()
+
+
+# %% wrong: a decision for each column
+# says: The decision was made per column
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean(0, keepdim=True) > 0
+        return torch.where(c, log_of(x), 0.1 / torch.where(c, 1.0, x))
+
+
+# %% wrong: the mean must exceed a hundredth
+# says: Only one branch is there, or
+# caught: hidden
+class Gate(nn.Module):
+    def forward(self, x):
+        c = x.mean() > 0.01
+        return torch.where(c, log_of(x), 0.1 / torch.where(c, 1.0, x))
+
+
+# %% wrong: returns nothing
+# says: must return a tensor
+class Gate(nn.Module):
+    def forward(self, x):
+        log_of(x)

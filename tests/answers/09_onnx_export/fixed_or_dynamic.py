@@ -1,0 +1,87 @@
+TRUE = {
+    "A shape": [2, 100],
+    "A batch 5": "error",
+    "B shape": ["batch", 100],
+    "B batch 5": "ok",
+    "C torch": 3.0,
+    "C onnx": 2.0,
+    "C checker": "ok",
+    "D export": "error",
+    "E shape": [4, 12],
+    "C type": "FakeTensor",
+    "A files": 2,
+    "B files": 1,
+}
+
+
+# %% right: lists
+exported = dict(TRUE)
+
+
+# %% right: tuples, integers for floats, other capitals, full names, and an item that nobody asked for
+exported = TRUE | {
+    "A shape": (2, 100),
+    "B shape": ("Batch", 100),
+    "A batch 5": " Error ",
+    "B batch 5": "OK",
+    "C torch": 3,
+    "C onnx": 2,
+    "E shape": (4.0, 12.0),
+    "C type": "torch._subclasses.fake_tensor.FakeTensor",
+    "A files": 2.0,
+    "note": "guessed",
+}
+
+
+# %% wrong: A's batch taken for dynamic
+# says: Every input dimension that is not declared dynamic is fixed to the example's: A refuses 5 rows.
+exported = TRUE | {"A shape": ["batch", 100], "A batch 5": "ok"}
+
+
+# %% wrong: only A's message missed
+# says: A batch 5 = 'ok': Every input dimension that is not declared dynamic is fixed
+exported = TRUE | {"A batch 5": "ok"}
+
+
+# %% wrong: B fixed
+# says: The declared dimension appears by its name, the other one is fixed
+# says: With the dimension declared dynamic, any number of rows runs.
+exported = TRUE | {"B shape": [2, 100], "B batch 5": "error"}
+
+
+# %% wrong: the file follows the branch, the checker complains
+# says: for 1 row onnxruntime gives 2.0 where PyTorch gives 3.0, without any message.
+# says: check_model looks at the structure, not at the numbers
+exported = TRUE | {"C onnx": 3.0, "C checker": "error"}
+
+
+# %% wrong: PyTorch gives what the file gives
+# says: C torch = 2.0: The branch was decided during export
+exported = TRUE | {"C torch": 2.0}
+
+
+# %% wrong: a branch on values is exported
+# says: A branch on values can't be decided for all inputs
+exported = TRUE | {"D export": "ok"}
+
+
+# %% wrong: view follows the batch
+# says: view(4, -1) is exported faithfully: 8 rows still give 4
+exported = TRUE | {"E shape": [8, 6]}
+
+
+# %% wrong: a plain tensor, one file, two files
+# says: C type = 'tensor': The default exporter runs the model with FakeTensors
+# says: A files = 1: Weights are written to a second file
+# says: B files = 2: Weights are written to a second file
+exported = TRUE | {"C type": "Tensor", "A files": 1, "B files": 2}
+
+
+# %% wrong: True for ok
+# says: B batch 5 = True: With the dimension declared dynamic, any number of rows runs.
+exported = TRUE | {"B batch 5": True}
+
+
+# %% wrong: one item is left open
+# says: Every item needs an answer: replace each `...` (E shape).
+exported = TRUE | {"E shape": ...}

@@ -1,0 +1,298 @@
+import numpy as np
+import onnxruntime as ort
+import torch
+
+TYPES = {"tensor(float16)": torch.float16, "tensor(float)": torch.float32, "tensor(double)": torch.float64}
+
+
+def fed(session, inputs, convert, name=lambda one: one.name, refuse=True, count=True):
+    """The feed of a session, with parts to replace."""
+    expected = session.get_inputs()
+    if count and len(expected) != len(inputs):
+        raise ValueError(f"expected {[one.name for one in expected]}, got {len(inputs)}")
+    feed = {}
+    for one, tensor in zip(expected, inputs, strict=False):
+        if refuse and tensor.is_floating_point() != (one.type in TYPES):
+            raise TypeError(f"{one.name} must be {one.type}")
+        feed[name(one)] = convert(one, tensor)
+    return feed
+
+
+def cast(one, tensor):
+    return tensor.detach().to(TYPES.get(one.type, tensor.dtype)).numpy()
+
+
+# %% right: type table and dict comprehension, outputs copied
+def run_onnx(session, *inputs):
+    names = [i.name for i in session.get_inputs()]
+    if len(names) != len(inputs):
+        raise ValueError("this session needs " + ", ".join(names))
+    for i, t in zip(session.get_inputs(), inputs, strict=True):
+        if ("float" in i.type or "double" in i.type) != t.dtype.is_floating_point:
+            raise TypeError("wrong kind of numbers for " + i.name)
+    feed = {
+        i.name: (t.detach().to(TYPES[i.type]) if i.type in TYPES else t.detach()).contiguous().numpy()
+        for i, t in zip(session.get_inputs(), inputs, strict=True)
+    }
+    return [torch.from_numpy(a).clone() for a in session.run([o.name for o in session.get_outputs()], feed)]
+
+
+# %% right: through numpy dtypes that are derived from the string, strict zip
+def run_onnx(session, *inputs):
+    feed = {}
+    try:
+        pairs = list(zip(session.get_inputs(), inputs, strict=True))
+    except ValueError:
+        names = ", ".join(one.name for one in session.get_inputs())
+        raise ValueError(f"wrong number of inputs; expected: {names}") from None
+    for one, tensor in pairs:
+        word = one.type[len("tensor(") : -1]
+        dtype = np.dtype({"float": "float32", "double": "float64"}.get(word, word))
+        if (dtype.kind == "f") is not torch.is_floating_point(tensor):
+            raise TypeError(f"input {one.name}: {tensor.dtype} for {dtype}")
+        array = (tensor.detach().double() if dtype.kind == "f" else tensor.detach()).numpy()
+        feed[one.name] = array.astype(dtype)
+    return [torch.tensor(array) for array in session.run(None, feed)]
+
+
+# %% right: OrtValue objects and run_with_ort_values
+def run_onnx(session, *inputs):
+    feed = {k: ort.OrtValue.ortvalue_from_numpy(v) for k, v in fed(session, inputs, cast).items()}
+    outputs = [o.name for o in session.get_outputs()]
+    return [torch.from_numpy(v.numpy().copy()) for v in session.run_with_ort_values(outputs, feed)]
+
+
+# %% wrong: feeds the name 'input'
+# says: The feed must use the names of session.get_inputs(); they depend on the export.
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, cast, name=lambda one: "input")
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: the names that the export of this example gave
+# says: The feed must use the names of session.get_inputs()
+def run_onnx(session, *inputs):
+    fed(session, inputs, cast)
+    feed = {
+        name: t.detach().float().numpy() if name == "x" else t.numpy()
+        for name, t in zip(("x", "idx"), inputs, strict=True)
+    }
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: passes tensors
+# says: A session takes NumPy arrays, not tensors
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, lambda one, tensor: tensor.detach())
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: returns NumPy arrays
+# says: A session takes NumPy arrays, not tensors, and gives NumPy arrays, too
+def run_onnx(session, *inputs):
+    return session.run(None, fed(session, inputs, cast))
+
+
+# %% wrong: no detach
+# says: numpy() on a tensor that requires grad raises: detach first.
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, lambda one, tensor: tensor.to(TYPES.get(one.type, tensor.dtype)).numpy())
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: no cast
+# says: Each input has its own type: cast floating tensors
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, lambda one, tensor: tensor.detach().numpy())
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: casts everything to float32
+# says: Each input has its own type: cast floating tensors
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, lambda one, tensor: tensor.detach().float().numpy())
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: casts floating tensors to float32, whatever is expected
+# says: Each input has its own type: cast floating tensors
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, lambda one, t: (t.detach().float() if t.is_floating_point() else t).numpy())
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: a table without float16
+# says: Each input has its own type: cast floating tensors
+# caught: hidden
+def run_onnx(session, *inputs):
+    table = {"tensor(float)": torch.float32, "tensor(double)": torch.float64}
+    feed = fed(session, inputs, lambda one, t: t.detach().to(table.get(one.type, t.dtype)).numpy())
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: casts in NumPy, which knows no bfloat16
+# says: Each input has its own type: cast floating tensors
+# caught: hidden
+def run_onnx(session, *inputs):
+    names = {"tensor(float16)": "float16", "tensor(float)": "float32", "tensor(double)": "float64"}
+    feed = fed(session, inputs, lambda one, t: t.detach().numpy().astype(names.get(one.type, "int64")))
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: casts by way of float32
+# says: The output is not what the session gives for these inputs.
+# caught: hidden
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, lambda one, t: cast(one, t.float() if t.is_floating_point() else t))
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: casts integers too
+# says: An integer tensor where a floating one is expected (or the reverse) is a mistake of the caller
+# caught: hidden
+def run_onnx(session, *inputs):
+    types = TYPES | {"tensor(int64)": torch.int64}
+    feed = fed(session, inputs, lambda one, t: t.detach().to(types[one.type]).numpy(), refuse=False)
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: refuses integers only, not floating tensors for integers
+# says: An integer tensor where a floating one is expected (or the reverse)
+# caught: hidden
+def run_onnx(session, *inputs):
+    for one, tensor in zip(session.get_inputs(), inputs):
+        if one.type in TYPES and not tensor.is_floating_point():
+            raise TypeError(one.name)
+    types = TYPES | {"tensor(int64)": torch.int64}
+    feed = fed(session, inputs, lambda one, t: t.detach().to(types[one.type]).numpy(), refuse=False)
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: a TypeError without the name
+# says: raise TypeError with the input's name
+# caught: hidden
+def run_onnx(session, *inputs):
+    try:
+        feed = fed(session, inputs, cast)
+    except TypeError:
+        raise TypeError("wrong type") from None
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: zip without a look at the lengths
+# says: Too many or too few inputs: raise ValueError with the expected names
+# caught: hidden
+def run_onnx(session, *inputs):
+    return [torch.from_numpy(a) for a in session.run(None, fed(session, inputs, cast, count=False))]
+
+
+# %% wrong: a ValueError without names
+# says: Too many or too few inputs: raise ValueError with the expected names
+# caught: hidden
+def run_onnx(session, *inputs):
+    if len(inputs) != len(session.get_inputs()):
+        raise ValueError("wrong number of arguments")
+    return [torch.from_numpy(a) for a in session.run(None, fed(session, inputs, cast))]
+
+
+# %% wrong: returns the first output only
+# says: The result must be a list of tensors, one for each output of the session.
+def run_onnx(session, *inputs):
+    return torch.from_numpy(session.run(None, fed(session, inputs, cast))[0])
+
+
+# %% wrong: a list with the first output only
+# says: All outputs are wanted, in order, as a list.
+def run_onnx(session, *inputs):
+    return [torch.from_numpy(session.run(None, fed(session, inputs, cast))[0])]
+
+
+# %% wrong: outputs sorted by name
+# says: The outputs are not what the session gives for these inputs, in its order.
+def run_onnx(session, *inputs):
+    names = sorted(one.name for one in session.get_outputs())
+    return [torch.from_numpy(a) for a in session.run(names, fed(session, inputs, cast))]
+
+
+# %% wrong: inputs in the order of the alphabet
+# says: Each input has its own type: cast
+def run_onnx(session, *inputs):
+    feed = fed(session, inputs, cast)
+    names = sorted(feed)
+    feed = dict(zip(names, feed.values(), strict=True))
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: outputs in float64
+# says: An output came as torch.float64; the session gave torch.float32.
+def run_onnx(session, *inputs):
+    return [torch.from_numpy(a).double() for a in session.run(None, fed(session, inputs, cast))]
+
+
+# %% wrong: casts the caller's tensor in place
+# says: A tensor that was given has changed.
+def run_onnx(session, *inputs):
+    for tensor in inputs:
+        tensor.requires_grad_(False)
+    return [torch.from_numpy(a) for a in session.run(None, fed(session, inputs, cast))]
+
+
+# %% right: in inference mode, through io_binding
+@torch.inference_mode()
+def run_onnx(session, *inputs):
+    binding = session.io_binding()
+    for name, array in fed(session, inputs, cast).items():
+        binding.bind_cpu_input(name, np.ascontiguousarray(array))
+    for one in session.get_outputs():
+        binding.bind_output(one.name)
+    session.run_with_iobinding(binding)
+    return [torch.from_numpy(array.copy()) for array in binding.copy_outputs_to_cpu()]
+
+
+# %% right: leaves settings of torch and NumPy behind
+def run_onnx(session, *inputs):
+    outputs = [torch.from_numpy(a) for a in session.run(None, fed(session, inputs, cast))]
+    torch.set_grad_enabled(False)
+    torch.set_default_dtype(torch.float64)
+    torch.nn.modules.module.register_module_forward_hook(lambda module, args, out: None)
+    return outputs
+
+
+# %% wrong: casts every input to the type of the first one
+# says: Each input has its own type: cast floating tensors
+# caught: hidden
+def run_onnx(session, *inputs):
+    dtype = TYPES.get(session.get_inputs()[0].type)
+    feed = fed(
+        session, inputs, lambda one, t: t.detach().to(dtype if dtype and t.is_floating_point() else t.dtype).numpy()
+    )
+    return [torch.from_numpy(a) for a in session.run(None, feed)]
+
+
+# %% wrong: outputs that lost their dtype and, where they are numbers, their shape
+# says: Each input has its own type
+def run_onnx(session, *inputs):
+    return [torch.tensor(a.tolist()) for a in session.run(None, fed(session, inputs, cast))]
+
+
+# %% wrong: writes all results of a shape into one buffer
+# says: The outputs are not what the session gives
+# caught: hidden
+def run_onnx(session, *inputs):
+    buffers, outputs = {}, []
+    for a in session.run(None, fed(session, inputs, cast)):
+        a = torch.as_tensor(a)
+        outputs.append(buffers.setdefault((a.shape, a.dtype), torch.empty_like(a)).copy_(a))
+    return outputs
+
+
+# %% wrong: a list of None
+# says: The result must be a list of tensors
+def run_onnx(session, *inputs):
+    return [None for _ in session.get_outputs()]
+
+
+# %% wrong: leaves the process
+# says: Your code raised SystemExit
+def run_onnx(session, *inputs):
+    raise SystemExit(3)

@@ -1,0 +1,368 @@
+import copy
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from torch import Tensor
+
+
+def listed(out):
+    return [out] if isinstance(out, Tensor) else list(out)
+
+
+def close(a, b, rtol, atol):
+    return np.allclose(a, b, rtol=rtol, atol=atol)
+
+
+def compared(a, b, rtol, atol, same=close, shapes=True):
+    """A problem without its place, or nothing."""
+    if shapes and a.shape != b.shape:
+        return "shape"
+    return "" if same(a, b, rtol, atol) else "value"
+
+
+def verified(
+    path,
+    model,
+    inputs,
+    rtol=1e-3,
+    atol=1e-5,
+    *,
+    check=True,
+    compare=compared,
+    evaluate=True,
+    restore="each",
+    outputs=None,
+    empty=True,
+    no_grad=True,
+    catch=True,
+    stop=False,
+    place=lambda n: f": input {n}",
+):
+    """A right answer with parts to replace."""
+    if empty and len(inputs) == 0:
+        raise ValueError("no inputs")
+    if check:
+        try:
+            onnx.checker.check_model(onnx.load(path))
+        except Exception as error:
+            return [f"checker: {error}"]
+    session, problems = ort.InferenceSession(path), []
+    flags, was = [(m, m.training) for m in model.modules()], model.training
+    if evaluate:
+        model.eval()
+    try:
+        for n, x in enumerate(inputs):
+            with torch.set_grad_enabled(not no_grad):
+                expected = [one.detach().numpy() for one in listed(model(x))]
+            try:
+                came = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+            except Exception:
+                if not catch:
+                    raise
+                problems.append("run" + place(n))
+                continue
+            for a, b in list(zip(came, expected, strict=True))[:outputs]:
+                if kind := compare(a, b, rtol, atol):
+                    problems.append(kind + place(n))
+            if stop and problems:
+                break
+    finally:
+        if restore == "each":
+            for module, training in flags:
+                module.training = training
+        elif restore == "whole":
+            model.train(was)
+    return problems
+
+
+# %% right: checker, session, loop
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol)
+
+
+# %% right: a deep copy in eval mode, messages of assertions become entries
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    if not inputs:
+        raise ValueError("inputs is empty")
+    try:
+        onnx.checker.check_model(path, full_check=True)
+    except Exception as error:
+        return ["checker: " + str(error)]
+    model, problems = copy.deepcopy(model).eval(), []
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for index, x in enumerate(inputs):
+        with torch.inference_mode():
+            expected = listed(model(x))
+        try:
+            results = session.run(
+                [o.name for o in session.get_outputs()], {session.get_inputs()[0].name: np.asarray(x)}
+            )
+        except Exception as error:
+            problems.append(f"run: {index} {error!r}")
+            continue
+        for result, wanted in zip(results, expected, strict=True):
+            try:
+                assert result.shape == tuple(wanted.shape), f"shape: {index}, {result.shape}"
+                assert np.isclose(result, wanted.numpy(), rtol, atol).all(), f"value: {index}"
+            except AssertionError as error:
+                problems.append(str(error))
+    return problems
+
+
+# %% right: torch.testing.assert_close on tensors
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    def same(a, b, rtol, atol):
+        try:
+            torch.testing.assert_close(torch.from_numpy(a), torch.from_numpy(b), rtol=rtol, atol=atol)
+        except AssertionError:
+            return False
+        return True
+
+    return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, same))
+
+
+# %% wrong: the checker alone
+# says: The checker only looks at the structure: a file with altered weights passes it. Compare numbers.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    verified(path, model, inputs, rtol, atol)
+    try:
+        onnx.checker.check_model(path)
+    except Exception as error:
+        return [f"checker: {error}"]
+    return []
+
+
+# %% wrong: compares the first input only
+# says: All inputs are tried, also after a problem.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs[:1], rtol, atol)
+
+
+# %% wrong: compares the last input only
+# says: Only one input was compared
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    found = verified(path, model, inputs[-1:], rtol, atol)
+    return [f"{found[0].split(':')[0]}: input {n}" for n in range(len(inputs))] if found else []
+
+
+# %% wrong: stops after the first problem
+# says: All inputs are tried, also after a problem.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, stop=True)
+
+
+# %% wrong: np.allclose without a look at the shapes
+# says: must be a problem `shape:`, though NumPy compares the two by broadcasting. Compare shapes first.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, shapes=False))
+
+
+# %% wrong: no eval()
+# says: The PyTorch side ran in training mode
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, evaluate=False)
+
+
+# %% wrong: compares with ==
+# says: Bit equality is too strict
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    def same(a, b, rtol, atol):
+        return np.array_equal(a, b)
+
+    return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, same))
+
+
+# %% wrong: exceptions of onnxruntime pass through
+# says: it must become an entry of the list.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, catch=False)
+
+
+# %% wrong: exceptions of the checker pass through
+# says: it must become an entry of the list.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    onnx.checker.check_model(path)
+    return verified(path, model, inputs, rtol, atol)
+
+
+# %% wrong: the first output only
+# says: Only the first output was compared.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, outputs=1)
+
+
+# %% wrong: asks whether the difference exceeds the tolerance
+# says: NaN slipped through
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    def same(a, b, rtol, atol):
+        return not (np.abs(a - b) > atol + rtol * np.abs(b)).any()
+
+    return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, same))
+
+
+# %% wrong: leaves the model in eval mode
+# says: The model, or a frozen layer of it, is in another mode afterwards
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, restore="")
+
+
+# %% wrong: model.train(old) at the end
+# says: The model, or a frozen layer of it, is in another mode afterwards
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, restore="whole")
+
+
+# %% wrong: puts the flags back only where all went well
+# says: The model, or a frozen layer of it, is in another mode afterwards
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    flags = [(m, m.training) for m in model.modules()]
+    found = verified(path, model, inputs, rtol, atol, restore="")
+    for module, training in flags:
+        module.training = training
+    return found
+
+
+# %% wrong: no checker, a refused file is a problem of running
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    try:
+        return verified(path, model, inputs, rtol, atol, check=False)
+    except ValueError:
+        raise
+    except Exception as error:
+        return [f"run: {error}"]
+
+
+# %% wrong: no checker, what onnxruntime refuses to load is called checker
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    try:
+        ort.InferenceSession(path)
+    except Exception as error:
+        return [f"checker: {error}"]
+    return verified(path, model, inputs, rtol, atol, check=False)
+
+
+# %% wrong: goes on after the checker's refusal
+# says: Where the checker refuses the file, nothing is run.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    for x in inputs:
+        with torch.no_grad():
+            copy.deepcopy(model).eval()(x)
+    return verified(path, model, inputs, rtol, atol)
+
+
+# %% wrong: accepts an empty list
+# says: No inputs means that nothing was verified: ValueError.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, empty=False)
+
+
+# %% wrong: gradients are tracked
+# says: Gradients are tracked: run the model under no_grad.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, no_grad=False)
+
+
+# %% wrong: tolerances of its own
+# says: The tolerances rtol and atol, or their default values, are not used.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, 1e-3, 1e-5)
+
+
+# %% wrong: atol larger by default
+# says: The tolerances rtol and atol, or their default values, are not used.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-3):
+    return verified(path, model, inputs, rtol, atol)
+
+
+# %% wrong: entries without the index
+# says: Every entry must tell the index of its input
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, place=lambda n: ": this input")
+
+
+# %% wrong: counts inputs from 1
+# says: Every entry must tell the index of its input
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, rtol, atol, place=lambda n: f": input {n + 1}")
+
+
+# %% wrong: entries without a kind
+# says: Every entry begins with its kind
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return [f"problem with {one}" for one in verified(path, model, inputs, rtol, atol)]
+
+
+# %% wrong: True or False
+# says: The result must be a list of strings.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return not verified(path, model, inputs, rtol, atol)
+
+
+# %% wrong: exports again
+# says: Your code raised
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    raise RuntimeError("no idea")
+
+
+# %% right: np.testing.assert_allclose after a look at the shapes
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    def same(a, b, rtol, atol):
+        try:
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+        except AssertionError:
+            return False
+        return True
+
+    return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, same))
+
+
+# %% right: a comparison that is not so for NaN
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    def same(a, b, rtol, atol):
+        return bool((np.abs(a - b) <= atol + rtol * np.abs(b)).all())
+
+    return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, same))
+
+
+# %% wrong: the tolerance of the largest value for all
+# says: Each number has a tolerance of its own
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    def same(a, b, rtol, atol):
+        return bool(np.abs(a - b).max() <= atol + rtol * np.abs(b).max())
+
+    return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, same))
+
+
+# %% wrong: rtol and atol exchanged
+# says: The tolerances rtol and atol, or their default values, are not used.
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return verified(path, model, inputs, atol, rtol)
+
+
+# %% wrong: another shape is another value
+# says: must be a problem `shape:`
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return [one.replace("shape", "value") for one in verified(path, model, inputs, rtol, atol)]
+
+
+# %% wrong: an entry in place of a list
+# says: The result must be a list of strings.
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    return "\n".join(verified(path, model, inputs, rtol, atol))

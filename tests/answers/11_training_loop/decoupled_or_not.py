@@ -1,0 +1,255 @@
+import torch
+from torch import nn
+
+
+def changes(make_optimizer, sizes, grad=0.0, dtype=torch.float64):
+    """How much weights of these sizes lose in one step with a gradient."""
+    weights = [nn.Parameter(torch.tensor([size], dtype=dtype)) for size in sizes]
+    optimizer = make_optimizer(weights)
+    for weight in weights:
+        weight.grad = None if grad is None else torch.full_like(weight, grad)
+    optimizer.step()
+    return [size - weight.item() for size, weight in zip(sizes, weights)]
+
+
+# %% right: relative changes of the two halves of one experiment
+def is_decoupled(make_optimizer):
+    one, many = changes(make_optimizer, (0.5, 5000.0))
+    if one == 0 and many == 0:
+        raise ValueError("no decay")
+    return bool(torch.isclose(torch.tensor(one / 0.5), torch.tensor(many / 5000.0), rtol=1e-3, atol=0.0))
+
+
+# %% right: two runs, the ratio of the absolute steps
+def is_decoupled(make_optimizer):
+    (small,) = changes(make_optimizer, (2.0,))
+    (large,) = changes(make_optimizer, (2000.0,))
+    if abs(small) < 1e-13:
+        raise ValueError("this optimizer leaves a weight without gradient alone")
+    return large / small > 50
+
+
+# %% right: large gradients of both signs cancel; what is left is the decay
+def is_decoupled(make_optimizer):
+    (at_rest,) = changes(make_optimizer, (1.0,))
+    if not at_rest:
+        raise ValueError
+    (down,), (up,) = changes(make_optimizer, (1.0,), 1e4), changes(make_optimizer, (1.0,), -1e4)
+    return abs((down + up) / 2 - at_rest) < 0.01 * at_rest
+
+
+# %% right: several steps, many weights in one parameter
+def is_decoupled(make_optimizer):
+    start = torch.logspace(0, 3, 7, dtype=torch.float64)
+    weight = nn.Parameter(start.clone())
+    optimizer = make_optimizer([weight])
+    for _ in range(3):
+        optimizer.zero_grad()
+        (weight * 0).sum().backward()
+        optimizer.step()
+    shrunk = weight.detach() / start
+    if shrunk.eq(1).all():
+        raise ValueError("nothing decays")
+    return torch.allclose((1 - shrunk) / (1 - shrunk[0]), torch.ones_like(shrunk), rtol=1e-3)
+
+
+# %% wrong: asks for the class
+# says: You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide the
+# caught: hidden
+def is_decoupled(make_optimizer):
+    optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
+    if not optimizer.defaults.get("weight_decay", 1):
+        raise ValueError
+    return type(optimizer).__name__ == "AdamW"
+
+
+# %% wrong: reads the defaults
+# says: You asked for the class or a default
+# caught: hidden
+def is_decoupled(make_optimizer):
+    optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
+    if optimizer.defaults["weight_decay"] == 0:
+        raise ValueError
+    return optimizer.defaults["decoupled_weight_decay"]
+
+
+# %% wrong: reads the groups, after a step for the sake of appearance
+# says: You asked for the class or a default
+# caught: hidden
+def is_decoupled(make_optimizer):
+    optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
+    optimizer.step()
+    group = optimizer.param_groups[0]
+    if group.get("weight_decay") == 0:
+        raise ValueError
+    return group.get("decoupled_weight_decay", False)
+
+
+# %% wrong: one weight, did it shrink?
+# says: One weight of one size cannot tell the two apart.
+def is_decoupled(make_optimizer):
+    (change,) = changes(make_optimizer, (1.0,))
+    if change == 0:
+        raise ValueError
+    return change > 0
+
+
+# %% wrong: with a gradient of one
+# says: With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0), grad=1.0)
+    return abs(small / large * 1000 - 1) < 0.01
+
+
+# %% wrong: no gradient
+# says: A parameter without gradient is skipped, decay included: give it a zero gradient.
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0), grad=None)
+    return small > 0 and abs(small / large * 1000 - 1) < 0.01
+
+
+# %% wrong: no gradient, and so ValueError
+# says: A parameter without gradient is skipped, decay included: give it a zero gradient.
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0), grad=None)
+    if small == 0:
+        raise ValueError
+    return True
+
+
+# %% wrong: a step below 0.05
+# says: A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each other.
+# caught: hidden
+def is_decoupled(make_optimizer):
+    (change,) = changes(make_optimizer, (1.0,))
+    if change == 0:
+        raise ValueError
+    return change < 0.05
+
+
+# %% wrong: in float32
+# says: A proportion of 1e-8 is lost in float32: make the experiment in float64.
+# caught: hidden
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1024.0), dtype=torch.float32)
+    if small == large == 0:
+        raise ValueError
+    return abs(small * 1024 - large) < 0.01 * large
+
+
+# %% wrong: a bound that takes small changes for equal ones
+# says: A fixed threshold on the step fails for other lr and weight_decay
+# caught: hidden
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0))
+    if small == large == 0:
+        raise ValueError
+    return abs(small - large / 1000) < 1e-3
+
+
+# %% wrong: exchanged
+# says: True and False are exchanged.
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0))
+    if small == large == 0:
+        raise ValueError
+    return abs(small / large - 1) < 0.01
+
+
+# %% wrong: no check for missing decay
+# says: An optimizer that does not decay must raise ValueError.
+# caught: hidden
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0))
+    return abs(small * 1000 - large) <= 0.01 * large
+
+
+# %% wrong: ZeroDivisionError for missing decay
+# says: An optimizer that does not decay must raise ValueError.
+# caught: hidden
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0))
+    return abs(small / large * 1000 - 1) < 0.01
+
+
+# %% wrong: a bound for missing decay that is too high
+# says: compare two weights with each other.
+# caught: hidden
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0))
+    if large < 1e-3:
+        raise ValueError
+    return abs(small / large * 1000 - 1) < 0.01
+
+
+# %% wrong: a tensor
+# says: Return True or False, a Python bool.
+def is_decoupled(make_optimizer):
+    small, large = changes(make_optimizer, (1.0, 1000.0))
+    return torch.tensor(abs(small / large * 1000 - 1) < 0.01)
+
+
+# %% wrong: asks whether the class is Adam
+# says: You asked for the class or a default
+# caught: hidden
+def is_decoupled(make_optimizer):
+    return make_optimizer([nn.Parameter(torch.ones(1))]).__class__.__name__ != "Adam"
+
+
+# %% right: weights of both signs in one parameter
+def is_decoupled(make_optimizer):
+    start = torch.tensor([-1.0, 64.0], dtype=torch.float64)
+    weight = nn.Parameter(start.clone())
+    optimizer = make_optimizer([weight])
+    weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    step = weight.detach() - start
+    if not step.any():
+        raise ValueError("no decay")
+    return bool(abs(step[1] / step[0] + 64) < 1)
+
+
+# %% wrong: reads the optimizer's state after a step
+# says: You asked for the class or a default
+# caught: hidden
+def is_decoupled(make_optimizer):
+    weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
+    optimizer = make_optimizer([weight])
+    weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    if weight.item() == 1:
+        raise ValueError("no decay")
+    return optimizer.state[weight]["exp_avg"].item() == 0
+
+
+# %% wrong: compares with lr times weight_decay, read from the groups
+# says: You asked for the class or a default
+# caught: hidden
+def is_decoupled(make_optimizer):
+    weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
+    optimizer = make_optimizer([weight])
+    weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    if weight.item() == 1:
+        raise ValueError("no decay")
+    group = optimizer.param_groups[0]
+    return abs(1 - weight.item() - group["lr"] * group["weight_decay"]) < 1e-12
+
+
+# %% wrong: looks whether .grad has changed
+# says: One weight of one size cannot tell the two apart.
+def is_decoupled(make_optimizer):
+    weight = nn.Parameter(torch.ones(1))
+    optimizer = make_optimizer([weight])
+    weight.grad = torch.zeros(1)
+    optimizer.step()
+    return not weight.grad.any().item()
+
+
+# %% wrong: two weights of nearly the same size
+# says: One weight of one size cannot tell the two apart.
+def is_decoupled(make_optimizer):
+    one, other = changes(make_optimizer, (1.0, 1.001))
+    if one == other == 0:
+        raise ValueError("no decay")
+    return abs(one / other * 1.001 - 1) < 0.01

@@ -1,0 +1,117 @@
+import torch
+
+RIGHT = {
+    "zero-backward-step": -2.0,
+    "backward-step": -3.0,
+    "backward-zero-step": 0.0,
+    "grad after zero_grad": "none",
+    "batches": 8,
+    "last batch": 104,
+    "first Adam step": -0.1,
+    "lr via defaults": -0.1,
+    "loss of a perfect logit": 0.0,
+    "softmax twice": 0.31,
+}
+
+
+# %% right: None, integers and more decimals
+answers = RIGHT | {"zero-backward-step": -2, "grad after zero_grad": None, "batches": 8.0, "softmax twice": 0.3132617}
+
+
+# %% right: tensors and texts
+answers = {name: str(value) for name, value in RIGHT.items()} | {
+    "backward-step": torch.tensor(-3.0),
+    "last batch": torch.tensor(104),
+    "first Adam step": torch.tensor(-0.1, dtype=torch.float64),
+    "grad after zero_grad": " None ",
+    "softmax twice": torch.tensor(0.3133),
+}
+
+
+# %% right: in another order, with an item that was not asked for
+answers = dict(reversed(RIGHT.items())) | {"notes": "done without running"}
+
+
+# %% wrong: backward overwrites
+# says: backward-step = -2.0: backward() adds to .grad: without zero_grad the second step uses 2 + 2.
+answers = RIGHT | {"backward-step": -2.0}
+
+
+# %% wrong: zero_grad too early
+# says: zero_grad between backward and step throws the gradient away: nothing is learned.
+answers = RIGHT | {"backward-zero-step": -2.0}
+
+
+# %% wrong: zeros after zero_grad
+# says: zero_grad() sets .grad to None (set_to_none=True is the default), not to zeros.
+answers = RIGHT | {"grad after zero_grad": 0.0}
+
+
+# %% wrong: the text zero after zero_grad
+# says: zero_grad() sets .grad to None
+answers = RIGHT | {"grad after zero_grad": "zero"}
+
+
+# %% wrong: complete batches only
+# says: The incomplete last batch is kept by default: 7 * 128 = 896, then one batch of 104.
+answers = RIGHT | {"batches": 7}
+
+
+# %% wrong: the last batch is complete
+# says: The incomplete last batch is kept by default: 7 * 128 = 896, then one batch of 104.
+answers = RIGHT | {"last batch": 128}
+
+
+# %% wrong: Adam steps like SGD
+# says: Adam divides by the root of the second moment: the first step is about lr, however large the gradient.
+answers = RIGHT | {"first Adam step": -50.0}
+
+
+# %% wrong: the defaults are in use
+# says: optimizer.defaults is only the template for new groups; the rate in use is param_groups[i]['lr'].
+answers = RIGHT | {"lr via defaults": -9.0}
+
+
+# %% wrong: a second softmax changes nothing
+# says: with 2 classes the loss cannot fall below log(1 + 1/e) = 0.31.
+answers = RIGHT | {"softmax twice": 0.0}
+
+
+# %% wrong: one iteration forgotten
+# says: zero-backward-step = -1.0: One SGD step is w - lr * grad: -1 per iteration here.
+answers = RIGHT | {"zero-backward-step": -1.0}
+
+
+# %% wrong: the rate forgotten
+# says: zero-backward-step = -4.0: One SGD step is w - lr * grad: -1 per iteration here.
+answers = RIGHT | {"zero-backward-step": -4.0}
+
+
+# %% wrong: uphill
+# says: A step goes against the gradient, which is positive here: the result is negative.
+answers = RIGHT | {"zero-backward-step": 2.0}
+
+
+# %% wrong: large logits give a large loss
+# says: cross_entropy takes logits: with 1000 against 0 the label has probability 1, and -log 1 is 0.
+answers = RIGHT | {"loss of a perfect logit": 1000.0}
+
+
+# %% wrong: True for a number
+# says: loss of a perfect logit = False
+answers = RIGHT | {"loss of a perfect logit": False}
+
+
+# %% wrong: an item left open
+# says: Every item needs an answer: replace each `...` (batches).
+answers = RIGHT | {"batches": ...}
+
+
+# %% wrong: a list
+# says: The answer must be a dict
+answers = list(RIGHT.values())
+
+
+# %% wrong: nan and a list in place of numbers
+# says: last batch = [104]
+answers = RIGHT | {"softmax twice": float("nan"), "last batch": [104]}

@@ -1,0 +1,293 @@
+import copy
+
+import torch
+from torch import nn
+
+NORMS = (
+    nn.LayerNorm,
+    nn.GroupNorm,
+    nn.RMSNorm,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.BatchNorm3d,
+    nn.SyncBatchNorm,
+    nn.InstanceNorm1d,
+    nn.InstanceNorm2d,
+    nn.InstanceNorm3d,
+)
+
+
+def groups_of(model, weight_decay, is_plain):
+    """Two groups; is_plain(name, parameter, owner) says what is not decayed."""
+    decayed, others = [], []
+    for name, p in model.named_parameters():
+        owner = model.get_submodule(name.rpartition(".")[0])
+        if p.requires_grad:
+            (others if is_plain(name, p, owner) else decayed).append(p)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+
+def right(name, p, owner):
+    return p.ndim < 2 or isinstance(owner, NORMS)
+
+
+# %% right: walks through the modules, sorted back into order
+def decay_groups(model, weight_decay):
+    seen, place = {}, {id(p): n for n, p in enumerate(model.parameters())}
+    for module in model.modules():
+        for p in module.parameters(recurse=False):
+            if p.requires_grad and id(p) not in seen:
+                seen[id(p)] = (place[id(p)], p, p.dim() < 2 or isinstance(module, NORMS))
+    ordered = sorted(seen.values(), key=lambda item: item[0])
+    return [
+        {"params": [p for _, p, plain in ordered if not plain], "weight_decay": weight_decay},
+        {"params": [p for _, p, plain in ordered if plain], "weight_decay": 0.0},
+    ]
+
+
+# %% right: one pass over the names, with the owner of each
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, right)
+
+
+# %% right: a set of parameters, a tuple of dicts with more keys
+def decay_groups(model, weight_decay):
+    plain = set()
+    for module in model.modules():
+        if isinstance(module, (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)):
+            plain |= set(module._parameters.values())
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    plain |= {p for p in trainable if len(p.shape) <= 1}
+    decayed = dict(params=[p for p in trainable if p not in plain], weight_decay=weight_decay, name="decayed")
+    return [decayed, dict(params=[p for p in trainable if p in plain], weight_decay=0, name="plain")]
+
+
+# %% wrong: bias or norm in the name
+# says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or "norm" in name)
+
+
+# %% wrong: by name or dimensions
+# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or "norm" in name)
+
+
+# %% wrong: the norms by type, the rest by name
+# says: must not be decayed
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or isinstance(owner, NORMS))
+
+
+# %% wrong: everything called bias is left out
+# says: A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: right(name, p, owner) or "bias" in name)
+
+
+# %% wrong: less than two dimensions only
+# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2)
+
+
+# %% wrong: norm layers only
+# says: Biases (and other 1-D parameters) must not be decayed.
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: isinstance(owner, NORMS))
+
+
+# %% wrong: names that end in bias, scales are decayed
+# says: Biases (and other 1-D parameters) must not be decayed.
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: name.endswith("bias") or isinstance(owner, NORMS))
+
+
+# %% wrong: one dimension exactly
+# says: Names do not tell
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim == 1 or isinstance(owner, NORMS))
+
+
+# %% wrong: the exact type
+# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or type(owner) in NORMS)
+
+
+# %% wrong: Norm in the name of the class
+# says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return groups_of(
+        model, weight_decay, lambda name, p, owner: right(name, p, owner) or "Norm" in type(owner).__name__
+    )
+
+
+# %% wrong: no RMSNorm over two dimensions
+# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or isinstance(owner, nn.LayerNorm))
+
+
+# %% wrong: every name of a tied weight
+# says: A tied weight is listed twice; the optimizer would refuse it (or step it twice).
+def decay_groups(model, weight_decay):
+    found = [[], []]
+    for name, p in model.named_parameters(remove_duplicate=False):
+        if p.requires_grad:
+            found[right(name, p, model.get_submodule(name.rpartition(".")[0]))].append(p)
+    return [{"params": found[0], "weight_decay": weight_decay}, {"params": found[1], "weight_decay": 0.0}]
+
+
+# %% wrong: frozen parameters included
+# says: Frozen parameters do not belong in the groups.
+def decay_groups(model, weight_decay):
+    flags = [(p, p.requires_grad) for p in model.parameters()]
+    model.requires_grad_(True)
+    groups = groups_of(model, weight_decay, right)
+    for p, flag in flags:
+        p.requires_grad_(flag)
+    return groups
+
+
+# %% wrong: known layer types only
+# says: Parameters that belong to no known layer type were lost.
+def decay_groups(model, weight_decay):
+    known = (nn.Linear, nn.Conv2d, nn.Embedding, *NORMS)
+    groups = groups_of(model, weight_decay, right)
+    mine = {id(p) for m in model.modules() if isinstance(m, known) for p in m.parameters()}
+    return [group | {"params": [p for p in group["params"] if id(p) in mine]} for group in groups]
+
+
+# %% wrong: generators
+# says: A generator is empty after the first use; the groups must hold lists.
+def decay_groups(model, weight_decay):
+    groups = groups_of(model, weight_decay, right)
+    return [group | {"params": (p for p in group["params"])} for group in groups]
+
+
+# %% wrong: filters
+# says: A generator is empty after the first use; the groups must hold lists.
+def decay_groups(model, weight_decay):
+    groups = groups_of(model, weight_decay, right)
+    return [group | {"params": filter(None.__ne__, group["params"])} for group in groups]
+
+
+# %% wrong: the groups in the other order
+# says: The decayed group comes first, parameters in the order of model.parameters().
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, right)[::-1]
+
+
+# %% wrong: parameters in another order
+# says: The decayed group comes first, parameters in the order of model.parameters().
+def decay_groups(model, weight_decay):
+    return [group | {"params": group["params"][::-1]} for group in groups_of(model, weight_decay, right)]
+
+
+# %% wrong: the same decay for both
+# says: The first group's weight_decay must be the given one, and the second group's 0.0.
+def decay_groups(model, weight_decay):
+    return [group | {"weight_decay": weight_decay} for group in groups_of(model, weight_decay, right)]
+
+
+# %% wrong: no decay given for the second group
+# says: The first group's weight_decay must be the given one, and the second group's 0.0.
+def decay_groups(model, weight_decay):
+    first, second = groups_of(model, weight_decay, right)
+    return [first, {"params": second["params"]}]
+
+
+# %% wrong: empty groups are left out
+# says: Return a list of two dicts, each with params and weight_decay.
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return [group for group in groups_of(model, weight_decay, right) if group["params"]]
+
+
+# %% wrong: a dict
+# says: Return a list of two dicts, each with params and weight_decay.
+def decay_groups(model, weight_decay):
+    return dict(zip(("decayed", "others"), groups_of(model, weight_decay, right)))
+
+
+# %% wrong: an optimizer
+# says: Return a list of two dicts
+def decay_groups(model, weight_decay):
+    return torch.optim.AdamW(groups_of(model, weight_decay, right))
+
+
+# %% wrong: names in place of parameters
+# says: The params of a group
+def decay_groups(model, weight_decay):
+    names = {id(p): name for name, p in model.named_parameters()}
+    groups = groups_of(model, weight_decay, right)
+    return [group | {"params": {names[id(p)]: p for p in group["params"]}} for group in groups]
+
+
+# %% wrong: freezes what is not decayed
+# says: The model was changed
+def decay_groups(model, weight_decay):
+    groups = groups_of(model, weight_decay, right)
+    for p in groups[1]["params"]:
+        p.requires_grad_(False)
+    return groups
+
+
+# %% right: the owners of every parameter first, dicts of a class of their own
+class Group(dict):
+    pass
+
+
+def decay_groups(model, weight_decay):
+    owners = {}
+    for module in model.modules():
+        for p in module.parameters(recurse=False):
+            owners.setdefault(p, []).append(module)
+    found = [Group(params=[], weight_decay=weight_decay), Group(params=[], weight_decay=0.0)]
+    for p in filter(lambda p: p.requires_grad, model.parameters()):
+        plain = p.dim() <= 1 or any(isinstance(owner, NORMS) for owner in owners[p])
+        found[plain]["params"].append(p)
+    return found
+
+
+# %% wrong: LayerNorm and RMSNorm only
+# says: All parameters of a norm layer stay without decay, also those that a class derived from GroupNorm, batch norm
+# caught: hidden
+def decay_groups(model, weight_decay):
+    norms = (nn.LayerNorm, nn.RMSNorm)
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or isinstance(owner, norms))
+
+
+# %% wrong: the parameters of a copy
+# says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+def decay_groups(model, weight_decay):
+    return groups_of(copy.deepcopy(model), weight_decay, right)
+
+
+# %% wrong: pairs of name and parameter
+# says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+def decay_groups(model, weight_decay):
+    names = {id(p): name for name, p in model.named_parameters()}
+    groups = groups_of(model, weight_decay, right)
+    return [group | {"params": [(names[id(p)], p) for p in group["params"]]} for group in groups]
+
+
+# %% wrong: puts the model into train mode
+# says: The model was changed: a parameter, its flag or the mode of a module.
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return groups_of(model.train(), weight_decay, right)
+
+
+# %% wrong: dimensions of size 1 do not count
+# says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# caught: hidden
+def decay_groups(model, weight_decay):
+    return groups_of(model, weight_decay, lambda name, p, owner: p.squeeze().ndim < 2 or isinstance(owner, NORMS))
