@@ -21,6 +21,7 @@ import torch.distributed as dist
 from jupyter_client.manager import KernelManager
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
 
 from torchkata.processes import RankDied, RankError, RanksHang, run_on_ranks
 from torchkata.processes.errors import Frame
@@ -92,7 +93,38 @@ def test_what_ranks_print_is_shown_rank_by_rank(capsys):
 
 def test_a_flood_of_output_is_cut(capsys):
     run_on_ranks(lambda rank, world: print("x" * 10_000_000), world=1)
-    assert 9_000 < len(capsys.readouterr().out) < 11_000
+    out = capsys.readouterr().out
+    assert 9_000 < len(out) < 11_000 and out.endswith("(more output is not shown)\n")
+
+
+def test_a_flood_of_frames_or_words_is_cut():
+    def for_ever(rank, world):
+        for_ever(rank, world)
+
+    def talks(rank, world):
+        raise ValueError("x" * 1_000_000)
+
+    for function in (for_ever, talks):
+        with pytest.raises(RankError) as caught:
+            run_on_ranks(function, world=1)
+        assert len(str(caught.value)) < 4_000
+
+
+def test_what_a_rank_can_not_send_back_is_told():
+    with pytest.raises(RankError, match="what the function returned can't be sent back"):
+        run_on_ranks(lambda rank, world: (i for i in range(3)), world=1)
+
+
+def test_a_rank_may_have_children():
+    def loads(rank, world):
+        return len(list(DataLoader(range(4), num_workers=1)))
+
+    def computes(rank, world):
+        busy = "import time; end = time.process_time() + 1.5\nwhile time.process_time() < end: pass"
+        return subprocess.run([sys.executable, "-c", busy], check=True).returncode
+
+    assert run_on_ranks(loads) == [4, 4]
+    assert run_on_ranks(computes, world=1, stall=0.5) == [0]
 
 
 def test_the_rank_that_failed_is_told_not_those_that_lost_it():
@@ -113,8 +145,9 @@ def test_the_rank_that_failed_is_told_not_those_that_lost_it():
         (lambda: os._exit(3), "rank 1's process ended with exit code 3"),
         (lambda: os.kill(os.getpid(), 9), "rank 1's process was ended by SIGKILL"),
         (lambda: os.abort(), "rank 1's process was ended by SIGABRT"),
+        (lambda: os.kill(os.getpid(), 35), "rank 1's process was ended by signal 35"),
     ],
-    ids=["exit", "kill", "abort"],
+    ids=["exit", "kill", "abort", "signal without a name"],
 )
 def test_a_rank_that_dies_is_told(ends, how: str):
     def dies(rank, world):

@@ -17,6 +17,9 @@ _LIBRARIES = tuple(
 )
 
 
+_PLUMBING = ("wrapper", "_wrapped_call_impl", "_call_impl")  # names of torch that tell nothing
+
+
 @dataclass(frozen=True)
 class Frame:
     """A line of code that was running on a rank."""
@@ -100,5 +103,5 @@ def _waits_in(stack: Sequence[Frame]) -> str:
     own = max((i for i, frame in enumerate(stack) if frame.is_own), default=None)
     if own is None:
         return ""
-    called = [frame.function for frame in stack[own + 1 :] if frame.function not in ("wrapper", "_wrapped_call_impl")]
+    called = [frame.function for frame in stack[own + 1 :] if frame.function not in _PLUMBING]
     return called[0] if called else "wait" * (".wait(" in stack[own].source)

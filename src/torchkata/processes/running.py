@@ -14,13 +14,14 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from torchkata.processes.errors import Frame, RankDied, RankError, RanksHang
 
-START_SECONDS = 120.0  # for starting Python and torch on a slow machine
+START_SECONDS = 300.0  # for starting Python and torch on a slow machine
 GRACE_SECONDS = 1.0  # for the other ranks to end after one has failed
 LOOK_SECONDS = 0.1
 PRELOAD = ["torch._dynamo", "torch.nn.parallel.distributed", "torchkata.processes.worker"]
@@ -122,6 +123,7 @@ def _start(number: int, world: int, folder: str, backend: str | None) -> _Rank:
     context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
         context.set_forkserver_preload(PRELOAD)
+        forkserver.ensure_running()
     here, there = context.Pipe()
     process = context.Process(target=work, args=(number, world, folder, there, backend), daemon=True)
     with _without_main(), _as_no_daemon():
@@ -220,7 +222,8 @@ def _send_when_all_are_ready(run: _Run) -> None:
 
 def _how(exitcode: int | None) -> str:
     if exitcode is not None and exitcode < 0:
-        return f"was ended by {signal.Signals(-exitcode).name}"
+        known = {one.value for one in signal.Signals}
+        return f"was ended by {signal.Signals(-exitcode).name if -exitcode in known else f'signal {-exitcode}'}"
     return f"ended with exit code {exitcode}"
 
 
@@ -255,17 +258,19 @@ class _Stillness:
 
     @staticmethod
     def _usage(pids: list[int]) -> tuple[float, float, bool]:
-        """Seconds of CPU that the processes and their main threads have used, and whether all these are asleep."""
+        """Seconds of CPU that the processes with their children, and their main threads, have used; and whether all
+        these are asleep."""
         import psutil
 
         used, by_main, asleep = 0.0, 0.0, True
         for pid in pids:
             with contextlib.suppress(psutil.Error):
                 process = psutil.Process(pid)
-                threads = process.threads()
-                used += sum(one.user_time + one.system_time for one in threads)
-                by_main += sum(one.user_time + one.system_time for one in threads if one.id == pid)
-                asleep = asleep and process.status() == psutil.STATUS_SLEEPING
+                for one in [process, *process.children(recursive=True)]:
+                    times = {thread.id: thread.user_time + thread.system_time for thread in one.threads()}
+                    used += sum(times.values())
+                    by_main += times.get(one.pid, 0.0)
+                    asleep = asleep and one.status() in (psutil.STATUS_SLEEPING, psutil.STATUS_ZOMBIE)
         return used, by_main, asleep
 
 

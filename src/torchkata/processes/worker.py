@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import io
+import multiprocessing
 import os
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +21,8 @@ import torch.distributed as dist
 
 GROUP_TIMEOUT = timedelta(minutes=10)
 MAX_PRINTED = 10_000  # characters of a rank's output that are kept
+MAX_MESSAGE = 2_000  # characters of an error's message
+MAX_FRAMES = 12
 
 
 def work(rank: int, world: int, folder: str, connection: Connection, backend: str | None) -> None:
@@ -44,6 +47,7 @@ def work(rank: int, world: int, folder: str, connection: Connection, backend: st
 def _detach(connection: Connection) -> None:
     """A process group of its own, so that it and its children can be ended together; silence outside of Python; and an
     end when the notebook's process ends."""
+    multiprocessing.current_process()._config["daemon"] = False  # a rank may have children: DataLoader's workers
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupting is the notebook's business
@@ -79,13 +83,14 @@ def _join(rank: int, world: int, store: Path, backend: str) -> None:
 def _call(sent: bytes, rank: int, world: int) -> tuple:
     try:
         function, args = cloudpickle.loads(sent)
-        return "returned", cloudpickle.dumps(_returned(function, rank, world, args))
+        value = function(rank, world, *args)
     except BaseException as error:  # SystemExit too
         return _described(error)
-
-
-def _returned(function: Callable, rank: int, world: int, args: tuple) -> object:
-    return function(rank, world, *args)
+    try:
+        return "returned", cloudpickle.dumps(value)
+    except Exception as error:
+        told = f"what the function returned can't be sent back: {error}"
+        return "raised", ["TypeError", "Exception", "BaseException"], told, []
 
 
 def _described(error: BaseException) -> tuple:
@@ -95,18 +100,21 @@ def _described(error: BaseException) -> tuple:
         message = str(error)
     except Exception:  # an exception of the learner's own
         message = "its message can't be read"
-    return "raised", types, message, frames
+    return "raised", types, message[:MAX_MESSAGE], frames[-MAX_FRAMES:]
 
 
-class _Limited:
-    """Passes the first characters on."""
+class _Limited(io.TextIOBase):
+    """Passes the first characters on, and says where it cuts."""
 
-    def __init__(self, target):
+    def __init__(self, target: io.TextIOBase):
         self._target, self._room = target, MAX_PRINTED
 
     def write(self, text: str) -> int:
-        self._target.write(text[: max(0, self._room)])
-        self._room -= len(text)
+        if self._room > 0:
+            self._target.write(text[: self._room])
+            self._room -= len(text)
+            if self._room <= 0:
+                self._target.write("\n... (more output is not shown)\n")
         return len(text)
 
     def flush(self) -> None:

@@ -1,0 +1,350 @@
+import contextlib
+
+import torch.distributed as dist
+
+
+# %% right: the with-block around all but the last, the last one outside
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    *first, last = micro_batches if micro_batches else _none()
+    optimizer.zero_grad()
+    losses = []
+    with ddp.no_sync():
+        for x, y in first:
+            loss = loss_fn(ddp(x), y)
+            (loss / len(micro_batches)).backward()
+            losses.append(loss.detach())
+    loss = loss_fn(ddp(last[0]), last[1])
+    (loss / len(micro_batches)).backward()
+    losses.append(loss.detach())
+    optimizer.step()
+    return float(sum(losses) / len(losses))
+
+
+def _none():
+    raise ValueError("no micro-batches")
+
+
+# %% right: sets require_backward_grad_sync by hand and restores it
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    n = len(micro_batches)
+    if n == 0:
+        raise ValueError("empty")
+    optimizer.zero_grad(set_to_none=False)
+    total = 0.0
+    try:
+        for i in range(n):
+            ddp.require_backward_grad_sync = i == n - 1
+            x, y = micro_batches[i]
+            loss = loss_fn(ddp(x), y)
+            loss.backward()
+            total += loss.item() / n
+    finally:
+        ddp.require_backward_grad_sync = True
+    for p in ddp.parameters():
+        p.grad /= n
+    optimizer.step()
+    return total
+
+
+# %% right: an ExitStack
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if len(micro_batches) == 0:
+        raise ValueError("nothing to do")
+    for p in ddp.parameters():
+        p.grad = None
+    losses = []
+    for k, (x, y) in enumerate(micro_batches):
+        with contextlib.ExitStack() as stack:
+            if k + 1 < len(micro_batches):
+                stack.enter_context(ddp.no_sync())
+            losses.append(loss_fn(ddp(x), y) / len(micro_batches))
+            losses[-1].backward()
+    optimizer.step()
+    return sum(loss.item() for loss in losses)
+
+
+# %% wrong: sets require_backward_grad_sync by hand and never restores it
+# says: After the step DDP no longer synchronises
+# caught: hidden
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        ddp.require_backward_grad_sync = i == n - 1
+        loss = loss_fn(ddp(x), y) / n
+        loss.backward()
+        total += loss.item()
+    ddp.require_backward_grad_sync = False
+    optimizer.step()
+    return total
+
+
+# %% wrong: no no_sync at all
+# says: Gradients were synchronised for every micro-batch: correct, but k times the traffic.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total = 0.0
+    for x, y in micro_batches:
+        loss = loss_fn(ddp(x), y) / len(micro_batches)
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: no_sync around backward only
+# says: Gradients were synchronised for every micro-batch
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        loss = loss_fn(ddp(x), y) / n
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: no_sync around everything
+# says: The gradients were never synchronised and the ranks drift apart
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total = 0.0
+    with ddp.no_sync():
+        for x, y in micro_batches:
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+            total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: calls ddp.module
+# says: or you called ddp.module, which bypasses DDP
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total = 0.0
+    for x, y in micro_batches:
+        loss = loss_fn(ddp.module(x), y) / len(micro_batches)
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: ddp.module for all but the last
+# says: The ranks have different weights afterwards.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        if i == n - 1:
+            kept = [p.grad for p in ddp.parameters()]
+            optimizer.zero_grad()
+        loss = loss_fn(ddp(x) if i == n - 1 else ddp.module(x), y) / n
+        loss.backward()
+        total += loss.item()
+    for p, grad in zip(ddp.parameters(), kept, strict=True):
+        p.grad = p.grad if grad is None else p.grad + grad
+    optimizer.step()
+    return total
+
+
+# %% wrong: losses not divided
+# says: The step is k times too large: divide each loss by the number of micro-batches.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y)
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total / n
+
+
+# %% wrong: no zero_grad
+# says: Gradients from before the call leaked in: zero_grad first.
+# caught: hidden
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / n
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: zero_grad after the step only
+# says: Gradients from before the call leaked in: zero_grad first.
+# caught: hidden
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / n
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
+
+
+# %% wrong: steps after each micro-batch
+# says: The optimizer stepped before all micro-batches were in.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    total = 0.0
+    for x, y in micro_batches:
+        optimizer.zero_grad()
+        loss = loss_fn(ddp(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item() / len(micro_batches)
+    return total
+
+
+# %% wrong: never steps
+# says: The optimizer never stepped.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / n
+            loss.backward()
+        total += loss.item()
+    return total
+
+
+# %% wrong: returns 0.0 for no micro-batches
+# says: No micro-batches must raise ValueError.
+# caught: hidden
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        return 0.0
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / n
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: no micro-batches raise IndexError
+# says: No micro-batches must raise ValueError.
+# caught: hidden
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    *first, last = list(micro_batches)[:-1] + [micro_batches[-1]]
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate([*first, last]):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / n
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: returns the last loss
+# says: Return the mean of the micro-batch losses as a float.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    n = len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y)
+            (loss / n).backward()
+    optimizer.step()
+    return loss.item()
+
+
+# %% wrong: returns a tensor
+# says: Return the mean of the micro-batch losses as a float.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / n
+            loss.backward()
+        total = total + loss.detach()
+    optimizer.step()
+    return total
+
+
+# %% right: a closure for the optimizer
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+
+    def closure():
+        optimizer.zero_grad()
+        total, n = 0.0, len(micro_batches)
+        for i, (x, y) in enumerate(micro_batches):
+            with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+                loss = loss_fn(ddp(x), y) / n
+                loss.backward()
+            total += loss.item()
+        return total
+
+    return optimizer.step(closure)
+
+
+# %% wrong: no backward
+# says: No backward pass ran.
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    total = sum(loss_fn(ddp(x), y).item() for x, y in micro_batches)
+    optimizer.step()
+    return total / len(micro_batches)
+
+
+# %% wrong: only rank 0 works
+# says: A rank waits in a backward or a collective that the other never reaches
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    if dist.get_rank():
+        return 0.0
+    total = 0.0
+    for x, y in micro_batches:
+        loss = loss_fn(ddp(x), y) / len(micro_batches)
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total

@@ -1,0 +1,258 @@
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+# %% right: one all_reduce per parameter, divided in place
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            p.grad = p.grad.contiguous()
+            dist.all_reduce(p.grad, op=dist.ReduceOp.SUM)
+            p.grad.div_(dist.get_world_size())
+
+
+# %% right: all gradients in one flat tensor
+def average_gradients(model):
+    params = [p for p in model.parameters() if p.requires_grad]
+    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in params])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    for p, part in zip(params, flat.split([p.numel() for p in params]), strict=True):
+        p.grad = part.view_as(p).clone()
+
+
+# %% right: asynchronous, predivided gradients
+@torch.no_grad()
+def average_gradients(model):
+    world = dist.get_world_size()
+    work = []
+    for p in model.parameters():
+        if not p.requires_grad:
+            continue
+        grad = (torch.zeros_like(p.data) if p.grad is None else p.grad / world).contiguous()
+        work.append((p, grad, dist.all_reduce(grad, async_op=True)))
+    for p, grad, handle in work:
+        handle.wait()
+        p.grad = grad
+
+
+# %% right: gathers everybody's gradients
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            mine = torch.zeros_like(p) if p.grad is None else p.grad.detach().contiguous()
+            every = [
+                torch.empty_like(mine, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())
+            ]
+            dist.all_gather(every, mine)
+            p.grad = torch.stack(every).mean(0)
+
+
+# %% wrong: no division
+# says: The gradients were summed: all_reduce adds. Divide by the world size.
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            p.grad = p.grad.contiguous()
+            dist.all_reduce(p.grad)
+
+
+# %% wrong: divides by 2
+# says: The divisor is fixed to 2: use dist.get_world_size().
+# caught: hidden
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            p.grad = p.grad.contiguous()
+            dist.all_reduce(p.grad)
+            p.grad /= 2
+
+
+# %% wrong: all_reduce on the parameters
+# says: The parameters were averaged, not the gradients.
+def average_gradients(model):
+    with torch.no_grad():
+        for p in model.parameters():
+            dist.all_reduce(p)
+            p /= dist.get_world_size()
+
+
+# %% wrong: parameters and gradients moved by one step
+# says: only gradients are to be averaged
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
+            dist.all_reduce(grad)
+            p.grad = grad / dist.get_world_size()
+            p.data -= 0.1 * p.grad
+
+
+# %% wrong: skips None gradients
+# says: A rank skipped the collective of a parameter without gradient
+def average_gradients(model):
+    for p in model.parameters():
+        if p.grad is not None:
+            dist.all_reduce(p.grad)
+            p.grad /= dist.get_world_size()
+
+
+# %% wrong: creates gradients for frozen parameters
+# says: Frozen parameters must keep .grad None.
+def average_gradients(model):
+    for p in model.parameters():
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+        p.grad = p.grad.contiguous()
+        dist.all_reduce(p.grad)
+        p.grad /= dist.get_world_size()
+
+
+# %% wrong: wraps the model in DDP
+# says: Write it with collectives, without DistributedDataParallel.
+def average_gradients(model):
+    DistributedDataParallel(model)
+
+
+# %% wrong: wraps the model in nn.parallel.DistributedDataParallel
+# says: Write it with collectives, without DistributedDataParallel.
+def average_gradients(model):
+    nn.parallel.DistributedDataParallel(model)
+    for p in model.parameters():
+        if p.requires_grad:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
+            dist.all_reduce(p.grad)
+            p.grad /= dist.get_world_size()
+
+
+# %% wrong: divides by the number of ranks that had a gradient
+# says: A rank without gradient counts as zeros: the divisor is the world size
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            count = torch.tensor(float(p.grad is not None))
+            grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
+            dist.all_reduce(count)
+            dist.all_reduce(grad)
+            p.grad = grad / count.clamp(min=1)
+
+
+# %% wrong: takes part with zeros but writes the result only where a gradient was
+# says: A parameter that was unused on one rank has no gradient there afterwards
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
+            dist.all_reduce(grad)
+            if p.grad is not None:
+                p.grad = grad / dist.get_world_size()
+
+
+# %% wrong: forgets to store the result
+# says: nothing was averaged
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            grad = torch.zeros_like(p) if p.grad is None else p.grad.clone()
+            dist.all_reduce(grad)
+            grad /= dist.get_world_size()
+            if p.grad is None:
+                p.grad = grad
+
+
+# %% wrong: all_reduce into a non-contiguous gradient's copy
+# says: nothing was averaged
+# caught: hidden
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            whole = p.grad.reshape(-1)
+            dist.all_reduce(whole)
+            whole /= dist.get_world_size()
+            if p.grad.is_contiguous():
+                p.grad = whole.view_as(p)
+
+
+# %% wrong: flattens without undoing the strides
+# says: is not the mean over the ranks
+# caught: hidden
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            flat = p.grad.t().contiguous().view(-1) if not p.grad.is_contiguous() else p.grad.view(-1)
+            dist.all_reduce(flat)
+            p.grad = (flat / dist.get_world_size()).view(p.shape)
+
+
+# %% wrong: everything in float32
+# says: The gradients must keep their dtype
+# caught: hidden
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            grad = torch.zeros_like(p) if p.grad is None else p.grad.contiguous()
+            grad = grad.float()
+            dist.all_reduce(grad)
+            p.grad = None
+            p.data, kept = p.data.float(), p.data
+            p.grad = grad / dist.get_world_size()
+            if kept.dtype == torch.float32:
+                p.data = kept
+
+
+# %% right: gathers objects, sums in float64, in the other order
+def average_gradients(model):
+    for p in reversed([p for p in model.parameters() if p.requires_grad]):
+        every = [None] * dist.get_world_size()
+        dist.all_gather_object(every, p.grad)
+        total = sum((grad.double() for grad in every if grad is not None), start=torch.zeros_like(p).double())
+        p.grad = (total / len(every)).to(p.dtype).detach()
+
+
+# %% wrong: only the first parameter
+# says: The gradients are still those of each rank alone
+def average_gradients(model):
+    first = next(model.parameters())
+    dist.all_reduce(first.grad)
+    first.grad /= dist.get_world_size()
+
+
+# %% wrong: zeros of the default dtype
+# says: needs the shape and the dtype of its parameter
+# caught: hidden
+def average_gradients(model):
+    for p in model.parameters():
+        if p.requires_grad:
+            grad = torch.zeros(p.shape) if p.grad is None else p.grad.contiguous()
+            dist.all_reduce(grad)
+            p.grad = (grad / dist.get_world_size()).to(p.dtype)
+
+
+# %% wrong: freezes what was not used
+# says: requires_grad must stay as it is on every parameter.
+def average_gradients(model):
+    for p in model.parameters():
+        if p.grad is None:
+            p.requires_grad_(False)
+
+
+# %% wrong: only rank 0 averages
+# says: A rank skipped the collective of a parameter without gradient (or more than that)
+def average_gradients(model):
+    if dist.get_rank() == 0:
+        for p in model.parameters():
+            if p.requires_grad:
+                dist.all_reduce(p.grad)
+                p.grad /= dist.get_world_size()

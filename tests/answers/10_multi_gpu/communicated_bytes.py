@@ -1,0 +1,400 @@
+import collections
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+
+# %% right: a blocking all_reduce, a finished Future
+def meter_ddp(model, dtype=None):
+    ddp = DistributedDataParallel(model)
+    meter = {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        t = bucket.buffer().div(dist.get_world_size())
+        if dtype is not None:
+            t = t.to(dtype)
+        state["bytes"] += t.nbytes
+        state["calls"] += 1
+        dist.all_reduce(t)
+        future = torch.futures.Future()
+        future.set_result(t.float())
+        return future
+
+    ddp.register_comm_hook(meter, hook)
+    return ddp, meter
+
+
+# %% right: counts, then delegates to the library's hooks
+def meter_ddp(model, dtype=None):
+    ddp = DistributedDataParallel(model)
+    meter = {"bytes": 0, "calls": 0}
+    inner = {
+        None: default_hooks.allreduce_hook,
+        torch.float32: default_hooks.allreduce_hook,
+        torch.bfloat16: default_hooks.bf16_compress_hook,
+        torch.float16: default_hooks.fp16_compress_hook,
+    }[dtype]
+
+    def hook(group, bucket):
+        width = 4 if dtype is None else torch.finfo(dtype).bits // 8
+        meter["bytes"] += bucket.buffer().numel() * width
+        meter["calls"] += 1
+        return inner(group, bucket)
+
+    ddp.register_comm_hook(dist.group.WORLD, hook)
+    return ddp, meter
+
+
+# %% right: the bucket comes back in the small dtype, DDP converts it; divides afterwards
+def meter_ddp(model, dtype=None):
+    meter = dict(calls=0, bytes=0, steps="not counted")
+    ddp = DistributedDataParallel(model)
+
+    def hook(state, bucket):
+        sent = bucket.buffer() if dtype is None else bucket.buffer().to(dtype)
+        meter["calls"] += 1
+        meter["bytes"] += sent.numel() * sent.element_size()
+        work = dist.all_reduce(sent, async_op=True)
+        return work.get_future().then(lambda f: f.value()[0].float().div_(dist.get_world_size()))
+
+    ddp.register_comm_hook(state=None, hook=hook)
+    return ddp, meter
+
+
+# %% wrong: no division by the world size
+# says: The gradients are sums: with a hook of your own DDP no longer divides by the world size.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = bucket.buffer().to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: divides twice
+# says: The gradients are too small: they were divided by the world size twice.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        world = dist.get_world_size()
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float() / world)
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: the hook returns the local buffer
+# says: The gradients differ between the ranks: the hook must all_reduce.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        meter["bytes"] += bucket.buffer().nbytes if dtype is None else bucket.buffer().to(dtype).nbytes
+        meter["calls"] += 1
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: counts before compressing
+# says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        buffer = bucket.buffer() / dist.get_world_size()
+        meter["bytes"] += buffer.nbytes
+        meter["calls"] += 1
+        sent = buffer.to(dtype or torch.float32)
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: counts half but sends float32
+# says: The dtype was ignored: nothing was sent in the smaller format.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        buffer = bucket.buffer() / dist.get_world_size()
+        meter["bytes"] += buffer.to(dtype or torch.float32).nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(buffer, async_op=True).get_future().then(lambda f: f.value()[0])
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: ignores dtype
+# says: The dtype was ignored: nothing was sent in the smaller format.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = bucket.buffer() / dist.get_world_size()
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0])
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: computes the bytes from the parameters once
+# says: The number came from the parameters: frozen layers are not sent
+def meter_ddp(model, dtype=None):
+    width = 4 if dtype is None else torch.empty(0, dtype=dtype).element_size()
+    ddp = DistributedDataParallel(model)
+    meter = {"bytes": width * sum(p.numel() for p in model.parameters()), "calls": 1}
+    return ddp, meter
+
+
+# %% wrong: adds all parameters' bytes per call
+# says: The number came from the parameters
+# caught: hidden
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+    numbers = sum(p.numel() for p in model.parameters())
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += numbers * sent.element_size()
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: adds the trainable parameters' bytes per call
+# says: count the bucket that is sent
+# caught: hidden
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+    numbers = sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += numbers * sent.element_size()
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: sets the meter in every call
+# says: The meter must keep growing over several steps
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] = sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: returns the tensor
+# says: The hook must return a torch.futures.Future holding the tensor.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        dist.all_reduce(sent)
+        return sent.float()
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: counts numbers
+# says: Count bytes, not numbers.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.numel()
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: does not count calls
+# says: must count every all_reduce once
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: returns the meter alone
+# says: Return the pair (ddp, meter)
+def meter_ddp(model, dtype=None):
+    return {"bytes": 0, "calls": 0}
+
+
+# %% wrong: divides by 2
+# says: The gradients are not the mean over the ranks.
+# caught: hidden
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / 2).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: always half precision
+# says: The meter does not count the bytes that were handed to all_reduce.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(torch.float16)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% right: straight to the process group, back into the bucket
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model, bucket_cap_mb=1), collections.Counter(bytes=0, calls=0)
+
+    def hook(state, bucket):
+        buffer = bucket.buffer().div_(dist.get_world_size())
+        sent = buffer if dtype is None else buffer.to(dtype)
+        meter.update(bytes=sent.numel() * sent.itemsize, calls=1)
+        future = dist.group.WORLD.allreduce([sent]).get_future()
+        return future.then(lambda f: buffer.copy_(f.value()[0]))
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: returns a copy of the meter
+# says: The meter stayed 0
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, dict(meter)
+
+
+# %% wrong: the hook returns nothing
+# says: The hook must return a torch.futures.Future holding the tensor.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += 1
+        dist.all_reduce(sent)
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: the hook's parameters have other names
+# says: define it as hook(state, bucket)
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, gradients):
+        sent = gradients.buffer() / dist.get_world_size()
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: counts one call a pass
+# says: must count every all_reduce once
+# caught: hidden
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += sent.nbytes
+        meter["calls"] += bucket.is_last()
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: counts what all ranks send
+# says: Count what this rank hands over, not what all ranks hand over together.
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def hook(state, bucket):
+        sent = (bucket.buffer() / dist.get_world_size()).to(dtype or torch.float32)
+        meter["bytes"] += dist.get_world_size() * sent.nbytes
+        meter["calls"] += 1
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda f: f.value()[0].float())
+
+    ddp.register_comm_hook(None, hook)
+    return ddp, meter
+
+
+# %% wrong: hooks of the parameters count
+# says: The number came from the parameters
+def meter_ddp(model, dtype=None):
+    ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
+
+    def count(grad):
+        meter["bytes"] += grad.nbytes
+        meter["calls"] += 1
+
+    for p in model.parameters():
+        if p.requires_grad:
+            p.register_hook(count)
+    return ddp, meter

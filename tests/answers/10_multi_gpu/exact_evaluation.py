@@ -1,0 +1,355 @@
+import time
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler, Subset
+
+
+# %% right: strided indices, correct and seen reduced together
+def distributed_accuracy(predict, dataset, batch_size):
+    n = len(dataset)
+    if not n:
+        raise ValueError("empty")
+    counts = torch.zeros(2, dtype=torch.int64)
+    mine = Subset(dataset, list(range(dist.get_rank(), n, dist.get_world_size())))
+    for x, y in DataLoader(mine, batch_size=batch_size):
+        counts += torch.tensor([int((predict(x) == y).sum()), len(y)])
+    dist.all_reduce(counts)
+    return (counts[0] / counts[1]).item()
+
+
+# %% right: contiguous blocks and all_gather_object
+def distributed_accuracy(predict, dataset, batch_size):
+    if len(dataset) == 0:
+        raise ValueError
+    parts = torch.arange(len(dataset)).tensor_split(dist.get_world_size())
+    correct = 0
+    for x, y in DataLoader(Subset(dataset, parts[dist.get_rank()].tolist()), batch_size=batch_size):
+        correct += int((predict(x) == y).sum())
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, (correct, len(parts[dist.get_rank()])))
+    return sum(c for c, _ in everybody) / sum(n for _, n in everybody)
+
+
+# %% right: DistributedSampler, the padded duplicates masked out by position
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if n == 0:
+        raise ValueError("nothing to evaluate")
+    sampler = DistributedSampler(dataset, shuffle=False)
+    correct, place = 0, rank
+    for x, y in DataLoader(dataset, batch_size=batch_size, sampler=sampler):
+        hits = predict(x) == y
+        for hit in hits:
+            correct += int(hit) if place < n else 0
+            place += world
+    total = torch.tensor(correct)
+    dist.all_reduce(total)
+    return float(total) / n
+
+
+# %% right: no DataLoader at all
+def distributed_accuracy(predict, dataset, batch_size):
+    n = len(dataset)
+    if n == 0:
+        raise ValueError("empty")
+    mine = range(dist.get_rank(), n, dist.get_world_size())
+    correct = torch.zeros(1, dtype=torch.float64)
+    for start in range(0, len(mine), batch_size):
+        pairs = [dataset[i] for i in mine[start : start + batch_size]]
+        x = torch.stack([x for x, _ in pairs])
+        correct += (predict(x) == torch.tensor([y for _, y in pairs])).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% wrong: the given code
+# says: Repeated samples were counted twice: DistributedSampler pads to equal shares.
+def distributed_accuracy(predict, dataset, batch_size):
+    sampler = DistributedSampler(dataset, shuffle=False)
+    correct, seen = 0, 0
+    for x, y in DataLoader(dataset, batch_size=batch_size, sampler=sampler):
+        correct += (predict(x) == y).sum()
+        seen += len(y)
+    acc = correct / seen
+    dist.all_reduce(acc)
+    return (acc / dist.get_world_size()).item()
+
+
+# %% wrong: counts reduced, but padded samples counted
+# says: Repeated samples were counted twice
+def distributed_accuracy(predict, dataset, batch_size):
+    if not len(dataset):
+        raise ValueError
+    sampler = DistributedSampler(dataset, shuffle=False)
+    counts = torch.zeros(2, dtype=torch.int64)
+    for x, y in DataLoader(dataset, batch_size=batch_size, sampler=sampler):
+        counts += torch.tensor([int((predict(x) == y).sum()), len(y)])
+    dist.all_reduce(counts)
+    return counts[0].item() / counts[1].item()
+
+
+# %% wrong: drop_last=True
+# says: Samples were left out (drop_last or integer division).
+def distributed_accuracy(predict, dataset, batch_size):
+    if not len(dataset):
+        raise ValueError
+    sampler = DistributedSampler(dataset, shuffle=False, drop_last=True)
+    counts = torch.zeros(2, dtype=torch.int64)
+    for x, y in DataLoader(dataset, batch_size=batch_size, sampler=sampler):
+        counts += torch.tensor([int((predict(x) == y).sum()), len(y)])
+    dist.all_reduce(counts)
+    return counts[0].item() / counts[1].item()
+
+
+# %% wrong: blocks of n // world
+# says: Samples were left out
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    size = n // world
+    counts = torch.zeros(2, dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank * size, (rank + 1) * size)), batch_size=batch_size):
+        counts += torch.tensor([int((predict(x) == y).sum()), len(y)])
+    dist.all_reduce(counts)
+    return counts[0].item() / max(1, counts[1].item())
+
+
+# %% wrong: exact shares, mean of accuracies
+# says: The ranks' accuracies were averaged although their shares have different sizes.
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    correct = seen = 0
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += int((predict(x) == y).sum())
+        seen += len(y)
+    acc = torch.tensor(correct / seen)
+    dist.all_reduce(acc)
+    return (acc / world).item()
+
+
+# %% wrong: mean of accuracies with max(seen, 1)
+# says: The ranks' accuracies were averaged although their shares have different sizes.
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    correct = seen = 0
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += int((predict(x) == y).sum())
+        seen += len(y)
+    acc = torch.tensor(correct / max(seen, 1))
+    dist.all_reduce(acc)
+    return (acc / world).item()
+
+
+# %% wrong: every rank evaluates everything
+# says: Every rank predicted the whole dataset: the work is not shared.
+def distributed_accuracy(predict, dataset, batch_size):
+    if not len(dataset):
+        raise ValueError
+    correct = sum(int((predict(x) == y).sum()) for x, y in DataLoader(dataset, batch_size=batch_size))
+    return correct / len(dataset)
+
+
+# %% wrong: a rank without samples returns early
+# says: One rank waits in a collective that the other never reaches
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    mine = range(rank, n, world)
+    if not len(mine):
+        return 0.0
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, mine), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% wrong: dist.reduce to rank 0
+# says: Only one rank has the right result; all of them need it.
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.reduce(correct, 0)
+    return correct.item() / n
+
+
+# %% wrong: only rank 0 returns the result
+# says: Only one rank has the right result; all of them need it.
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    if rank == 0:
+        return correct.item() / n
+
+
+# %% wrong: an empty dataset gives 0.0
+# says: An empty dataset must raise ValueError on every rank.
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / max(n, 1)
+
+
+# %% wrong: an empty dataset raises ZeroDivisionError
+# says: An empty dataset must raise ValueError on every rank.
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% wrong: returns a tensor
+# says: Return a Python float.
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct / n
+
+
+# %% wrong: prints the accuracy
+# says: it returned nothing
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    print(correct / n)
+
+
+# %% wrong: rank 0 takes the larger half and one more
+# says: A rank predicted more than its share of the samples
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank = len(dataset), dist.get_rank()
+    if not n:
+        raise ValueError
+    first = min(n, n // 2 + 2)
+    mine = range(first) if rank == 0 else range(first, n) if rank == 1 else range(0)
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, mine), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% wrong: the shares overlap by one
+# says: Not every sample was predicted.
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    size = -(-n // world)
+    correct = torch.zeros((), dtype=torch.int64)
+    mine = range(max(0, rank * size - 1), min(n, (rank + 1) * size - 1))
+    for x, y in DataLoader(Subset(dataset, mine), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% right: each verdict in a table, joined by the maximum
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if n == 0:
+        raise ValueError("empty")
+    mine, table, place = range(rank, n, world), torch.zeros(n), 0
+    for x, y in DataLoader(Subset(dataset, mine), batch_size=batch_size):
+        for hit in predict(x) == y:
+            table[mine[place]] = float(hit)
+            place += 1
+    dist.all_reduce(table, op=dist.ReduceOp.MAX)
+    return float(table.mean())
+
+
+# %% right: sleeps on one rank
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if n == 0:
+        raise ValueError("empty")
+    time.sleep(0.3 * rank)
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% wrong: two numbers in a tensor
+# says: The result is not the accuracy over the whole dataset.
+def distributed_accuracy(predict, dataset, batch_size):
+    return torch.tensor([0.25, 0.75])
+
+
+# %% wrong: a rank without samples raises
+# says: A rank without samples must not raise, only an empty dataset does
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    mine = range(rank, n, world)
+    if not len(mine):
+        raise ValueError("no samples here")
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, mine), batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n
+
+
+# %% wrong: one all_reduce for each batch
+# says: every rank must call it, and equally often
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    total = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        correct = (predict(x) == y).sum()
+        dist.all_reduce(correct)
+        total += correct
+    return total.item() / n
+
+
+# %% wrong: one large batch
+# says: A batch was larger than batch_size.
+def distributed_accuracy(predict, dataset, batch_size):
+    n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
+    if not n:
+        raise ValueError
+    correct = torch.zeros((), dtype=torch.int64)
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=n):
+        correct += (predict(x) == y).sum()
+    dist.all_reduce(correct)
+    return correct.item() / n

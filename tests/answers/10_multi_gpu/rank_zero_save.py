@@ -1,0 +1,300 @@
+import contextlib
+import io
+import os
+import time
+
+import torch
+import torch.distributed as dist
+
+
+# %% right: a flag tensor broadcast in finally
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        ok = torch.zeros(1)
+        try:
+            torch.save(ddp.module.state_dict(), path)
+            ok += 1
+        finally:
+            dist.broadcast(ok, src=0)
+    else:
+        ok = torch.empty(1)
+        dist.broadcast(ok, src=0)
+        if not ok.item():
+            raise RuntimeError("rank 0 could not save")
+    return torch.load(path)
+
+
+# %% right: every rank contributes its success to an all_reduce; atomic replace
+def save_and_reload(ddp, path):
+    failed, error = torch.zeros(1, dtype=torch.int64), None
+    if dist.get_rank() == 0:
+        try:
+            torch.save(ddp.module.state_dict(), path + ".tmp")
+            os.replace(path + ".tmp", path)
+        except Exception as caught:
+            error = caught
+            failed += 1
+    dist.all_reduce(failed)
+    if failed.item():
+        raise error or RuntimeError("saving failed on rank 0")
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+# %% right: removes the prefix from the wrapper's state_dict
+def save_and_reload(ddp, path):
+    outcome = [None]
+    if dist.get_rank() == 0:
+        try:
+            state = {key.removeprefix("module."): value for key, value in ddp.state_dict().items()}
+            torch.save(state, path)
+        except BaseException as error:
+            outcome[0] = repr(error)
+            dist.broadcast_object_list(outcome, src=0)
+            raise
+    dist.broadcast_object_list(outcome, src=0)
+    if outcome[0]:
+        raise RuntimeError(outcome[0])
+    return torch.load(path)
+
+
+# %% wrong: every rank saves
+# says: Every rank wrote the file; two writers can tear it. Only rank 0 writes.
+def save_and_reload(ddp, path):
+    torch.save(ddp.module.state_dict(), path)
+    dist.barrier()
+    return torch.load(path)
+
+
+# %% wrong: the given code
+# says: Every rank wrote the file
+def save_and_reload(ddp, path):
+    torch.save(ddp.state_dict(), path)
+    return torch.load(path)
+
+
+# %% wrong: no barrier
+# says: A rank loaded before the file was complete
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    return torch.load(path)
+
+
+# %% wrong: waits until the file exists
+# says: A rank loaded before the file was complete
+# caught: hidden
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    time.sleep(0.1)
+    return torch.load(path)
+
+
+# %% wrong: barrier before saving
+# says: A rank loaded before the file was complete
+def save_and_reload(ddp, path):
+    dist.barrier()
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    return torch.load(path)
+
+
+# %% wrong: barrier under if rank == 0
+# says: barrier must be called on all ranks
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+        dist.barrier()
+        return torch.load(path)
+    return ddp.module.state_dict()
+
+
+# %% wrong: saves ddp.state_dict()
+# says: The keys begin with 'module.': save ddp.module.state_dict().
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.state_dict(), path)
+    dist.barrier()
+    return torch.load(path)
+
+
+# %% wrong: saves the whole module
+# says: The file must hold the bare model's state_dict.
+def save_and_reload(ddp, path):
+    status = [None]
+    if dist.get_rank() == 0:
+        try:
+            torch.save(list(ddp.module.state_dict().values()), path)
+        except Exception as error:
+            status = [str(error)]
+    dist.broadcast_object_list(status, src=0)
+    if status[0]:
+        raise RuntimeError(status[0])
+    return dict(enumerate(torch.load(path)))
+
+
+# %% wrong: save, barrier, load; no error handling
+# says: Rank 0 failed to write and left; the others wait for it.
+# caught: hidden
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    dist.barrier()
+    return torch.load(path)
+
+
+# %% wrong: ignores the error
+# says: A failed save must raise on every rank.
+# caught: hidden
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        with contextlib.suppress(Exception):
+            torch.save(ddp.module.state_dict(), path)
+    dist.barrier()
+    return torch.load(path)
+
+
+# %% wrong: only rank 0 raises
+# says: A failed save must raise on every rank.
+# caught: hidden
+def save_and_reload(ddp, path):
+    error = None
+    if dist.get_rank() == 0:
+        try:
+            torch.save(ddp.module.state_dict(), path)
+        except Exception as caught:
+            error = caught
+    dist.barrier()
+    if error:
+        raise error
+    return torch.load(path)
+
+
+# %% wrong: rank 0 raises RuntimeError in place of its own exception
+# says: Rank 0 must raise the exception that stopped the writing.
+# caught: hidden
+def save_and_reload(ddp, path):
+    status = [None]
+    if dist.get_rank() == 0:
+        try:
+            torch.save(ddp.module.state_dict(), path)
+        except Exception as error:
+            status = [str(error)]
+    dist.broadcast_object_list(status, src=0)
+    if status[0]:
+        raise RuntimeError(status[0])
+    return torch.load(path)
+
+
+# %% wrong: the others raise OSError
+# says: The other ranks must raise RuntimeError.
+# caught: hidden
+def save_and_reload(ddp, path):
+    status = [None]
+    if dist.get_rank() == 0:
+        try:
+            torch.save(ddp.module.state_dict(), path)
+        except Exception as error:
+            status = [str(error)]
+    dist.broadcast_object_list(status, src=0)
+    if status[0]:
+        raise OSError(28, status[0])
+    return torch.load(path)
+
+
+# %% wrong: only rank 0 loads
+# says: Every rank must return what it read from the file.
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    dist.barrier()
+    if dist.get_rank() == 0:
+        return torch.load(path)
+    return ddp.module.state_dict()
+
+
+# %% wrong: only rank 0 returns
+# says: Every rank must return what it read from the file.
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    dist.barrier()
+    if dist.get_rank() == 0:
+        return torch.load(path)
+
+
+# %% wrong: never saves
+# says: Nobody called torch.save.
+def save_and_reload(ddp, path):
+    return ddp.module.state_dict()
+
+
+# %% wrong: rank 1 saves
+# says: torch.save must be called once, on rank 0.
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 1:
+        torch.save(ddp.module.state_dict(), path)
+    dist.barrier()
+    return torch.load(path)
+
+
+# %% right: through a buffer, and everybody hears of it by objects
+def save_and_reload(ddp, path):
+    error = None
+    if dist.get_rank() == 0:
+        try:
+            buffer = io.BytesIO()
+            torch.save(ddp.module.state_dict(), buffer)
+            with open(path, "wb") as file:
+                file.write(buffer.getvalue())
+        except Exception as caught:
+            error = caught
+    outcomes = [None] * dist.get_world_size()
+    dist.all_gather_object(outcomes, repr(error) if error else None)
+    if any(outcomes):
+        raise error or RuntimeError(outcomes[0])
+    state = torch.load(path)
+    dist.all_gather_object(outcomes, state)  # just to look at them
+    return state
+
+
+# %% wrong: rank 0 reads and broadcasts
+# says: Every rank must return what it read from the file.
+def save_and_reload(ddp, path):
+    box = [None]
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+        box = [torch.load(path)]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+# %% wrong: the whole module in the file
+# says: The file must hold the bare model's state_dict.
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module, path)
+    dist.barrier()
+    return torch.load(path, weights_only=False).state_dict()
+
+
+# %% wrong: sleeps instead of waiting
+# says: A failed save must raise on every rank.
+# caught: hidden
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    else:
+        time.sleep(1.5)
+    return torch.load(path)
+
+
+# %% wrong: the values are lost
+# says: What a rank returned is not what was saved.
+def save_and_reload(ddp, path):
+    if dist.get_rank() == 0:
+        torch.save(ddp.module.state_dict(), path)
+    dist.barrier()
+    return dict.fromkeys(torch.load(path))

@@ -1,0 +1,259 @@
+import collections
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+
+
+# %% right: names agreed on, then one all_reduce of values and counts in float64
+def reduce_metrics(metrics):
+    world = dist.get_world_size()
+    lists = [None] * world
+    dist.all_gather_object(lists, list(metrics))
+    names = sorted(set().union(*lists))
+    if not names:
+        return {}
+    table = torch.zeros(2, len(names), dtype=torch.float64)
+    for k, name in enumerate(names):
+        if name in metrics:
+            table[0, k], table[1, k] = metrics[name], 1
+    dist.all_reduce(table)
+    return {name: (table[0, k] / table[1, k]).item() for k, name in enumerate(names)}
+
+
+# %% right: gathered to rank 0, computed there, sent back
+def reduce_metrics(metrics):
+    world, rank = dist.get_world_size(), dist.get_rank()
+    found = [None] * world if rank == 0 else None
+    dist.gather_object(dict(metrics), found, dst=0)
+    box = [None]
+    if rank == 0:
+        sums = {}
+        for one in found:
+            for name, value in one.items():
+                total, count = sums.get(name, (0.0, 0))
+                sums[name] = (total + value, count + 1)
+        box = [{name: float(sums[name][0] / sums[name][1]) for name in sorted(sums)}]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+# %% right: one all_reduce a name, after the names are agreed on
+def reduce_metrics(metrics):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, sorted(metrics.keys()))
+    out = {}
+    for name in sorted({name for one in lists for name in one}):
+        has = name in metrics
+        pair = torch.tensor([metrics[name] if has else 0.0, float(has)], dtype=torch.float64)
+        dist.all_reduce(pair)
+        out[name] = float(pair[0] / pair[1])
+    return out
+
+
+# %% wrong: the given code
+# says: Values of different metrics were added: collectives match by order, not by name.
+def reduce_metrics(metrics):
+    out = {}
+    for name, value in metrics.items():
+        t = torch.tensor(value)
+        dist.all_reduce(t)
+        out[name] = (t / dist.get_world_size()).item()
+    return out
+
+
+# %% wrong: sorted names, one collective each
+# says: The ranks made different numbers of collective calls
+def reduce_metrics(metrics):
+    out = {}
+    for name in sorted(metrics):
+        t = torch.tensor(metrics[name], dtype=torch.float64)
+        dist.all_reduce(t)
+        out[name] = (t / dist.get_world_size()).item()
+    return out
+
+
+# %% wrong: a collective under if rank == 0
+# says: The ranks made different numbers of collective calls
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    if dist.get_rank() == 0:
+        dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one or {}})
+    return {name: sum(one[name] for one in everybody) / len(everybody) for name in names}
+
+
+# %% wrong: all values in one tensor, sorted
+# says: gree on the names first.
+def reduce_metrics(metrics):
+    names = sorted(metrics)
+    t = torch.tensor([metrics[name] for name in names], dtype=torch.float64)
+    dist.all_reduce(t)
+    return dict(zip(names, (t / dist.get_world_size()).tolist(), strict=True))
+
+
+# %% wrong: sums
+# says: The values were summed, not averaged.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    return {name: sum(one.get(name, 0.0) for one in everybody) for name in names}
+
+
+# %% wrong: divides by the world size
+# says: A metric that only some ranks have must be divided by their number, not by the world size.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    return {name: sum(one.get(name, 0.0) for one in everybody) / len(everybody) for name in names}
+
+
+# %% wrong: keeps the common names only
+# says: Metrics that not every rank has were dropped.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted(set.intersection(*(set(one) for one in everybody)))
+    return {name: sum(one[name] for one in everybody) / len(everybody) for name in names}
+
+
+# %% wrong: rank 0's names only
+# says: Metrics that not every rank has were dropped.
+# caught: hidden
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    found = {name: [one[name] for one in everybody if name in one] for name in sorted(everybody[0])}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+# %% wrong: the mean of a float32 tensor
+# says: float32 cannot hold the value: use float64
+# caught: hidden
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [float(one[name]) for one in everybody if name in one] for name in names}
+    return {name: torch.tensor(values).mean().item() for name, values in found.items()}
+
+
+# %% wrong: only rank 0 returns the result
+# says: All ranks need the result.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [one[name] for one in everybody if name in one] for name in names}
+    if dist.get_rank() == 0:
+        return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+# %% wrong: names in the order of the first appearance
+# says: The result must be sorted by name, as plain floats.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = dict.fromkeys(name for one in everybody for name in one)
+    found = {name: [one[name] for one in everybody if name in one] for name in names}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+# %% wrong: tensors in the result
+# says: The result must be sorted by name, as plain floats.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [float(one[name]) for one in everybody if name in one] for name in names}
+    return {name: torch.tensor(values, dtype=torch.float64).mean() for name, values in found.items()}
+
+
+# %% wrong: nan is skipped
+# says: The result is not the mean over the ranks that have the metric.
+# caught: hidden
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [float(one[name]) for one in everybody if name in one and one[name] == one[name]] for name in names}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+# %% wrong: an empty dict returns early
+# says: The ranks made different numbers of collective calls
+# caught: hidden
+def reduce_metrics(metrics):
+    if not metrics:
+        return {}
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [float(one[name]) for one in everybody if name in one] for name in names}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+# %% wrong: writes the means into the argument
+# says: The argument was changed.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [float(one[name]) for one in everybody if name in one] for name in names}
+    metrics.clear()
+    metrics.update({name: sum(values) / len(values) for name, values in found.items()})
+    return dict(metrics)
+
+
+# %% wrong: a missing metric counts as 0 on that rank
+# says: must be divided by their number, not by the world size.
+def reduce_metrics(metrics):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, list(metrics))
+    names = sorted(set().union(*lists))
+    t = torch.tensor([metrics.get(name, 0.0) for name in names], dtype=torch.float64)
+    dist.all_reduce(t)
+    return dict(zip(names, (t / len(lists)).tolist(), strict=True))
+
+
+# %% right: an OrderedDict, after a pause on one rank
+def reduce_metrics(metrics):
+    time.sleep(0.3 * dist.get_rank())
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    out = collections.OrderedDict()
+    for name in sorted({name for one in everybody for name in one}):
+        out[name] = statistics.fmean([one[name] for one in everybody if name in one])
+    return out
+
+
+# %% wrong: only the own names
+# says: A rank left out a metric that only another rank has
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    found = {name: [float(one[name]) for one in everybody if name in one] for name in sorted(metrics)}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+# %% wrong: vectors in the result
+# says: The result is not the mean over the ranks that have the metric.
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    return {name: torch.tensor([one[name] for one in everybody if name in one]) for name in names}
+
+
+# %% wrong: a single integer stays an integer
+# says: The result must be sorted by name, as plain floats.
+# caught: hidden
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [one[name] for one in everybody if name in one] for name in names}
+    return {name: sum(values) / len(values) if len(values) > 1 else values[0] for name, values in found.items()}
