@@ -14,7 +14,6 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -122,6 +121,8 @@ def _start(number: int, world: int, folder: str, backend: str | None) -> _Rank:
 
     context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
+        from multiprocessing import forkserver
+
         context.set_forkserver_preload(PRELOAD)
         forkserver.ensure_running()
     here, there = context.Pipe()
