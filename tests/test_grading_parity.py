@@ -123,7 +123,10 @@ def packed(chapter: str) -> dict[str, dict[str, str]]:
 
 
 def hand_in(root: Path, chapter: Chapter, student: str, answers: dict[str, str]) -> None:
+    """Hand in the answers; without the chapter's demos, which nbgrader would run each time."""
     notebook = read_notebook(chapter.release)
+    setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    notebook.cells = [setup, *(cell for cell in notebook.cells if "nbgrader" in cell.metadata)]
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         cell.source = answers.get(grade_id, cell.source)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import running
 from test_answers import CASES, EXERCISES, Answer
@@ -40,4 +42,12 @@ def test_answers_get_the_same_verdict(
     here = marks_of(chapter, exercise, answer.source)
     monkeypatch.setattr(verdicts, "_cross", lambda noted: Observation(**decode(encode(noted.as_plain()))))
     there = running.grade(chapter, exercise, answer.source)
-    assert (there.points, there.text) == (here.points, here.text)
+    assert (there.points, comparable(there.text)) == (here.points, comparable(here.text))
+
+
+def comparable(text: str) -> str:
+    """A verdict without what differs from run to run: names of temporary folders, and which lines of the learner's
+    code the recursion limit happens to hit."""
+    lines = re.sub(r"\btmp\w{8}\b", "tmp", text).splitlines()
+    endless = "RecursionError" in text
+    return "\n".join(line for line in lines if not (endless and line.startswith("    line ")))
