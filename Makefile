@@ -12,7 +12,7 @@ lab: install
 	$(BIN)/torchkata lab $(ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile --nbval $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval $(ARGS)
 
 build: install
 	$(BIN)/torchkata build $(ARGS)

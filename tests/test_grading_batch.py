@@ -258,11 +258,11 @@ def test_a_grader_has_its_next_submission_before_results_are_dealt_with(diary: P
 
 
 def test_a_grader_that_does_not_answer_is_ended(chapter: Chapter, stubborn, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batch, "PATIENCE", 4)
+    monkeypatch.setattr(batch, "PATIENCE", 12)
     hand_in(chapter, "hang", twice="hang")
     hand_in(chapter, "zoe", twice="right")
     run = stubborn(jobs=2)
-    assert "no answer within 4 seconds, 2 times" in run.refused[0].reason and scores(chapter) == {"zoe": 2.0}
+    assert "no answer within 12 seconds, 2 times" in run.refused[0].reason and scores(chapter) == {"zoe": 2.0}
 
 
 def test_a_grader_that_can_not_start_stops_the_run(chapter: Chapter):
