@@ -26,7 +26,7 @@ def cast(one, tensor):
 def run_onnx(session, *inputs):
     names = [i.name for i in session.get_inputs()]
     if len(names) != len(inputs):
-        raise ValueError("this session needs " + ", ".join(names))
+        raise ValueError("the model needs " + ", ".join(names))
     for i, t in zip(session.get_inputs(), inputs, strict=True):
         if ("float" in i.type or "double" in i.type) != t.dtype.is_floating_point:
             raise TypeError("wrong kind of numbers for " + i.name)
