@@ -29,9 +29,17 @@ from torchkata.verdicts import NotSolvedYet, WrongAnswer
 
 
 def ranks_alive() -> list[psutil.Process]:
-    """Worker processes of this process: children of its fork server."""
-    servers = [p for p in psutil.Process().children() if any("forkserver" in part for part in p.cmdline())]
+    """Worker processes of this process: children of its fork server. A process that has ended and that nobody has asked
+    for yet (a zombie, which another test's file may leave) is no server."""
+    servers = [p for p in psutil.Process().children() if any("forkserver" in part for part in command_line(p))]
     return [child for server in servers for child in server.children(recursive=True)]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # ended, or a zombie
+        return []
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ MAX_FRAMES = 12
 def work(rank: int, world: int, folder: str, connection: Connection, backend: str | None) -> None:
     """Run one rank. Messages to the notebook: ("ready",), then ("returned", pickled value) or ("raised", types,
     message, frames as (file, line, function)). Messages from it: the function and its arguments; then leave."""
-    _detach(connection)
+    _detach()
     with (Path(folder) / f"printed-{rank}").open("w", encoding="utf-8", buffering=1) as printed:
         sys.stdout = sys.stderr = _Limited(printed)
         _allow_a_look(Path(folder) / f"trace-{rank}")
@@ -44,7 +44,7 @@ def work(rank: int, world: int, folder: str, connection: Connection, backend: st
     os._exit(0)  # gloo's threads can abort a process that ends in the ordinary way
 
 
-def _detach(connection: Connection) -> None:
+def _detach() -> None:
     """A process group of its own, so that it and its children can be ended together; silence outside of Python; and an
     end when the notebook's process ends."""
     multiprocessing.current_process()._config["daemon"] = False  # a rank may have children: DataLoader's workers
