@@ -7,7 +7,7 @@ from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
 
-from torchkata.tools.checking import CELL_TIMEOUT, TOO_LONG
+from torchkata.tools.learning.checking import CELL_TIMEOUT, TOO_LONG
 from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata, ReleaseMetadata
 from torchkata.tools.stubs import STUB
 

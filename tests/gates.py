@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from nbformat import NotebookNode
 
-from torchkata.tools.source import exercise_of
+from torchkata.tools.course import exercise_of
 from torchkata.tools.stubs import GIVEN, HIDDEN, SOLUTION
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value"}

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, course_root
-from torchkata.tools.source import exercise_of, read_source
+from torchkata.tools.course import Chapter, course_root, exercise_of
+from torchkata.tools.source import read_source
 from torchkata.tools.stubs import learners_version, without_hidden_tests
 
 

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from torchkata.cli import app
-from torchkata.tools import checking
-from torchkata.tools.checking import Verdict, check_chapter
 from torchkata.tools.course import MARK, Chapter, CourseError, course_root
+from torchkata.tools.learning import checking
+from torchkata.tools.learning.checking import Verdict, check_chapter
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 

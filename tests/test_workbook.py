@@ -6,7 +6,8 @@ import os
 import pytest
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.workbook import LEDGER, Placed, fill_workbook, lab_options
+from torchkata.tools.learning.lab import lab_options
+from torchkata.tools.learning.workbook import LEDGER, Placed, fill_workbook
 
 
 @pytest.fixture

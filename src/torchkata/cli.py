@@ -15,8 +15,8 @@ from torchkata.facts.collection import FactError
 from torchkata.tools.course import Chapter, CourseError
 
 if TYPE_CHECKING:
-    from torchkata.tools.checking import Verdict
     from torchkata.tools.grading.batch import Run
+    from torchkata.tools.learning.checking import Verdict
 
 app = typer.Typer(
     help="A course on how PyTorch really works.",
@@ -46,7 +46,8 @@ def main() -> None:
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def lab(context: typer.Context) -> None:
     """Open JupyterLab on your workbook. Options of `jupyter lab` are passed on, such as --no-browser."""
-    from torchkata.tools.workbook import fill_workbook, start_lab
+    from torchkata.tools.learning.lab import start_lab
+    from torchkata.tools.learning.workbook import fill_workbook
 
     for placed in fill_workbook():
         if placed.state == "copied":
@@ -109,8 +110,8 @@ def check(
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a notebook is saved.")] = False,
 ) -> None:
     """Check your answers: a verdict and the points for every exercise. Exit code 0 only when all is solved."""
-    from torchkata.tools.checking import check_chapters, saved_chapters
     from torchkata.tools.course import find_chapters
+    from torchkata.tools.learning.checking import check_chapters, saved_chapters
 
     chosen = find_chapters(chapter)
     with out.status("Running your answers ..."):

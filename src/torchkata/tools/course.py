@@ -11,6 +11,7 @@ import nbformat
 
 MARK = "nbgrader_config.py"
 CHAPTER_FOLDER = re.compile(r"(\d\d)_([a-z0-9_]+)")
+PAGES = ("start", "gallery")
 
 
 class CourseError(Exception):
@@ -75,6 +76,23 @@ class Chapter:
         return exercises_of(self.master)
 
 
+class Page(Chapter):
+    """A notebook beside the chapters: built and released like them, but without a number and without marks. In the
+    workbook it lies at the top."""
+
+    @property
+    def number(self) -> str:
+        return self.name
+
+    @property
+    def topic(self) -> str:
+        return self.name
+
+    @property
+    def workbook(self) -> Path:
+        return self.root / "workbook" / f"{self.name}.ipynb"
+
+
 def course_root(start: Path | None = None) -> Path:
     """The folder that holds the course: the nearest one above `start` (default: the working folder), else the checkout
     that this package was installed from.
@@ -98,12 +116,19 @@ def chapters(root: Path | None = None) -> list[Chapter]:
     return [Chapter(root, name) for name in sorted(names) if CHAPTER_FOLDER.fullmatch(name)]
 
 
-def find_chapters(words: list[str] | None = None, root: Path | None = None) -> list[Chapter]:
+def pages(root: Path | None = None) -> list[Page]:
+    """The pages that have a source or a release: the start page and the gallery."""
+    found = [Page(root or course_root(), name) for name in PAGES]
+    return [page for page in found if page.source.exists() or page.release.exists()]
+
+
+def find_chapters(words: list[str] | None = None, root: Path | None = None, with_pages: bool = False) -> list[Chapter]:
     """The chapters that the words name (03, gather_scatter or 03_gather_scatter); all of them for no words.
 
-    Raises CourseError for a word that names none, listing those that there are.
+    With `with_pages` a word may name a page as well (start), and no words mean chapters and pages. Raises CourseError
+    for a word that names none, listing those that there are.
     """
-    known = chapters(root)
+    known = [*chapters(root), *(pages(root) if with_pages else ())]
     found = []
     for word in words or [chapter.name for chapter in known]:
         match = [c for c in known if word.strip("/") in (c.name, c.number, c.number.lstrip("0"), c.topic)]
@@ -139,3 +164,11 @@ def exercises_of(notebook: nbformat.NotebookNode) -> list[Exercise]:
             points, checks = last.points + float(meta["points"]), (*last.checks, meta["grade_id"])
             found[-1] = Exercise(last.id, last.title, points, checks)
     return found
+
+
+def exercise_of(cell: nbformat.NotebookNode) -> str | None:
+    """The id of the exercise that an answer or check cell belongs to; None for any other cell."""
+    meta = cell.metadata.get("nbgrader")
+    if not meta:
+        return None
+    return meta["grade_id"] if meta["solution"] else re.sub(r"-check(-\d+)?$", "", meta["grade_id"])

@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from traitlets import Unicode
 
-from torchkata.tools.source import exercise_of
+from torchkata.tools.course import exercise_of
 from torchkata.tools.stubs import learners_version, without_hidden_tests
 
 RELEASED = ("nbgrader", "tags", "deletable", "editable", "jupyter")

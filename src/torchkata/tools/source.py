@@ -144,11 +144,3 @@ def _add_ids(notebook: NotebookNode, file: str) -> None:
             name = f"{base}-{number}"
         seen.add(name)
         cell.id = name
-
-
-def exercise_of(cell: NotebookNode) -> str | None:
-    """The id of the exercise that an answer or check cell belongs to; None for any other cell."""
-    meta = cell.metadata.get("nbgrader")
-    if not meta:
-        return None
-    return meta["grade_id"] if meta["solution"] else re.sub(r"-check(-\d+)?$", "", meta["grade_id"])

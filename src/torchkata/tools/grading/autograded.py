@@ -6,8 +6,8 @@ import json
 
 from nbformat import NotebookNode
 
+from torchkata.tools.course import exercise_of
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission
-from torchkata.tools.source import exercise_of
 
 NAMES = {"not solved": "NotSolvedYet", "wrong": "WrongAnswer", "cut off": "TooLong"}
 

@@ -11,8 +11,7 @@ from types import CodeType
 
 from nbformat import NotebookNode
 
-from torchkata.tools.course import Chapter, Exercise, exercises_of
-from torchkata.tools.source import exercise_of
+from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from torchkata import __version__
-from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.course import Chapter, CourseError, exercise_of, read_notebook
 from torchkata.tools.grading.master import bound_names
-from torchkata.tools.source import exercise_of
 
 PACKAGE = Path(__file__).parents[2]
 JUDGES = ("verdicts/*.py", "tools/grading/*.py")  # the code that decides on marks

@@ -1,15 +1,12 @@
-"""The learner's own copies of the chapters: put them into workbook/, and open JupyterLab there."""
+"""The learner's own copies of the chapters: put them into workbook/."""
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchkata.tools.course import Chapter, CourseError, chapters, course_root
 
-# switches off what a learner has no use for: Jupyter's news and the teacher's side of nbgrader
-JUPYTER_CONFIG = Path(__file__).parent / "jupyter"
 LEDGER = ".torchkata.json"  # the hash of each chapter's release at the time it was copied
 
 
@@ -42,28 +39,6 @@ def fill_workbook(root: Path | None = None) -> list[Placed]:
             "Make it a folder that you may write to, then try again."
         ) from None
     return placed
-
-
-def start_lab(arguments: list[str], root: Path | None = None) -> None:
-    """Run JupyterLab in workbook/ until it is stopped; further arguments are those of `jupyter lab`."""
-    from jupyterlab.labapp import LabApp
-
-    paths = [str(JUPYTER_CONFIG), os.environ.get("JUPYTER_CONFIG_PATH", "")]
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
-    LabApp.launch_instance([*lab_options(root or course_root()), *arguments])
-
-
-def lab_options(root: Path) -> list[str]:
-    """The options with which JupyterLab serves the workbook and asks nothing of the network."""
-    options = [
-        f"--ServerApp.root_dir={root / 'workbook'}",
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--LabApp.extension_manager=readonly",
-    ]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--allow-root")  # JupyterLab refuses to run as root without it
-    return options
 
 
 def _place(chapter: Chapter, ledger: dict[str, str]) -> Placed:

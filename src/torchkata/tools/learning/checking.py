@@ -13,8 +13,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from torchkata.tools.course import Chapter, CourseError, Exercise, read_notebook
-from torchkata.tools.source import exercise_of
+from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of, read_notebook
 from torchkata.verdicts import Interrupted
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py

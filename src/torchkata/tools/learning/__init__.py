@@ -1,0 +1,1 @@
+"""Learning alone: the workbook, JupyterLab on it, verdicts and progress."""
