@@ -2,98 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from pathlib import Path
 
 import nbformat
 import pytest
+from small_course import learner_writes, make_course
 from typer.testing import CliRunner
 
 from torchkata.cli import app
-from torchkata.tools.course import MARK, Chapter, CourseError, course_root
+from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.learning import checking
 from torchkata.tools.learning.checking import Verdict, check_chapter
-from torchkata.tools.release import released
-from torchkata.tools.source import notebook_of
-
-SOURCE = '''# %% [markdown]
-# # Three things
-
-# %% setup=true
-import torch
-from torchkata.verdicts import check, observe, observe_value, prediction
-
-# %%
-print("a demo that nobody changed"); raise SystemExit("an unchanged demo is not run")
-
-# %% answer="twice"
-def twice(x):
-    ### BEGIN SOLUTION
-    return 2 * x
-    ### END SOLUTION
-
-# %% check="twice" points=2
-"""Twice."""
-with check("twice") as test:
-    test("a number")
-    observe(twice, 4).returns(8)
-    ### BEGIN HIDDEN TESTS
-    test.hidden("a negative number")
-    observe(twice, -1).returns(-2)
-    ### END HIDDEN TESTS
-
-# %% answer="guess"
-### BEGIN SOLUTION
-answers = {"a": 1, "b": 2}
-### END SOLUTION
-### BEGIN GIVEN
-# answers = {"a": ..., "b": ...}
-### END GIVEN
-
-# %% check="guess" points=3
-"""Guesses."""
-with check("guess") as test:
-    test("items")
-    items = {"a": prediction(1), "b": prediction(2, (3, "One too many."))}
-    test.points = observe_value(answers).predicts(items, points=3)
-test.points
-
-# %% answer="thrice"
-def thrice(x):
-    ### BEGIN SOLUTION
-    return 3 * x
-    ### END SOLUTION
-
-# %% check="thrice" points=1
-"""Thrice."""
-with check("thrice") as test:
-    test("a number")
-    observe(thrice, 4).returns(12)
-'''
+from torchkata.tools.learning.workbook import fill_workbook
 
 
 @pytest.fixture
 def chapter(tmp_path: Path) -> Chapter:
-    """A course in a temporary folder: its solution (not executed), its release, and an untouched workbook."""
-    shutil.copy(course_root() / MARK, tmp_path)
-    made = Chapter(tmp_path, "98_things")
-    solution = nbformat.writes(notebook_of(SOURCE, "things.py"))
-    release = released(made, solution)
-    for path, text in [(made.solution, solution), (made.release, release), (made.workbook, release)]:
-        path.parent.mkdir(parents=True)
-        path.write_text(text, encoding="utf-8")
+    """A course in a temporary folder, with an untouched workbook."""
+    made = make_course(tmp_path)
+    fill_workbook(tmp_path)
     return made
-
-
-def learner_writes(chapter: Chapter, **answers: str) -> nbformat.NotebookNode:
-    notebook = nbformat.read(chapter.workbook, as_version=4)
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        if grade_id in answers:
-            cell.source = answers[grade_id]
-    nbformat.write(notebook, chapter.workbook)
-    return notebook
 
 
 def verdicts(chapter: Chapter) -> dict[str, Verdict]:
@@ -145,7 +74,7 @@ def test_a_copied_answer_counts_where_it_stands_last(chapter: Chapter):
 
 
 def test_an_endless_loop_and_a_dead_kernel(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checking, "CELL_TIMEOUT", 4)
+    monkeypatch.setattr(checking, "CELL_TIMEOUT", 8)
     learner_writes(chapter, twice="def twice(x):\n    while True: pass", thrice="def thrice(x):\n    return 3 * x")
     found = verdicts(chapter)
     assert "does a loop never end?" in found["twice"].line
@@ -156,7 +85,7 @@ def test_an_endless_loop_and_a_dead_kernel(chapter: Chapter, monkeypatch: pytest
     assert found["guess"].points == 0 and "ended the kernel" in found["thrice"].line
 
 
-@pytest.mark.parametrize("broken", ["", "{", "[]", '{"cells": 3}', "<<<<<<< mine\n{}\n=======\n{}\n>>>>>>> theirs"])
+@pytest.mark.parametrize("broken", ["", "{", "[]", '{"cells": 3}'])
 def test_a_broken_notebook_gets_a_message(chapter: Chapter, broken: str, monkeypatch: pytest.MonkeyPatch):
     chapter.workbook.write_text(broken, encoding="utf-8")
     with pytest.raises(CourseError, match="is not a readable notebook"):

@@ -1,13 +1,14 @@
 """workbook/: chapters are copied there once, and what a learner wrote is never touched."""
 
-import json
 import os
+from pathlib import Path
 
 import pytest
 
-from torchkata.tools.course import CourseError
+from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.learning import workbook
 from torchkata.tools.learning.lab import lab_options
-from torchkata.tools.learning.workbook import LEDGER, Placed, fill_workbook
+from torchkata.tools.learning.workbook import fill_workbook, release_of_copy, writing
 
 
 @pytest.fixture
@@ -24,16 +25,20 @@ def release(root, name, text):
     path.write_text(text)
 
 
+def placed(root):
+    return [(one.chapter.name, one.state) for one in fill_workbook(root)]
+
+
 def copy_of(root, name):
     return root / "workbook" / name / f"{name[3:]}.ipynb"
 
 
 def test_chapters_are_copied_with_what_lies_beside_them(course):
     (course / "notebooks" / "03_b" / "data.csv").write_text("1,2")
-    assert fill_workbook(course) == [Placed("02_a", "copied"), Placed("03_b", "copied")]
+    assert placed(course) == [("02_a", "copied"), ("03_b", "copied")]
     assert copy_of(course, "02_a").read_text() == "first a"
     assert (course / "workbook" / "03_b" / "data.csv").read_text() == "1,2"
-    assert sorted(json.loads((course / "workbook" / LEDGER).read_text())) == ["02_a", "03_b"]
+    assert release_of_copy(Chapter(course, "03_b")).read_text() == "first b"
 
 
 def test_a_changed_copy_is_never_overwritten(course):
@@ -41,7 +46,7 @@ def test_a_changed_copy_is_never_overwritten(course):
     copy_of(course, "02_a").write_text("my answers")
     release(course, "02_a", "second a")
     for _ in range(2):
-        assert fill_workbook(course) == [Placed("02_a", "outdated"), Placed("03_b", "kept")]
+        assert placed(course) == [("02_a", "outdated"), ("03_b", "kept")]
         assert copy_of(course, "02_a").read_text() == "my answers"
 
 
@@ -49,10 +54,10 @@ def test_a_renamed_folder_makes_room_for_the_new_release(course):
     fill_workbook(course)
     release(course, "02_a", "second a")
     (course / "workbook" / "02_a").rename(course / "workbook" / "my_02_a")
-    assert fill_workbook(course)[0] == Placed("02_a", "copied")
+    assert placed(course)[0] == ("02_a", "copied")
     assert copy_of(course, "02_a").read_text() == "second a"
     assert (course / "workbook" / "my_02_a" / "a.ipynb").read_text() == "first a"
-    assert fill_workbook(course)[0] == Placed("02_a", "kept")
+    assert placed(course)[0] == ("02_a", "kept")
 
 
 def test_a_file_beside_a_missing_notebook_is_kept(course):
@@ -66,45 +71,33 @@ def test_a_file_beside_a_missing_notebook_is_kept(course):
 def test_a_copy_of_unknown_origin_is_left_alone(course):
     copy_of(course, "02_a").parent.mkdir(parents=True)
     copy_of(course, "02_a").write_text("mine")
-    assert fill_workbook(course)[0] == Placed("02_a", "kept")
+    assert placed(course)[0] == ("02_a", "kept")
     assert copy_of(course, "02_a").read_text() == "mine"
 
 
 def test_a_copy_that_breaks_off_leaves_nothing(course, monkeypatch):
-    from pathlib import Path
+    def full(path, content):
+        path.touch()
+        raise OSError(28, "No space left on device")
 
-    class Full:
-        def __init__(self, stream):
-            self.stream = stream
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            self.stream.close()
-
-        def write(self, content):
-            raise OSError(28, "No space left on device")
-
-    opened = Path.open
-    monkeypatch.setattr(
-        Path,
-        "open",
-        lambda path, mode="r", **more: Full(opened(path, mode)) if "x" in mode else opened(path, mode, **more),
-    )
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(CourseError, match=r"workbook.*No space left on device"):
         fill_workbook(course)
-    assert not copy_of(course, "02_a").exists()
+    assert not list((course / "workbook").rglob("*a.ipynb*"))
 
 
-def test_a_damaged_ledger_gets_a_message(course):
-    fill_workbook(course)
-    for text in ("{", "[]"):
-        (course / "workbook" / LEDGER).write_text(text)
-        with pytest.raises(CourseError, match=r"is damaged\. Delete it"):
-            fill_workbook(course)
-    (course / "workbook" / LEDGER).unlink()
-    assert fill_workbook(course) == [Placed("02_a", "kept"), Placed("03_b", "kept")]
+def test_pages_lie_at_the_top(course):
+    release(course, "start", "welcome")
+    path = course / "notebooks" / "start"
+    (path / "rt.ipynb").rename(path / "start.ipynb")
+    assert placed(course)[0] == ("start", "copied")
+    assert (course / "workbook" / "start.ipynb").read_text() == "welcome"
+
+
+def test_commands_take_turns(course, monkeypatch):
+    monkeypatch.setattr(workbook, "PATIENCE", 0.1)
+    with writing(course), pytest.raises(CourseError, match="Another command is writing"), writing(course):
+        pass
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")

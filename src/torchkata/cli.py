@@ -25,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 NOTES_SHOWN = 30
+RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
 out = Console()
 err = Console(stderr=True)
 
@@ -49,16 +50,92 @@ def lab(context: typer.Context) -> None:
     from torchkata.tools.learning.lab import start_lab
     from torchkata.tools.learning.workbook import fill_workbook
 
-    for placed in fill_workbook():
-        if placed.state == "copied":
-            out.print(f"New in your workbook: {placed.chapter}")
-        if placed.state == "outdated":
-            out.print(
-                f"There is a newer release of {placed.chapter}; your copy stays as it is. To get the new one, "
-                f"rename the folder workbook/{placed.chapter} and run torchkata lab again.",
-                soft_wrap=True,
-            )
+    placed = fill_workbook()
+    for one in placed:
+        if one.state == "copied":
+            out.print(f"New in your workbook: {one.chapter.name}")
+    _offer_updates([one.chapter for one in placed if one.state == "outdated"])
     start_lab(context.args)
+
+
+def _offer_updates(outdated: list[Chapter]) -> None:
+    if not outdated:
+        return
+    out.print(f"There are newer releases of: {', '.join(chapter.name for chapter in outdated)}.", soft_wrap=True)
+    if sys.stdin.isatty() and typer.confirm("Take them now? Your answers are carried over, and a backup is kept."):
+        _update(outdated)
+    else:
+        out.print("Your copies stay as they are. To take the new ones, with your answers: torchkata update")
+
+
+def _update(chosen: list[Chapter]) -> bool:
+    """Update chapters and say what was done; False when one could not be."""
+    from torchkata.tools.learning.update import update
+
+    failed = False
+    for chapter in chosen:
+        try:
+            done = update(chapter)
+        except CourseError as error:  # the other chapters can be updated all the same
+            err.print(Text(str(error)), soft_wrap=True)
+            failed = True
+            continue
+        if done.state == "current":
+            out.print(f"{chapter.name}: up to date")
+            continue
+        out.print(f"{chapter.name}: {done.state}. Answers carried over: {done.answers}; cells of your own: {done.own}.")
+        for note in done.notes:
+            out.print(Text(f"  {note}"), soft_wrap=True)
+        out.print(Text(f"  Your copy as it was: {done.backup}"), soft_wrap=True)
+    return not failed
+
+
+@app.command()
+def update(chapter: Chapters = None) -> None:
+    """Bring your copies up to the newest release, with your answers in them; mend copies that are damaged."""
+    from torchkata.tools.course import find_chapters
+
+    chosen = find_chapters(chapter, with_pages=True)
+    if chapter is None:
+        chosen = [one for one in chosen if one.workbook.exists()]
+    if not _update(chosen):
+        raise typer.Exit(2)
+    out.print(RELOAD)
+
+
+@app.command()
+def reset(
+    exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="Its id or number: one-hot or 3.4.")],
+) -> None:
+    """Begin an exercise anew: its answer cell gets the stub back, and your answer stays as a text below it."""
+    from torchkata.tools.learning.exercises import find_exercise
+    from torchkata.tools.learning.exercises import reset as reset_exercise
+
+    chapter, found = find_exercise(exercise)
+    if reset_exercise(chapter, found):
+        out.print(
+            f"{found.id} in {chapter.name} is as it was at the beginning. Your answer stands below its check cell."
+        )
+        out.print(RELOAD)
+    else:
+        out.print(f"{found.id} is as it was at the beginning already.")
+
+
+@app.command()
+def solution(
+    exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="Its id or number: one-hot or 3.4.")],
+    peek: Annotated[bool, typer.Option("--peek", help="Show it though the exercise is not solved yet.")] = False,
+) -> None:
+    """Show the author's solution of an exercise that you have solved."""
+    from rich.syntax import Syntax
+
+    from torchkata.tools.learning.exercises import find_exercise
+    from torchkata.tools.learning.exercises import solution as solution_of
+
+    chapter, found = find_exercise(exercise)
+    text = solution_of(chapter, found, peek)
+    out.print(f"{found.title} ({chapter.name})")
+    out.print(Syntax(text, "python", background_color="default", word_wrap=True) if out.is_terminal else Text(text), soft_wrap=True)
 
 
 @app.command()
@@ -218,7 +295,7 @@ def build(
     from torchkata.tools.build import stale
     from torchkata.tools.course import find_chapters
 
-    reasons = {found: stale(found) for found in find_chapters(chapter)}
+    reasons = {found: stale(found) for found in find_chapters(chapter, with_pages=True)}
     for found, reason in reasons.items():
         if reason is None and not force:
             out.print(f"{found.name}: up to date")

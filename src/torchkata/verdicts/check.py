@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import linecache
 import sys
 import textwrap
 import traceback
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
+from torchkata.remembering import Remembered, digest_of, remember, workbook_here
 from torchkata.verdicts import names, observing
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
@@ -110,16 +112,25 @@ class check:
             frames = observing.describe_error(error, self._file)["frames"]
             raise Interrupted(self.exercise, self._idea, frame_lines(frames)) from None
         if isinstance(error, NotSolved):
+            self._remember("open")
             raise NotSolvedYet(self.exercise) from None
         if isinstance(error, Failed):
             sentence = error.guarded if self._hidden else error.sentence
             lines = error.frames if self._hidden else error.lines + error.frames
+            self._remember("wrong", sentence)
             raise WrongAnswer(self.exercise, self._idea, sentence, lines) from None
         if isinstance(error, NameError) and self._is_of_this_cell(error):
             sentence = f"{error}. Run the cell of your answer first, and mend the error that it shows, if any."
+            self._remember("wrong", sentence)
             raise WrongAnswer(self.exercise, "", sentence, []) from None
         if error is None:
             self._confirm()
+            self._remember("solved")
+
+    def _remember(self, state: str, line: str = "") -> None:
+        if workbook := workbook_here():
+            digest = digest_of("".join(linecache.getlines(self._file)))
+            remember(workbook, Remembered(self.exercise, digest, state, line, self.points))
 
     def _is_of_this_cell(self, error: BaseException) -> bool:
         """Whether only lines of the check cell were running when it came."""

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nbclient import NotebookClient
@@ -13,7 +14,11 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of, read_notebook
+from torchkata.remembering import Remembered, forget, remember
+from torchkata.tools.course import Chapter, Exercise, exercise_of
+from torchkata.tools.learning.damaged import read_learners
+from torchkata.tools.learning.standing import checks_of_copy
+from torchkata.tools.learning.workbook import workbook_of
 from torchkata.verdicts import Interrupted
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
@@ -48,14 +53,14 @@ def check_chapter(chapter: Chapter) -> list[Verdict]:
     """The verdict on every exercise of a chapter in the workbook, with hidden tests where the solutions are at hand.
 
     The setup cell, the answers and the cells that the learner added or changed are run, unchanged demos are not.
-    Raises CourseError when the workbook lacks the chapter or can't be read.
+    The cells run in the notebook's folder, and the verdicts are remembered in the workbook. Raises CourseError when the
+    workbook lacks the chapter or can't be read.
     """
-    if not chapter.workbook.exists():
-        raise CourseError(
-            f"{chapter.name} is not in your workbook yet. Run `torchkata lab`: it puts the chapters there."
-        )
-    notebook = to_run(chapter.master, read_notebook(chapter.workbook))
-    client = NotebookClient(notebook, timeout=CELL_TIMEOUT, allow_errors=True, interrupt_on_timeout=True)
+    notebook = to_run(chapter.master, read_learners(chapter))
+    place = {"metadata": {"path": str(chapter.workbook.parent)}}
+    client = NotebookClient(
+        notebook, timeout=CELL_TIMEOUT, allow_errors=True, interrupt_on_timeout=True, resources=place
+    )
     client.error_on_timeout = TOO_LONG
     client.extra_arguments = ["--IPKernelApp.log_level=ERROR"]
     client.store_widget_state = False
@@ -64,7 +69,11 @@ def check_chapter(chapter: Chapter) -> list[Verdict]:
         died = ""
     except DeadKernelError:
         died = "an answer ended the kernel before this check could run."
-    return [_verdict(exercise, notebook, died) for exercise in chapter.exercises]
+    verdicts = [_verdict(exercise, notebook, died) for exercise in chapter.exercises]
+    with suppress(OSError):  # the verdicts count, also where they cannot be kept
+        for exercise in chapter.exercises:
+            _remember(chapter, exercise, _checks_in(notebook, exercise))
+    return verdicts
 
 
 def saved_chapters(chapters: list[Chapter], pause: float = 0.5) -> Iterator[Chapter]:
@@ -127,8 +136,25 @@ def _is_check(cell: NotebookNode) -> bool:
     return isinstance(meta, dict) and bool(meta.get("grade"))
 
 
+def _checks_in(notebook: NotebookNode, exercise: Exercise) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.metadata.get("check") == exercise.id]
+
+
+def _remember(chapter: Chapter, exercise: Exercise, checks: list[NotebookNode]) -> None:
+    """Keep what each check cell said, under the digest that its released version has in the learner's notebook."""
+    workbook, digests = workbook_of(chapter.root), [digest for digest, _ in checks_of_copy(chapter, exercise.id)]
+    forget(workbook, exercise.id)
+    if len(digests) != len(checks):
+        return  # the learner's copy is of another release
+    for digest, cell in zip(digests, checks, strict=True):
+        points, line = points_of(cell), _complaint(cell, exercise) or ""
+        opened = any(out.get("ename") == "NotSolvedYet" for out in cell.outputs)
+        state = "open" if opened or cell.execution_count is None else "solved" if points else "wrong"
+        remember(workbook, Remembered(exercise.id, digest, state, line, points, hidden=chapter.solution.exists()))
+
+
 def _verdict(exercise: Exercise, notebook: NotebookNode, died: str) -> Verdict:
-    checks = [cell for cell in notebook.cells if cell.metadata.get("check") == exercise.id]
+    checks = _checks_in(notebook, exercise)
     if not checks:
         return Verdict(exercise, 0.0, "its answer cell is missing from your workbook.")
     points = sum(points_of(cell) for cell in checks)

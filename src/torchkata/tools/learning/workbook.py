@@ -1,81 +1,108 @@
-"""The learner's own copies of the chapters: put them into workbook/."""
+"""The learner's own copies of the chapters: put them into workbook/, and write there without losing anything.
 
-import hashlib
-import json
+Beside the notebooks, workbook/.torchkata/ keeps the release that each copy was made from, backups, and verdicts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, CourseError, chapters, course_root
+from filelock import FileLock, Timeout
 
-LEDGER = ".torchkata.json"  # the hash of each chapter's release at the time it was copied
+from torchkata.remembering import KEPT
+from torchkata.tools.course import Chapter, CourseError, chapters, course_root, pages
+
+PATIENCE = 10  # seconds that a command waits for another one that writes into the workbook
 
 
 @dataclass(frozen=True)
 class Placed:
     """What happened to a chapter: "copied", "kept", or "outdated" (kept, though a newer release is there)."""
 
-    chapter: str
+    chapter: Chapter
     state: str
 
 
-def fill_workbook(root: Path | None = None) -> list[Placed]:
-    """Copy each released chapter that is not in workbook/ yet; a file that is there is never touched.
+def workbook_of(root: Path) -> Path:
+    """The workbook of a course."""
+    return root / "workbook"
 
-    Raises CourseError when the workbook cannot be written or its ledger cannot be read.
+
+def release_of_copy(chapter: Chapter) -> Path:
+    """Where the release is kept that the learner's copy was made from; missing for a copy of unknown origin."""
+    return workbook_of(chapter.root) / KEPT / "releases" / f"{chapter.name}.ipynb"
+
+
+def fill_workbook(root: Path | None = None) -> list[Placed]:
+    """Copy each released chapter and page that is not in workbook/ yet; a file that is there is never touched.
+
+    Raises CourseError when the workbook cannot be written.
     """
     root = root or course_root()
-    folder = root / "workbook"
-    released = [chapter for chapter in chapters(root) if chapter.release.is_file()]
+    released = [chapter for chapter in [*pages(root), *chapters(root)] if chapter.release.is_file()]
+    with writing(root):
+        return [_place(chapter) for chapter in released]
+
+
+@contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Alone write into the workbook, which is made if need be.
+
+    Raises CourseError when the workbook cannot be written, or another command writes there for more than 10 seconds.
+    """
+    folder = workbook_of(root)
     try:
-        folder.mkdir(exist_ok=True)
-        ledger = _read_ledger(folder / LEDGER)
-        known = dict(ledger)
-        placed = [_place(chapter, ledger) for chapter in released]
-        if ledger != known:
-            (folder / LEDGER).write_text(json.dumps(ledger, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        (folder / KEPT).mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / KEPT / "lock", timeout=PATIENCE):
+            yield
+    except Timeout:
+        raise CourseError(
+            f"Another command is writing into the workbook {folder}. Wait until it has ended, then try again."
+        ) from None
     except OSError as error:
         raise CourseError(
-            f"The workbook {folder} cannot be written: {error.strerror or error}. "
-            "Make it a folder that you may write to, then try again."
+            f"The workbook {folder} cannot be written: {error.strerror or error}. Nothing of yours is lost. "
+            "Make it a folder on a disk with room, one that you may write to, then try again."
         ) from None
-    return placed
 
 
-def _place(chapter: Chapter, ledger: dict[str, str]) -> Placed:
-    """Copy a chapter's files that are not there yet, and note in the ledger which release they come from."""
-    release = chapter.release.read_bytes()
-    digest = hashlib.sha256(release).hexdigest()
+def put(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all. Raises OSError; the old file stays then."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def back_up(chapter: Chapter) -> Path:
+    """Copy the learner's notebook, as it is, into the workbook's backups; returns where to. Raises OSError."""
+    folder = workbook_of(chapter.root) / KEPT / "backups" / chapter.name
+    name = f"{datetime.now():%Y-%m-%d_%H%M%S}"
+    taken = {path.stem for path in folder.glob("*.ipynb")}
+    free = next(n for n in [name, *(f"{name}-{k}" for k in range(2, 1000))] if n not in taken)
+    path = folder / f"{free}.ipynb"
+    put(path, chapter.workbook.read_bytes())
+    return path
+
+
+def _place(chapter: Chapter) -> Placed:
+    """Copy a chapter's files that are not there yet, and keep the release that they come from."""
+    release, origin = chapter.release.read_bytes(), release_of_copy(chapter)
     if chapter.workbook.exists():
-        outdated = ledger.get(chapter.name, digest) != digest
-        return Placed(chapter.name, "outdated" if outdated else "kept")
-    chapter.workbook.parent.mkdir(parents=True, exist_ok=True)
+        outdated = origin.exists() and origin.read_bytes() != release
+        return Placed(chapter, "outdated" if outdated else "kept")
+    put(origin, release)
     for file in sorted(chapter.release.parent.iterdir()):
         target = chapter.workbook.parent / file.name
         if file.is_file() and not target.exists():
-            _copy(file, target)
-    ledger[chapter.name] = digest
-    return Placed(chapter.name, "copied")
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy to a file that must not exist; a copy that breaks off is removed."""
-    content = source.read_bytes()
-    with target.open("xb") as stream:
-        try:
-            stream.write(content)
-            stream.flush()
-        except OSError:
-            target.unlink()
-            raise
-
-
-def _read_ledger(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
-    try:
-        ledger = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        ledger = None
-    if not isinstance(ledger, dict):
-        raise CourseError(f"{path} is damaged. Delete it and try again; your notebooks stay as they are.")
-    return ledger
+            put(target, file.read_bytes())
+    return Placed(chapter, "copied")

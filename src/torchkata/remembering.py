@@ -1,0 +1,87 @@
+"""Verdicts remembered: in a learner's workbook the last verdict of each check cell is kept, so that progress shows
+without running anything.
+
+A workbook is a folder that holds `.torchkata`. Elsewhere (under nbgrader, in tests) nothing is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+KEPT = ".torchkata"  # in the workbook: what the course keeps beside the learner's notebooks
+STATES = ("solved", "wrong", "open")
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """The last verdict of one check cell. state: "solved", "wrong" or "open" (not solved yet); line: its sentence.
+
+    points: what was earned where the check gives a share of the points, else None. hidden: whether hidden tests ran.
+    when: ISO 8601, UTC.
+    """
+
+    exercise: str
+    digest: str
+    state: str
+    line: str = ""
+    points: float | None = None
+    hidden: bool = False
+    when: str = ""
+
+
+def digest_of(check: str) -> str:
+    """What tells check cells apart: twelve hexadecimal digits from the source as it stands in a learner's notebook."""
+    return hashlib.sha256(check.strip().encode()).hexdigest()[:12]
+
+
+def workbook_here() -> Path | None:
+    """The workbook that holds the working folder, or None."""
+    try:
+        here = Path.cwd()
+        return next((folder for folder in (here, *here.parents) if (folder / KEPT).is_dir()), None)
+    except OSError:
+        return None
+
+
+def remember(workbook: Path, verdict: Remembered) -> None:
+    """Keep a verdict, with the time. A workbook that cannot be written is passed over: the verdict has been shown, and
+    JupyterLab tells of the disk when it saves."""
+    folder = workbook / KEPT / "verdicts"
+    path = folder / f"{verdict.exercise}-{verdict.digest}.json"
+    part = path.with_suffix(f".{os.getpid()}")
+    noted = asdict(verdict) | {"when": datetime.now(UTC).isoformat(timespec="seconds")}
+    try:
+        folder.mkdir(exist_ok=True)
+        part.write_text(json.dumps(noted), encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        return
+
+
+def read_verdicts(workbook: Path) -> dict[tuple[str, str], Remembered]:
+    """The verdicts kept in a workbook by (exercise, digest); a damaged file counts as none."""
+    found = (_read(path) for path in sorted((workbook / KEPT / "verdicts").glob("*.json")))
+    return {(verdict.exercise, verdict.digest): verdict for verdict in found if verdict}
+
+
+def forget(workbook: Path, exercise: str, but: frozenset[str] = frozenset()) -> None:
+    """Drop the verdicts on an exercise, all but those with the digests in `but`. Raises OSError."""
+    for path in (workbook / KEPT / "verdicts").glob(f"{exercise}-*.json"):
+        name, _, digest = path.stem.rpartition("-")
+        if name == exercise and digest not in but:
+            path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Remembered | None:
+    try:
+        noted = Remembered(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    texts = (noted.exercise, noted.digest, noted.line, noted.when)
+    share = noted.points is None or isinstance(noted.points, (int, float))
+    return noted if noted.state in STATES and share and all(isinstance(text, str) for text in texts) else None

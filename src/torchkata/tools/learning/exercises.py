@@ -1,0 +1,117 @@
+"""One exercise of the learner's: give it its stub back, or show the author's solution."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from torchkata.remembering import forget
+from torchkata.tools.course import (
+    Chapter,
+    CourseError,
+    Exercise,
+    chapters,
+    exercise_of,
+    exercises_of,
+    pages,
+    read_notebook,
+)
+from torchkata.tools.learning.damaged import read_learners
+from torchkata.tools.learning.standing import standing
+from torchkata.tools.learning.workbook import back_up, put, release_of_copy, workbook_of, writing
+
+REGION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.M)
+GIVEN = re.compile(r"^ *### BEGIN GIVEN\n.*?^ *### END GIVEN\n?", re.M | re.S)
+
+
+def find_exercise(word: str, root=None) -> tuple[Chapter, Exercise]:
+    """The exercise with this id (segment-mean) or number (3.4), and its chapter.
+
+    Raises CourseError, naming ids that look alike, when there is none.
+    """
+    known = [
+        (chapter, exercise)
+        for chapter in [*pages(root), *chapters(root)]
+        for exercise in exercises_of(read_notebook(chapter.release))
+    ]
+    number = re.compile(rf"Exercise {re.escape(word)}\b(?!\.)")
+    for chapter, exercise in known:
+        if exercise.id == word or number.match(exercise.title):
+            return chapter, exercise
+    alike = difflib.get_close_matches(word, [exercise.id for _, exercise in known], n=3, cutoff=0.5)
+    meant = f" Did you mean {' or '.join(alike)}?" if alike else ""
+    raise CourseError(
+        f"There is no exercise {word!r}.{meant} The id of an exercise is in its verdict, its number in its heading."
+    )
+
+
+def reset(chapter: Chapter, exercise: Exercise) -> bool:
+    """Give an exercise its stub back; the old answer stays in a text cell below the exercise. False: it was the stub.
+
+    Raises CourseError when the notebook can't be read or written, or holds no answer cell of the exercise.
+    """
+    with writing(chapter.root):
+        mine = read_learners(chapter)
+        origin = release_of_copy(chapter)
+        stub = _answer(read_notebook(origin if origin.exists() else chapter.release), exercise.id)
+        answer = _answer(mine, exercise.id)
+        if stub is None or answer is None:
+            raise CourseError(
+                f"Your notebook holds no answer cell of {exercise.id}. Run `torchkata update {chapter.number}` first: "
+                "it brings missing cells back."
+            )
+        if answer.source.strip() == stub.source.strip():
+            return False
+        old = new_markdown_cell(f"Your earlier answer to {exercise.id}:\n\n{_fenced(answer.source)}")
+        answer.source, answer.outputs, answer.execution_count = stub.source, [], None
+        places = [n for n, cell in enumerate(mine.cells) if _exercise(cell) == exercise.id]
+        mine.cells.insert(places[-1] + 1, old)
+        back_up(chapter)
+        put(chapter.workbook, (nbformat.writes(mine) + "\n").encode())
+        forget(workbook_of(chapter.root), exercise.id)
+        return True
+
+
+def solution(chapter: Chapter, exercise: Exercise, peek: bool = False) -> str:
+    """The author's solution of an exercise, as Python source; `peek` shows it before the exercise is solved.
+
+    Raises CourseError when it is not solved yet and `peek` is false, or when the course came without solutions.
+    """
+    if not chapter.solution.exists():
+        raise CourseError(f"This copy of the course came without solutions ({chapter.solution} is missing).")
+    solved = any(one.exercise.id == exercise.id and one.state == "solved" for one in standing(chapter))
+    if not (solved or peek):
+        raise CourseError(
+            f"{exercise.id} is not solved yet: no check cell has said so. Its hints are folded below the task. "
+            f"To see the solution anyway: torchkata solution {exercise.id} --peek"
+        )
+    cell = _answer(read_notebook(chapter.solution), exercise.id)
+    return REGION.sub("", GIVEN.sub("", f"{cell.source}\n")).strip("\n") + "\n"
+
+
+def _answer(notebook: NotebookNode, exercise: str) -> NotebookNode | None:
+    """The last answer cell of an exercise: of copies, that one counts."""
+    cells = [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code" and _exercise(cell) == exercise and cell.metadata.nbgrader.get("solution")
+    ]
+    return cells[-1] if cells else None
+
+
+def _exercise(cell: NotebookNode) -> str | None:
+    """Like `exercise_of`, for cells whose metadata a learner may have damaged."""
+    try:
+        return exercise_of(cell)
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _fenced(source: str) -> str:
+    longest = max((len(ticks) for ticks in re.findall(r"`+", source)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}python\n{source}\n{fence}"

@@ -1,0 +1,254 @@
+"""Carry what a learner wrote over into a newer release of a chapter: pure, from notebooks to a notebook.
+
+Answers go over by exercise id. Cells of the chapter that the learner changed, and cells of their own, are kept: in
+place where the chapter's cell is still there, else behind the cell that they stood behind. All other cells are the new
+release's.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from bisect import bisect_left
+from collections import defaultdict
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
+
+NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+TOP = ""  # stands for "before the first cell of the chapter"
+
+
+@dataclass
+class Merged:
+    """A merged notebook, how many answers it carries over, how many cells of the learner's own it keeps, and what a
+    learner should know about the rest, in sentences."""
+
+    notebook: NotebookNode
+    answers: int = 0
+    own: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def merge(base: NotebookNode | None, mine: list[NotebookNode], new: NotebookNode) -> Merged:
+    """The new release with what is the learner's in `mine`. Several notebooks are sides of one conflict: the first
+    comes first, and what the others have besides is kept beside it.
+
+    base: the release that the learner's copy came from, None where it is not known.
+    """
+    work = _Merging(base, new)
+    for side in mine:
+        work.take(side)
+    return work.finish()
+
+
+class _Merging:
+    def __init__(self, base: NotebookNode | None, new: NotebookNode):
+        self.result = deepcopy(new)
+        self.new = {cell.id: cell for cell in self.result.cells}
+        self.base = {cell.id: cell for cell in (base or new).cells}
+        self.known_base = base is not None
+        self.chapter_texts = {_text(cell) for cell in (*self.new.values(), *self.base.values())}
+        self.answered: dict[str, str] = {}  # by exercise: the text that was carried over
+        self.seen: set[str] = set()
+        self.own: dict[str, list[NotebookNode]] = defaultdict(list)  # behind which cell of the chapter
+        self.notes: list[str] = []
+        self.released = {cell.id: _text(cell) for cell in new.cells}
+        self.stubs = {name: text for name, text in self.released.items() if _has(self.new[name], "solution")}
+        self.changed: dict[str, NotebookNode] = {}  # cells of the chapter that the learner's version stands in for
+        self.missing: set[str] = set()  # from the side that is being taken
+
+    def take(self, side: NotebookNode) -> None:
+        """Sort the learner's cells: answers, changed cells of the chapter, cells of their own."""
+        keys = [self._key(cell) for cell in side.cells]
+        last = {key: n for n, key in enumerate(keys) if key}
+        self.missing = self.base.keys() - last.keys()
+        steady, behind = self._in_order(keys), TOP
+        for n, (cell, key) in enumerate(zip(side.cells, keys, strict=True)):
+            behind = key if n in steady else behind
+            if key is None or (n != last[key] and key in self.stubs):
+                self._keep(cell, behind)
+            else:
+                self._place(cell, key, behind)
+                self.seen.add(key)
+        self._find_lost_answers()
+
+    def _in_order(self, keys: list[str | None]) -> set[int]:
+        """Which of the learner's cells stand in the chapter's order (a longest rising row of them): the others were
+        moved, and say nothing about where the learner's own cells belong."""
+        place = {name: n for n, name in enumerate(self.new)}
+        tops: list[int] = []
+        rows: list[list[int]] = []  # rows[k]: the row of k + 1 cells that ends lowest
+        for n, key in enumerate(keys):
+            if key in place:
+                k = bisect_left(tops, place[key])
+                row = [*(rows[k - 1] if k else ()), n]
+                tops[k : k + 1], rows[k : k + 1] = [place[key]], [row]
+        return set(rows[-1]) if rows else set()
+
+    def finish(self) -> Merged:
+        cells = [self._copy(cell) for cell in self.own[TOP]]
+        for cell in self.result.cells:
+            cells.append(cell)
+            cells += [self._copy(own) for own in self.own[cell.id]]
+        self.result.cells = cells
+        return Merged(self.result, len(self.answered), sum(map(len, self.own.values())), self.notes)
+
+    # ------------------------------------------------------------ one cell
+
+    def _key(self, cell: NotebookNode) -> str | None:
+        """The id of the chapter's cell that this one is, or was; None for a cell of the learner's own."""
+        meta = cell.metadata.get("nbgrader")
+        grade_id = meta.get("grade_id") if isinstance(meta, dict) else None
+        for name in (grade_id, cell.get("id")):
+            if isinstance(name, str) and (name in self.base or name in self.new):
+                return name
+        if isinstance(meta, dict) and meta.get("solution") and isinstance(grade_id, str):
+            return grade_id  # of an exercise that neither release knows
+        same = (c.id for c in (*self.base.values(), *self.new.values()) if _same(c, cell))
+        return next(same, None)
+
+    def _place(self, cell: NotebookNode, key: str, behind: str) -> None:
+        new, base = self.new.get(key), self.base.get(key)
+        if key in self.stubs:
+            self._answer(cell, key)
+        elif new is not None and _text(cell) == _text(new):
+            _keep_outputs(cell, new)
+        elif self._unchanged(cell, base):
+            return
+        elif new is not None and base is not None and _same(new, base) and not _has(new, "grade"):
+            self.changed[key] = cell
+            _stand_in(cell, new)
+        else:
+            if not self.known_base and _has(cell, "grade"):
+                cell = new_raw_cell(cell.source)  # perhaps an older release's: it must not run
+            if _has(cell, "solution"):
+                self.notes.append(f"{key} is no longer in this chapter. Your answer stays as a cell of your own.")
+            self._keep(cell, key if key in self.new else behind)
+
+    def _unchanged(self, cell: NotebookNode, base: NotebookNode | None) -> bool:
+        """Whether a cell is as it was released. Where that release is not known: whether it can be taken for it."""
+        if base is not None and _same(base, cell):
+            return True
+        if self.known_base:
+            return False
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
+        return digest in cell.get("id", "")
+
+    def _answer(self, cell: NotebookNode, key: str) -> None:
+        base = self.base.get(key)
+        text = self._without_chapter(_text(cell))
+        if text == self.stubs[key] or (base is not None and text == _text(base)):
+            return
+        if key in self.answered:
+            if text != self.answered[key]:
+                self._keep(cell, key)
+                self.notes.append(
+                    f"{key}: two answers were there. The other one stands below it, as a cell of your own."
+                )
+            return
+        self.answered[key] = text
+        self.new[key].source = text
+        if base is not None and _text(base) != self.stubs[key]:
+            self.notes.append(f"{key} has changed in the new release. Your answer is there: read the task again.")
+        if text == _text(cell):
+            _keep_outputs(cell, self.new[key])
+
+    def _keep(self, cell: NotebookNode, behind: str) -> None:
+        """Keep a cell as the learner's own, unless it holds nothing but the chapter's text, or is kept already."""
+        text = _text(cell)
+        kept = (_text(own) for cells in self.own.values() for own in cells)
+        if text and text not in self.chapter_texts and text not in kept and text not in self.answered.values():
+            self.own[behind].append(cell)
+
+    # ------------------------------------------------------------ damage
+
+    def _find_lost_answers(self) -> None:
+        """Where an answer cell is gone but another cell of the learner's defines what it asks for, that cell becomes
+        the answer: it was copied, or merged with another."""
+        for key in [name for name in self.stubs if name not in self.seen]:
+            self.seen.add(key)
+            if (cell := self._take_defining(_names(self.stubs[key]))) is not None:
+                self._answer(cell, key)
+                self.notes.append(
+                    f"{key}: its answer cell was missing. The cell that defines the same names took its place."
+                )
+            elif key in self.base:
+                self.notes.append(f"{key}: its answer cell was missing. It is back, not solved.")
+
+    def _take_defining(self, names: set[str]) -> NotebookNode | None:
+        """The learner's last code cell that defines all these names, taken from where it is kept."""
+        own = [cell for cells in self.own.values() for cell in cells]
+        for cell in reversed([*own, *self.changed.values()]):
+            if cell.cell_type == "code" and names and names <= _names(_text(cell)):
+                for cells in self.own.values():
+                    cells[:] = [kept for kept in cells if kept is not cell]
+                for key in [key for key, changed in self.changed.items() if changed is cell]:
+                    self.new[key].source = self.released[key]
+                    del self.changed[key]
+                self.missing |= {cell.get("id")} & self.base.keys()  # what it was merged with
+                return cell
+        return None
+
+    def _without_chapter(self, text: str) -> str:
+        """A text without the cells of the chapter that were merged into it at its beginning or end."""
+        for other in sorted((_text(self.base[name]) for name in self.missing), key=len, reverse=True):
+            if other and text.startswith(f"{other}\n"):
+                text = text[len(other) :].strip("\n")
+            if other and text.endswith(f"\n{other}"):
+                text = text[: -len(other)].strip("\n")
+        return text
+
+    def _copy(self, cell: NotebookNode) -> NotebookNode:
+        """A learner's cell without metadata that would make it one of the chapter's."""
+        made = NEW_CELL[cell.cell_type](cell.source)
+        if cell.cell_type == "code":
+            made.outputs, made.execution_count = cell.get("outputs", []), cell.get("execution_count")
+        if "attachments" in cell:
+            made.attachments = cell.attachments
+        if cell.get("id") and cell.id not in self.new:
+            made.id = cell.id
+        return made
+
+
+def _text(cell: NotebookNode) -> str:
+    return cell.source.strip("\n")
+
+
+def _same(a: NotebookNode, b: NotebookNode) -> bool:
+    return a.cell_type == b.cell_type and _text(a) == _text(b)
+
+
+def _has(cell: NotebookNode, what: str) -> bool:
+    """Whether nbgrader's metadata call a cell an answer ("solution") or a check ("grade")."""
+    meta = cell.metadata.get("nbgrader")
+    return isinstance(meta, dict) and bool(meta.get(what))
+
+
+def _stand_in(cell: NotebookNode, new: NotebookNode) -> None:
+    """Put a learner's version of a cell into the place of the chapter's."""
+    made = NEW_CELL[cell.cell_type](cell.source)
+    new.source, new.cell_type = cell.source, cell.cell_type
+    for key in ("outputs", "execution_count", "attachments"):
+        new.pop(key, None)
+        if key in made or key in cell:
+            new[key] = deepcopy(cell.get(key, made.get(key)))
+
+
+def _keep_outputs(cell: NotebookNode, new: NotebookNode) -> None:
+    if cell.cell_type == new.cell_type == "code":
+        new.outputs, new.execution_count = cell.get("outputs", []), cell.get("execution_count")
+
+
+def _names(source: str) -> set[str]:
+    """The names that a cell defines at its top level; none where it is not Python."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return set()
+    defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assigned = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
+    stored = (n for node in assigned for n in ast.walk(node) if isinstance(n, ast.Name))
+    return defined | {n.id for n in stored if isinstance(n.ctx, ast.Store)}

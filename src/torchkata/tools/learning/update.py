@@ -1,0 +1,68 @@
+"""Bring the learner's copy of a chapter up to the newest release, with all that they wrote; mend a damaged copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from torchkata.tools.course import Chapter, read_notebook
+from torchkata.tools.learning.damaged import read_sides
+from torchkata.tools.learning.merging import merge
+from torchkata.tools.learning.workbook import back_up, put, release_of_copy, writing
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What became of a copy: "updated" (to a newer release), "mended" (of the same one) or "current" (left alone).
+
+    answers: how many were carried over; own: how many cells of the learner's own were kept; notes: what else to know.
+    """
+
+    chapter: Chapter
+    state: str
+    answers: int = 0
+    own: int = 0
+    notes: tuple[str, ...] = ()
+    backup: Path | None = None
+
+
+def update(chapter: Chapter) -> Updated:
+    """Make the learner's copy of a chapter the newest release with their answers and cells in it, after backing it up.
+
+    A copy of the newest release is left alone unless answer or check cells of it are missing, copied, moved or changed
+    in kind. Raises CourseError when the copy can't be read or the workbook can't be written; it stays as it is then.
+    """
+    with writing(chapter.root):
+        sides = read_sides(chapter)
+        release, origin = read_notebook(chapter.release), release_of_copy(chapter)
+        newer = not origin.exists() or origin.read_bytes() != chapter.release.read_bytes()
+        if not newer and len(sides) == 1 and _whole(sides[0], release):
+            return Updated(chapter, "current")
+        merged = merge(read_notebook(origin) if origin.exists() else None, sides, release)
+        if not newer:
+            merged.notes.insert(
+                0, "Answer and check cells were missing, copied or moved. They are back in their places."
+            )
+        if len(sides) > 1:
+            merged.notes.insert(0, "Two versions of it were in conflict. Both are in it now.")
+        backup = back_up(chapter)
+        put(chapter.workbook, (nbformat.writes(merged.notebook) + "\n").encode())
+        put(origin, chapter.release.read_bytes())
+        state = "updated" if newer else "mended"
+        return Updated(chapter, state, merged.answers, merged.own, tuple(merged.notes), backup)
+
+
+def _whole(mine: NotebookNode, release: NotebookNode) -> bool:
+    """Whether the answer and check cells are those of the release, in its order."""
+    return _graded(mine) == _graded(release)
+
+
+def _graded(notebook: NotebookNode) -> list[tuple[object, str]]:
+    return [
+        (cell.metadata.nbgrader.get("grade_id"), cell.cell_type)
+        for cell in notebook.cells
+        if isinstance(cell.metadata.get("nbgrader"), dict)
+    ]

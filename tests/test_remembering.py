@@ -1,0 +1,129 @@
+"""Verdicts are remembered in a workbook, and nowhere else; progress is read from them without running anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from small_course import SOURCE, learner_writes, make_course, publish
+
+from torchkata.remembering import KEPT, Remembered, digest_of, forget, read_verdicts, remember
+from torchkata.tools.course import Chapter
+from torchkata.tools.learning.checking import check_chapter
+from torchkata.tools.learning.standing import standing
+from torchkata.tools.learning.update import update
+from torchkata.tools.learning.workbook import fill_workbook
+
+
+@pytest.fixture
+def chapter(tmp_path: Path) -> Chapter:
+    made = make_course(tmp_path)
+    fill_workbook(tmp_path)
+    return made
+
+
+def run_all(chapter: Chapter) -> nbformat.NotebookNode:
+    """Run the learner's notebook in its folder, past errors, as they would cell by cell."""
+    notebook = nbformat.read(chapter.workbook, as_version=4)
+    place = {"metadata": {"path": str(chapter.workbook.parent)}}
+    return NotebookClient(notebook, timeout=60, allow_errors=True, resources=place).execute()
+
+
+def stands(chapter: Chapter) -> dict[str, tuple[str, float]]:
+    return {one.exercise.id: (one.state, one.points) for one in standing(chapter)}
+
+
+ANSWERS = {"twice": "def twice(x): return abs(x) * 2", "guess": 'answers = {"a": 1, "b": 3}', "thrice": "thrice = 3"}
+
+
+def test_what_check_cells_say_in_a_notebook_is_remembered(chapter: Chapter):
+    assert stands(chapter) == {"twice": ("open", 0), "guess": ("open", 0), "thrice": ("open", 0)}
+    learner_writes(chapter, **ANSWERS)
+    run_all(chapter)
+    assert stands(chapter) == {"twice": ("solved", 2), "guess": ("wrong", 1.5), "thrice": ("wrong", 0)}
+    lines = {one.exercise.id: one.line for one in standing(chapter)}
+    assert "thrice is not a function" in lines["thrice"] or "int" in lines["thrice"]
+    assert all(one.when for one in standing(chapter))
+
+
+def test_check_runs_hidden_tests_and_replaces_what_was_remembered(chapter: Chapter):
+    learner_writes(chapter, **ANSWERS)
+    run_all(chapter)
+    check_chapter(chapter)
+    assert stands(chapter)["twice"] == ("wrong", 0)  # wrong for negative numbers: only the hidden test sees it
+    assert stands(chapter)["guess"] == ("wrong", 1.5)
+    kept = read_verdicts(chapter.root / "workbook").values()
+    assert len(kept) == 3 and all(verdict.hidden for verdict in kept)
+
+
+def test_an_update_keeps_the_verdicts_of_checks_that_are_the_same(chapter: Chapter):
+    learner_writes(chapter, twice="def twice(x): return 2 * x", thrice="def thrice(x): return 3 * x")
+    run_all(chapter)
+    publish(chapter, SOURCE.replace("observe(thrice, 4).returns(12)", "observe(thrice, 5).returns(15)"))
+    update(chapter)
+    assert stands(chapter) == {"twice": ("solved", 2), "guess": ("open", 0), "thrice": ("open", 0)}
+
+
+def test_outside_of_a_workbook_nothing_is_kept(chapter: Chapter, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    notebook = nbformat.read(chapter.release, as_version=4)
+    place = {"metadata": {"path": str(tmp_path / "elsewhere")}}
+    NotebookClient(notebook, timeout=60, allow_errors=True, resources=place).execute()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert read_verdicts(chapter.root / "workbook") == {}
+
+
+DAMAGED = [
+    "",
+    "{",
+    "[]",
+    "{}",
+    '{"exercise": "e", "digest": "d", "state": "great"}',
+    '{"exercise": "e", "digest": 3, "state": "open"}',
+    '{"exercise": "e", "digest": "d", "state": "solved", "points": "many"}',
+    '{"exercise": "e", "digest": "d", "state": "open", "x": 1}',
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_verdict_counts_as_none(tmp_path: Path, text: str):
+    folder = tmp_path / KEPT / "verdicts"
+    folder.mkdir(parents=True)
+    (folder / "e-d.json").write_text(text)
+    remember(tmp_path, Remembered("f", "0", "solved", points=1.5))
+    assert [(v.exercise, v.points) for v in read_verdicts(tmp_path).values()] == [("f", 1.5)]
+
+
+def test_forgetting_spares_exercises_with_longer_names(tmp_path: Path):
+    (tmp_path / KEPT).mkdir()
+    for name, digest in [("sum", "1"), ("sum", "2"), ("sum-by-key", "1")]:
+        remember(tmp_path, Remembered(name, digest, "solved"))
+    forget(tmp_path, "sum", but=frozenset({"2"}))
+    assert set(read_verdicts(tmp_path)) == {("sum", "2"), ("sum-by-key", "1")}
+
+
+def test_a_workbook_that_cannot_be_written_is_passed_over(tmp_path: Path):
+    (tmp_path / KEPT).mkdir()
+    (tmp_path / KEPT / "verdicts").write_text("a file where the folder should be")
+    remember(tmp_path, Remembered("e", "d", "solved"))
+    assert read_verdicts(tmp_path) == {}
+
+
+def test_the_digest_is_that_of_the_stripped_source():
+    assert digest_of("\ncheck\n\n") == digest_of("check") != digest_of("check ")[:11]
+
+
+def test_reading_progress_does_not_load_torch(chapter: Chapter):
+    code = (
+        "import sys, json; from pathlib import Path; from torchkata.tools.course import Chapter;"
+        "from torchkata.tools.learning.standing import standing;"
+        f"found = standing(Chapter(Path({str(chapter.root)!r}), {chapter.name!r}));"
+        "print(json.dumps([len(found), 'torch' in sys.modules]))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert json.loads(printed) == [3, False]
