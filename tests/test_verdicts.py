@@ -210,6 +210,8 @@ class _Operations(TorchDispatchMode):
     [
         lambda: _opens(torch.inference_mode()),
         lambda: _opens(torch.autocast("cpu", torch.bfloat16)),
+        lambda: torch.set_autocast_dtype("cpu", torch.float16),
+        lambda: torch.set_autocast_cache_enabled(False),
         lambda: _opens(torch.autograd.graph.saved_tensors_hooks(lambda t: t * 0, lambda t: t)),
         lambda: _opens(_Calls()),
         lambda: _opens(_Operations()),
@@ -223,9 +225,9 @@ class _Operations(TorchDispatchMode):
         lambda: sys.setrecursionlimit(500),
     ],
     ids=[
-        "inference mode", "autocast", "saved tensors hooks", "function mode", "dispatch mode", "device",
-        "default device", "default device named", "forward hook", "backward hook", "optimizer hook", "anomaly mode",
-        "recursion limit",
+        "inference mode", "autocast", "autocast dtype", "autocast cache", "saved tensors hooks", "function mode",
+        "dispatch mode", "device", "default device", "default device named", "forward hook", "backward hook",
+        "optimizer hook", "anomaly mode", "recursion limit",
     ],
 )  # fmt: skip
 def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
@@ -236,7 +238,11 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
         (grad,) = torch.autograd.grad((out * out).sum(), x)
         hooks = len(optimizer._global_optimizer_pre_hooks)
         modes = len(torch.overrides._get_current_function_mode_stack())
-        settings = torch.is_anomaly_enabled(), sys.getrecursionlimit(), torch.is_autocast_enabled("cpu"), modes, hooks
+        torch.autocast_increment_nesting()
+        nesting = torch.autocast_decrement_nesting()
+        dtype, cached = torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+        autocast = torch.is_autocast_enabled("cpu"), nesting, dtype, cached
+        settings = torch.is_anomaly_enabled(), sys.getrecursionlimit(), autocast, modes, hooks
         return out.tolist(), str(out.device), out.is_inference(), grad.tolist(), settings
 
     before = state()

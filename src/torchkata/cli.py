@@ -135,7 +135,10 @@ def solution(
     chapter, found = find_exercise(exercise)
     text = solution_of(chapter, found, peek)
     out.print(f"{found.title} ({chapter.name})")
-    out.print(Syntax(text, "python", background_color="default", word_wrap=True) if out.is_terminal else Text(text), soft_wrap=True)
+    out.print(
+        Syntax(text, "python", background_color="default", word_wrap=True) if out.is_terminal else Text(text),
+        soft_wrap=True,
+    )
 
 
 @app.command()
