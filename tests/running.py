@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, course_root, exercise_of
+from torchkata.tools.course import PAGES, Chapter, Page, course_root, exercise_of
 from torchkata.tools.source import read_source
 from torchkata.tools.stubs import learners_version, without_hidden_tests
 
@@ -34,7 +34,8 @@ MarksOf = Callable[[str, str, str], Marks]  # of a chapter, an exercise and the 
 
 @cache
 def chapter_source(name: str):
-    return read_source(Chapter(course_root(), name))
+    kind = Page if name in PAGES else Chapter
+    return read_source(kind(course_root(), name))
 
 
 def exercise_cells(name: str, exercise: str):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import running
 
-from torchkata.tools.course import chapters
+from torchkata.tools.course import chapters, pages
 
 ANSWERS = Path(__file__).parent / "answers"
-CHAPTERS = [chapter.name for chapter in chapters() if chapter.source.exists()]
+CHAPTERS = [chapter.name for chapter in (*chapters(), *pages()) if chapter.source.exists()]
 EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exercise_ids(name)]
 
 

@@ -2,6 +2,7 @@
 
 show                how a picture or an explorer reaches the notebook: SVG, alternative text, the words below it
 style               the look they share: card, colours, fonts, cells
+controls            the controls that explorers share: one look, labels, keys, names for screen readers
 programs            runs typed lines of Python, statement by statement, for pictures of what autograd recorded
 
 Backends

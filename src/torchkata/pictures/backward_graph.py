@@ -11,6 +11,7 @@ from textwrap import wrap
 from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
+from torchkata.pictures.controls import button, choice, field, lines, switch
 from torchkata.pictures.programs import BACKWARD, FORWARD, RETAIN, Session, one_line, replay, run_statement, statements
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import (
@@ -237,9 +238,10 @@ BOXES = 6  # intermediate results that retain_grad can be asked for
 ROWS = (
     ("example",),
     ("program",),
-    ("next line", "add line", "remove last line"),
-    ("forward", "backward", "backward again", "start over"),
+    ("next line",),
+    ("add line", "remove last line"),
     ("gradient", *(f"box {number}" for number in range(BOXES))),
+    ("forward", "backward", "backward again", "start over"),
 )
 
 
@@ -322,37 +324,20 @@ def graph_explorer(example: str = next(iter(PRESETS))) -> Explorer:
     return explorer
 
 
-_WHOLE = {"description_width": "initial"}
-
-
 def _controls(example: str) -> dict:
-    from ipywidgets import Button, Checkbox, Dropdown, Layout, Text, Textarea
-
     program, gradient = PRESETS[example]
-    wide = {"layout": Layout(width="560px"), "style": {"description_width": "80px"}}
-    boxes = {
-        f"box {number}": Checkbox(
-            False, description="retain_grad", indent=False, layout=Layout(width="auto", display="none")
-        )
-        for number in range(BOXES)
-    }
+    boxes = {f"box {number}": switch("retain_grad", False) for number in range(BOXES)}
     return {
-        "example": Dropdown(options=list(PRESETS), value=example, description="example", **wide),
-        "program": Textarea(program, description="program", rows=5, continuous_update=False, **wide),
-        "next line": Text(description="next line", placeholder="z = (y * w).sum()", continuous_update=False, **wide),
-        "add line": Button(description="add line"),
-        "remove last line": Button(description="remove last line"),
-        "forward": Button(description="forward", tooltip="run the lines again: a new graph; .grad of leaves stays"),
-        "backward": Button(description="backward", tooltip="send a gradient through the graph"),
-        "backward again": Button(description="backward again", tooltip="walk the same graph once more"),
-        "start over": Button(description="start over", tooltip="new leaves, .grad is None again"),
-        "gradient": Text(
-            gradient,
-            description="gradient for backward (empty: none)",
-            continuous_update=False,
-            layout=Layout(width="360px"),
-            style=_WHOLE,
-        ),
+        "example": choice("example", PRESETS, example, about="lines to begin with", wide=True),
+        "program": lines("program", program, rows=5, about="lines of Python; backward starts at the last result"),
+        "next line": field("next line", if_empty="z = (y * w).sum()", about="Enter adds it to the program", wide=True),
+        "add line": button("add line", "add the next line to the program"),
+        "remove last line": button("remove last line", "take the program's last line away"),
+        "forward": button("forward", "run the lines again: a new graph; .grad of leaves stays"),
+        "backward": button("backward", "send a gradient through the graph"),
+        "backward again": button("backward again", "walk the same graph once more"),
+        "start over": button("start over", "new leaves, .grad is None again"),
+        "gradient": field("gradient", gradient, if_empty="none", about="what backward is given; empty: nothing"),
         **boxes,
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.utils.data import DataLoader
 
+from torchkata.pictures.controls import field, number_field, on_change, slider, switch
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import ERROR_INK, MARGIN, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
 
@@ -106,23 +107,19 @@ def batch_anatomy_explorer() -> Explorer:
         return draw_batches(lengths, *(controls[name].value for name in others))
 
     explorer = Explorer(controls, ROWS, draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer
 
 
-ROWS = (("lengths", "batch_size"), ("pad_value", "shuffle", "seed"), ("drop_last",))
+ROWS = (("lengths", "batch_size"), ("pad_value", "seed"), ("shuffle", "drop_last"))
 
 
 def _controls() -> dict:
-    from ipywidgets import BoundedIntText, Checkbox, IntSlider, Text
-
-    whole = {"style": {"description_width": "initial"}}
     return {
-        "lengths": Text("2 7 3 6 2 7 3", description="lengths", continuous_update=False),
-        "batch_size": IntSlider(3, 1, 5, description="batch size", **whole),
-        "pad_value": BoundedIntText(0, min=-9, max=9, description="pad value", **whole),
-        "shuffle": Checkbox(False, description="shuffle"),
-        "seed": IntSlider(0, 0, 9, description="seed"),
-        "drop_last": Checkbox(False, description="drop_last"),
+        "lengths": field("lengths", "2 7 3 6 2 7 3", about="the lengths of the samples, with blanks between them"),
+        "batch_size": slider("batch size", 3, 1, 5),
+        "pad_value": number_field("pad value", 0, -9, 9),
+        "seed": slider("seed", 0, 0, 9, about="it counts when shuffle is on"),
+        "shuffle": switch("shuffle", False),
+        "drop_last": switch("drop_last", False),
     }

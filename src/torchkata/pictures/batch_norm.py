@@ -8,8 +8,21 @@ import torch
 from matplotlib.lines import Line2D
 from torch import Tensor
 
+from torchkata.pictures.controls import button, choice, decimal_slider, on_change, slider
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import BLANK, INK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import (
+    BLANK,
+    CURVE,
+    FAINT,
+    INK,
+    MARGIN,
+    ORANGE,
+    SKY,
+    SMALL,
+    SOFT_INK,
+    Canvas,
+    Cell,
+)
 
 EPS = 1e-5
 LEFT, RIGHT = -12.0, 18.0  # of the axis on which the batch and the output lie
@@ -17,7 +30,6 @@ AXIS_AT, AXIS = 76, 510  # points: where the axis begins, and its length
 BEFORE, AFTER = 78, 146  # points: the middles of the two strips
 PLOTS_AT, HIGH, WIDE = 232, 100, 222
 PLOTS = (("running mean", -5, 10), ("running variance", 0, 20))
-DARK = "#005f92"
 FEWEST = 10  # forwards that a plot has room for, at least
 Stats = tuple[float, float]
 
@@ -85,7 +97,7 @@ def _formula(used: Stats, train: bool) -> str:
 def _draw_strips(canvas: Canvas, before: list[float], after: list[float]) -> None:
     for y, words in ((BEFORE, "batch x"), (AFTER, "output y")):
         canvas.text(AXIS_AT - 10, y, words, align="right", weight="bold")
-        _line(canvas, [AXIS_AT, AXIS_AT + AXIS], [y, y], "#b8b8b8", "solid", 1)
+        _line(canvas, [AXIS_AT, AXIS_AT + AXIS], [y, y], FAINT, "solid", 1)
     for start, end in zip(before, after, strict=True):
         _line(canvas, [_across(start), _across(end)], [BEFORE + 8, AFTER - 8], SOFT_INK, "solid", 0.6)
     for y, values, fill in ((BEFORE, before, SKY), (AFTER, after, ORANGE)):
@@ -107,7 +119,7 @@ def _draw_history(canvas: Canvas, values: list[float], target: float, left: floa
         canvas.text(left - 6, down(tick), str(tick), SMALL, "right", color=SOFT_INK)
     across = [left + WIDE * step / steps for step in range(len(values))]
     _line(canvas, [left, left + WIDE], [down(target)] * 2, INK, (0, (5.0, 3.0)), 1.2)
-    _line(canvas, across, [down(value) for value in values], DARK, "solid", 2.4)
+    _line(canvas, across, [down(value) for value in values], CURVE, "solid", 2.4)
     canvas.cells(
         [Cell(x - 2, down(v) - 2, "", SKY, width=4, height=4) for x, v in zip(across[-1:], values[-1:], strict=True)]
     )
@@ -160,8 +172,8 @@ def bn_explorer(steps: int = 0) -> Explorer:
         explorer.refresh()
 
     explorer = Explorer(controls, ROWS, draw)
-    for name in ("batch mean", "batch spread", "batch size", "momentum", "mode"):
-        controls[name].observe(lambda change: explorer.refresh(), "value")
+    fields = ("batch mean", "batch spread", "batch size", "momentum", "mode")
+    on_change([controls[name] for name in fields], explorer.refresh)
     controls["one forward"].on_click(forward)
     controls["new layer"].on_click(restart)
     for _ in range(steps):
@@ -169,19 +181,16 @@ def bn_explorer(steps: int = 0) -> Explorer:
     return explorer
 
 
-ROWS = (("batch mean", "batch spread"), ("batch size", "momentum"), ("mode", "one forward", "new layer"))
+ROWS = (("batch mean", "batch spread"), ("batch size", "momentum"), ("mode",), ("one forward", "new layer"))
 
 
 def _controls() -> dict:
-    from ipywidgets import Button, Dropdown, FloatSlider, IntSlider
-
-    wide = {"style": {"description_width": "initial"}}
     return {
-        "batch mean": FloatSlider(5.0, min=-5.0, max=10.0, step=0.5, description="batch mean", **wide),
-        "batch spread": FloatSlider(2.0, min=0.5, max=3.0, step=0.25, description="batch spread", **wide),
-        "batch size": IntSlider(8, 2, 16, description="batch size", **wide),
-        "momentum": FloatSlider(0.1, min=0.05, max=1.0, step=0.05, description="momentum", **wide),
-        "mode": Dropdown(options=("train", "eval"), description="mode"),
-        "one forward": Button(description="one forward", tooltip="send the batch through the layer"),
-        "new layer": Button(description="new layer", tooltip="running mean 0 and variance 1 again"),
+        "batch mean": decimal_slider("batch mean", 5.0, -5.0, 10.0, 0.5),
+        "batch spread": decimal_slider("batch spread", 2.0, 0.5, 3.0, 0.25),
+        "batch size": slider("batch size", 8, 2, 16),
+        "momentum": decimal_slider("momentum", 0.1, 0.05, 1.0, 0.05),
+        "mode": choice("mode", ("train", "eval")),
+        "one forward": button("one forward", "send the batch through the layer"),
+        "new layer": button("new layer", "running mean 0 and variance 1 again"),
     }

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from torchkata.pictures.controls import choice, on_change, switch
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import (
     BLANK,
@@ -226,8 +227,7 @@ def call_log_explorer() -> Explorer:
         )
 
     explorer = Explorer(controls, ROWS, draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer
 
 
@@ -239,16 +239,12 @@ ROWS = (
 
 
 def _controls() -> dict:
-    from ipywidgets import Checkbox, Dropdown, Layout
-
-    small = {"indent": False, "layout": Layout(width="200px")}
-    wide = {"style": {"description_width": "initial"}}
     return {
-        "call": Dropdown(options=list(CALLS), description="call", **wide),
-        "backward returns": Dropdown(options=list(RETURNS), description="backward returns", **wide),
-        "x requires grad": Checkbox(True, description="x requires grad", **small),
-        "grad mode": Checkbox(True, description="grad mode on", **small),
-        "pass k": Checkbox(False, description=f"pass k = {K} (default 1.0)", **small),
-        "use the second result": Checkbox(False, description="use the second result", **small),
-        "materialize_grads": Checkbox(True, description="materialize_grads", **small),
+        "call": choice("call", CALLS, about="what is called of the Function"),
+        "backward returns": choice("backward returns", RETURNS),
+        "x requires grad": switch("x requires grad", True),
+        "grad mode": switch("grad mode on", True),
+        "pass k": switch(f"pass k = {K} (default 1.0)", False),
+        "use the second result": switch("use the second result", False),
+        "materialize_grads": switch("materialize_grads", True, "zeros in place of None for a result not used"),
     }

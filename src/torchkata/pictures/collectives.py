@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torchkata.pictures.controls import button, choice, slider
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import GREEN, MARGIN, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
 
@@ -115,13 +116,11 @@ def _listed(pieces: tuple[str, ...]) -> str:
 
 def collective_explorer() -> Explorer:
     """Build the explorer: a collective, a number of ranks, and its steps."""
-    from ipywidgets import Button, Dropdown, IntSlider
-
     controls = {
-        "collective": Dropdown(options=list(COLLECTIVES), value="all_reduce", description="collective"),
-        "ranks": IntSlider(3, 2, 4, description="ranks"),
-        "back": Button(description="back"),
-        "step": Button(description="step"),
+        "collective": choice("collective", COLLECTIVES, "all_reduce"),
+        "ranks": slider("ranks", 3, 2, 4),
+        "back": button("back", "the step before"),
+        "step": button("step", "the next step; after the last, the start"),
     }
     state = {"done": controls["ranks"].value}
 

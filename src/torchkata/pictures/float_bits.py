@@ -8,11 +8,25 @@ from textwrap import wrap
 
 import torch
 
+from torchkata.pictures.controls import button, choice, field, on_change
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import (
+    BLANK,
+    ERROR_INK,
+    GREEN,
+    MARGIN,
+    ORANGE,
+    SKY,
+    SMALL,
+    SOFT_INK,
+    Canvas,
+    Cell,
+)
 
 FORMATS = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 EXAMPLES = ("257", "70000", "1e-8", "0.1", "1/3")
+CHOOSE = "choose"  # stands in the list of examples until one is chosen, and again afterwards
+ROWS = (("example",), ("number", "format"), ("next below", "next above"))
 
 INTEGERS = {16: torch.int16, 32: torch.int32, 64: torch.int64}
 ROW = 32  # bits in a row of the picture
@@ -113,14 +127,12 @@ def draw_bits(value: float, dtype: torch.dtype, refusal: str = "") -> Picture:
 
 def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
     """Build the explorer: a number, a format, and steps to the next number below and above."""
-    from ipywidgets import Button, Dropdown, Text
-
     controls = {
-        "number": Text(number, description="number", continuous_update=False),
-        "format": Dropdown(options=list(FORMATS), value=dtype, description="format"),
-        "example": Dropdown(options=["choose", *EXAMPLES], value="choose", description="example"),
-        "next below": Button(description="next below", tooltip="the next smaller number of this format"),
-        "next above": Button(description="next above", tooltip="the next larger number of this format"),
+        "example": choice("example", [CHOOSE, *EXAMPLES], about="a number to begin with"),
+        "number": field("number", number, about="a number, such as 1/3 or 1e-8"),
+        "format": choice("format", FORMATS, dtype),
+        "next below": button("next below", "the next smaller number of this format"),
+        "next above": button("next above", "the next larger number of this format"),
     }
     last_good = {"value": parse_number(number)}
 
@@ -132,19 +144,18 @@ def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
             refusal = f"{problem} Shown is the number before it."
         return draw_bits(last_good["value"], chosen, refusal)
 
-    explorer = Explorer(controls, (("number", "format", "example"), ("next below", "next above")), draw)
+    explorer = Explorer(controls, ROWS, draw)
 
     def step(side: str) -> None:
         state = float_bits(last_good["value"], FORMATS[controls["format"].value])
         controls["number"].value = plain(getattr(state, side))
 
     def choose(change) -> None:
-        if change["new"] != "choose":
+        if change["new"] != CHOOSE:
             controls["number"].value = change["new"]
-            controls["example"].value = "choose"
+            controls["example"].value = CHOOSE
 
-    controls["number"].observe(lambda change: explorer.refresh(), "value")
-    controls["format"].observe(lambda change: explorer.refresh(), "value")
+    on_change([controls["number"], controls["format"]], explorer.refresh)
     controls["example"].observe(choose, "value")
     controls["next below"].on_click(lambda button: step("below"))
     controls["next above"].on_click(lambda button: step("above"))
@@ -200,7 +211,7 @@ def draw_line(canvas: Canvas, value: float, state: FloatBits, top: float) -> Non
     low = place(state.below) if there["below"] else middle - reach
     high = place(state.above) if there["above"] else middle + reach
     marks = [
-        Cell(x - 2, y - 8, "", "#ffffff", False, 4, 16) for x, side in ((low, "below"), (high, "above")) if there[side]
+        Cell(x - 2, y - 8, "", BLANK, False, 4, 16) for x, side in ((low, "below"), (high, "above")) if there[side]
     ]
     canvas.cells([Cell(middle - 2, y - 8, "", GREEN, True, 4, 16), *marks])
     canvas.text(middle, y + 18, "stored", SMALL, "center", color=SOFT_INK)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import FILLS, MARGIN, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import FAINT, FILLS, MARGIN, SMALL, SOFT_INK, Canvas, Cell
 
 WIDTH = 16  # neurons in a layer
 BAR, SLOT, DECADE, LEFT = 17, 21, 22, 54  # points: width of a bar, from bar to bar, height of a power of ten
@@ -55,7 +55,7 @@ def gradient_bars(activations: Sequence[str], depth: int, seed: int) -> Picture:
     right = LEFT + len(profiles) * group - 20
     for power in range(low, high + 1):
         y = base - (power - low) * DECADE
-        canvas.axes.plot([LEFT - 6, right], [y, y], color="#c4c4c4", linewidth=0.8, linestyle="-", marker="", zorder=1)
+        canvas.axes.plot([LEFT - 6, right], [y, y], color=FAINT, linewidth=0.8, linestyle="-", marker="", zorder=1)
         canvas.text(LEFT - 12, y, f"1e{power}", SMALL, "right", color=SOFT_INK)
     for number, (activation, norms) in enumerate(profiles.items()):
         left = LEFT + number * group

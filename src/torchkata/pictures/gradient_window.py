@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torchkata.pictures.controls import choice, on_change, slider
 from torchkata.pictures.number_formats import FORMATS
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import INK, MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, Canvas, Cell
@@ -62,16 +63,13 @@ def draw_window(grads: Sequence[Tensor], power: int, fmt: str = "fp16") -> Pictu
 
 def window_explorer(grads: Sequence[Tensor], power: int = 0, fmt: str = "fp16") -> Explorer:
     """Build the explorer: a scale and a format for these gradients."""
-    from ipywidgets import Dropdown, IntSlider
-
     kept = [grad.detach().clone() for grad in grads]
     controls = {
-        "scale": IntSlider(power, -8, 30, description="scale: 2 ^"),
-        "format": Dropdown(options=list(DTYPES), value=fmt, description="format"),
+        "scale": slider("scale: 2 ^", power, -8, 30, about="the gradients are multiplied by this power of two first"),
+        "format": choice("format", DTYPES, fmt),
     }
     explorer = Explorer(controls, ROWS, lambda: draw_window(kept, controls["scale"].value, controls["format"].value))
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from torchkata.pictures.controls import button, choice, on_change, switch
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import (
     BLANK,
@@ -188,13 +189,12 @@ def hook_explorer() -> Explorer:
         state["chosen"] = (state["chosen"] + step) % count
         explorer.refresh()
 
-    def restart(change) -> None:
+    def restart() -> None:
         state["chosen"] = 0
         explorer.refresh()
 
     explorer = Explorer(controls, ROWS, draw)
-    for name in ("model", "x requires grad", "no_grad", *KINDS.values()):
-        controls[name].observe(restart, "value")
+    on_change([controls[name] for name in ("model", "x requires grad", "no_grad", *KINDS.values())], restart)
     controls["back"].on_click(lambda button: choose(-1))
     controls["next event"].on_click(lambda button: choose(1))
     return explorer
@@ -209,18 +209,13 @@ ROWS = (
 
 
 def _controls() -> dict:
-    from ipywidgets import Button, Checkbox, Dropdown, Layout
-
-    def box(description: str, value: bool):
-        return Checkbox(value, description=description, indent=False, layout=Layout(width="185px"))
-
     return {
-        "model": Dropdown(options=list(MODELS), description="model"),
-        "x requires grad": box("x requires grad", True),
-        "no_grad": box("no_grad", False),
-        **{name: box(name, True) for name in KINDS.values()},
-        "back": Button(description="back", tooltip="the event before"),
-        "next event": Button(description="next event", tooltip="the event after"),
+        "model": choice("model", MODELS),
+        "x requires grad": switch("x requires grad", True),
+        "no_grad": switch("no_grad", False),
+        **{name: switch(name, True) for name in KINDS.values()},
+        "back": button("back", "the event before"),
+        "next event": button("next event", "the event after"),
     }
 
 

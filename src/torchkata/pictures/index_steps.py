@@ -12,6 +12,7 @@ from textwrap import wrap
 import torch
 from torch import Tensor
 
+from torchkata.pictures.controls import button, choice, field, slider
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import (
     BLANK,
@@ -230,7 +231,7 @@ PRESETS = {
     "refused: one dimension too few": Call("gather", 1, [0, 2, 1], (3, 4)),
 }
 
-ROWS = (("example",), ("operation", "dim"), ("index", "shape", "src shape"), ("back", "step", "all"))
+ROWS = (("example",), ("operation", "dim"), ("index",), ("shape", "src shape"), ("back", "step", "all"))
 
 LEGENDS = {
     "gather": "input holds 1, 2, 3, … · –: never read",
@@ -239,23 +240,17 @@ LEGENDS = {
 }
 
 
-_WHOLE = {"description_width": "initial"}
-
-
 def _controls() -> dict:
-    from ipywidgets import Button, Dropdown, IntSlider, Layout, Text
-
-    wide = {"layout": Layout(width="420px"), "style": {"description_width": "80px"}}
     return {
-        "example": Dropdown(options=list(PRESETS), description="example", **wide),
-        "operation": Dropdown(options=list(OPS), description="operation", style={"description_width": "80px"}),
-        "dim": IntSlider(0, 0, 2, description="dim"),
-        "index": Text(description="index", continuous_update=False, **wide),
-        "shape": Text(description="shape of input or self", continuous_update=False, style=_WHOLE),
-        "src shape": Text(description="shape of src (empty: as index)", continuous_update=False, style=_WHOLE),
-        "back": Button(description="back"),
-        "step": Button(description="step"),
-        "all": Button(description="all"),
+        "example": choice("example", PRESETS, about="a call to begin with", wide=True),
+        "operation": choice("operation", OPS),
+        "dim": slider("dim", 0, 0, 2),
+        "index": field("index", about="a table such as [[0, 1], [1, 0]]", wide=True),
+        "shape": field("shape: input, self", about="the shape of input or self, such as 2, 3"),
+        "src shape": field("shape: src", if_empty="as index", about="the shape of src, such as 2, 3"),
+        "back": button("back", "the entry before"),
+        "step": button("step", "the next entry of index"),
+        "all": button("all", "all entries of index"),
     }
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from itertools import count
 
 from matplotlib.lines import Line2D
 
-from torchkata.pictures.show import SVG, Picture
-from torchkata.pictures.style import BLANK, INK, MARGIN, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.show import Picture, show_growing
+from torchkata.pictures.style import BLANK, CURVE, ERROR_INK, INK, MARGIN, RULE, SMALL, SOFT_INK, Canvas, Cell
 
 WIDE, HIGH = 380, 170
 LEFT, TOP = MARGIN + 40, 44
-LOOKS = (("#00598f", "solid", 2.2), ("#9c2f00", (0, (5.0, 2.0)), 1.8), (INK, (0, (1.0, 2.0)), 1.8))
+LOOKS = ((CURVE, "solid", 2.2), (ERROR_INK, (0, (5.0, 2.0)), 1.8), (INK, (0, (1.0, 2.0)), 1.8))
 NUMBERS = count()
 
 
@@ -45,7 +44,7 @@ def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int) -> Picture:
     for mark in range(round(top / step) + 1):
         y = TOP + HIGH * (1 - mark * step / top)
         canvas.text(LEFT - 6, y, f"{mark * step:g}", SMALL, "right", color=SOFT_INK)
-        _line(canvas, [LEFT, LEFT + WIDE], [y, y], "#d0d0d0", "solid", 0.6, 2.5)
+        _line(canvas, [LEFT, LEFT + WIDE], [y, y], RULE, "solid", 0.6, 2.5)
     for epoch in sorted({1, *range(max(1, math.ceil(epochs / 8)), epochs + 1, max(1, math.ceil(epochs / 8)))}):
         if epoch != 1 or epochs < 16:
             canvas.text(_across(epoch, epochs), TOP + HIGH + 10, str(epoch), SMALL, "center", color=SOFT_INK)
@@ -128,18 +127,5 @@ class LiveCurve:
         return draw_losses(self.losses, self.epochs)
 
     def _draw(self, last: bool) -> None:
-        from IPython import get_ipython
-
-        if get_ipython() is None:
-            if last:
-                print(self.picture().alt)
-            return
-        from IPython.display import display
-
-        picture = self.picture()
-        bundle, told = {SVG: picture.svg, "text/plain": picture.alt}, {SVG: {"alt": picture.alt}}
-        display(bundle, metadata=told, raw=True, display_id=self._place, update=self._shown)
+        show_growing(self.picture, self._place, first=not self._shown, last=last)
         self._shown = True
-        if last:
-            words = f"<details><summary>This picture in words</summary>{html.escape(picture.alt)}</details>"
-            display({"text/markdown": words}, raw=True)

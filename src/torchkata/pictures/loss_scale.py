@@ -6,12 +6,13 @@ import math
 import random
 from collections.abc import Sequence
 
+from torchkata.pictures.controls import choice, decimal_slider, on_change, slider
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import ERROR_INK, INK, MARGIN, SMALL, SOFT_INK, Canvas
+from torchkata.pictures.style import ERROR_INK, FAINT, INK, MARGIN, SMALL, SOFT_INK, Canvas
 
 LARGEST = 3.4028234663852886e38  # of float32: the scale does not grow beyond it
 LEFT, LENGTH, FULL = 46, 520, 150  # points: where the axis begins, how long and how high the picture is
-ROWS = (("probability", "growth_interval", "seed"), ("growth_factor", "backoff_factor", "iterations"))
+ROWS = (("probability", "growth_interval"), ("growth_factor", "backoff_factor"), ("iterations", "seed"))
 
 
 def simulate_scale(
@@ -60,7 +61,7 @@ def draw_scale(
 
     step = max(1, math.ceil((high - low) / 8))
     joins = {"solid_joinstyle": "miter", "solid_capstyle": "butt"}
-    thin = {"color": "#c4c4c4", "linewidth": 0.8, "linestyle": "-", "marker": "", "zorder": 1} | joins
+    thin = {"color": FAINT, "linewidth": 0.8, "linestyle": "-", "marker": "", "zorder": 1} | joins
     for power in range(low, high + 1, step):
         canvas.axes.plot([LEFT, LEFT + LENGTH], [y(power), y(power)], **thin)
         canvas.text(LEFT - 6, y(power), f"2^{power}", SMALL, "right", color=SOFT_INK)
@@ -85,15 +86,15 @@ def draw_scale(
 
 def scale_explorer() -> Explorer:
     """Build the simulator: how often an inf comes, and the four settings of the scaler."""
-    from ipywidgets import Dropdown, FloatSlider, IntSlider
-
     controls = {
-        "probability": FloatSlider(0.02, min=0, max=0.3, step=0.01, description="inf, chance"),
-        "growth_interval": IntSlider(20, 1, 200, description="interval"),
-        "seed": IntSlider(0, 0, 9, description="seed"),
-        "growth_factor": Dropdown(options=[2.0, 4.0, 8.0], value=2.0, description="growth"),
-        "backoff_factor": Dropdown(options=[0.5, 0.25, 0.125], value=0.5, description="backoff"),
-        "iterations": IntSlider(400, 100, 800, step=100, description="iterations"),
+        "probability": decimal_slider(
+            "inf, chance", 0.02, 0.0, 0.3, 0.01, about="how likely an inf is in an iteration"
+        ),
+        "growth_interval": slider("interval", 20, 1, 200, about="growth_interval of the GradScaler"),
+        "growth_factor": choice("growth", [2.0, 4.0, 8.0], about="growth_factor of the GradScaler"),
+        "backoff_factor": choice("backoff", [0.5, 0.25, 0.125], about="backoff_factor of the GradScaler"),
+        "iterations": slider("iterations", 400, 100, 800, 100),
+        "seed": slider("seed", 0, 0, 9),
     }
 
     def draw() -> Picture:
@@ -106,6 +107,5 @@ def scale_explorer() -> Explorer:
         return draw_scale(events, value["growth_factor"], value["backoff_factor"], value["growth_interval"], about)
 
     explorer = Explorer(controls, ROWS, draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torchkata.pictures.controls import choice, notched_slider, on_change
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import GREEN, MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, Canvas, Cell
 
@@ -85,19 +86,16 @@ def draw_memory(batch: int, optimizer: str = "Adam") -> Picture:
 
 def memory_explorer(batch: int = 64) -> Explorer:
     """Build the explorer: a slider for the batch size, a list of optimizers."""
-    from ipywidgets import Dropdown, SelectionSlider
-
     controls = {
-        "batch size": SelectionSlider(options=BATCHES, value=batch, description="batch size"),
-        "optimizer": Dropdown(options=list(OPTIMIZERS), value="Adam", description="optimizer"),
+        "batch size": notched_slider("batch size", BATCHES, batch),
+        "optimizer": choice("optimizer", OPTIMIZERS, "Adam"),
     }
     explorer = Explorer(
         controls,
         (("batch size", "optimizer"),),
         lambda: draw_memory(controls["batch size"].value, controls["optimizer"].value),
     )
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer
 
 

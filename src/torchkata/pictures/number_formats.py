@@ -11,6 +11,7 @@ from textwrap import wrap
 
 import torch
 
+from torchkata.pictures.controls import choice, field, slider
 from torchkata.pictures.float_bits import (
     LINE_LENGTH,
     WIDTH,
@@ -35,7 +36,7 @@ EXAMPLES = {
     "1/3 in tf32": ("1/3", "tf32", "", 0),
 }
 CHOOSE = "choose"
-ROWS = (("number", "format", "example"), ("add", "scale"))
+ROWS = (("example",), ("number", "format"), ("add", "scale"))
 
 LOWEST, HIGHEST = -46, 40  # the axis of the ranges, in powers of ten
 RANGES_LEFT, RANGE_ROW = 70, 20
@@ -200,14 +201,12 @@ def draw_format(fmt: str, value: float, power: int = 0, other: float | None = No
 
 def format_explorer(number: str = "1e-8", fmt: str = "fp16", other: str = "", power: int = 0) -> Explorer:
     """Build the explorer: a number, a format, a second number to add, and a scale."""
-    from ipywidgets import Dropdown, IntSlider, Text
-
     controls = {
-        "number": Text(number, description="number", continuous_update=False),
-        "format": Dropdown(options=list(FORMATS), value=fmt, description="format"),
-        "example": Dropdown(options=[CHOOSE, *EXAMPLES], value=CHOOSE, description="example"),
-        "add": Text(other, description="add this", continuous_update=False, placeholder="nothing"),
-        "scale": IntSlider(power, -32, 32, description="scale: 2 ^"),
+        "example": choice("example", [CHOOSE, *EXAMPLES], about="numbers to begin with", wide=True),
+        "number": field("number", number, about="a number, such as 1/3 or 1e-8"),
+        "format": choice("format", FORMATS, fmt),
+        "add": field("add this", other, if_empty="nothing", about="a number that is added"),
+        "scale": slider("scale: 2 ^", power, -32, 32, about="the number is multiplied by this power of two first"),
     }
     last_good = {"number": parse_number(number), "add": parse_number(other) if other else None}
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from torchkata.pictures.controls import choice, on_change, slider, switch
 from torchkata.pictures.onnx_graph import LEGEND, draw_layout, graph_in_words, graph_layout, graph_size
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SMALL, SOFT_INK, UNUSED, Canvas, Cell
@@ -211,24 +212,18 @@ def onnx_explorer(sample: str = "a branch on a shape", rows: int = 2) -> Explore
         )
 
     explorer = Explorer(controls, CONTROLS, draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer
 
 
 def _controls(sample: str, rows: int) -> dict:
-    from ipywidgets import Checkbox, Dropdown, IntSlider, Layout
-
-    whole = {"description_width": "initial"}
     return {
-        "model": Dropdown(
-            options=list(SAMPLES), value=sample, description="model", style=whole, layout=Layout(width="360px")
-        ),
-        "dynamic batch": Checkbox(value=True, description="dynamic batch", indent=False),
-        "dynamic time": Checkbox(value=False, description="dynamic time (the loop)", indent=False),
-        "external data": Checkbox(value=True, description="external data", indent=False),
-        "rows": IntSlider(rows, 1, LARGEST, description="rows to run", style=whole),
-        "steps": IntSlider(3, 1, LARGEST, description="steps to run", style=whole),
+        "model": choice("model", SAMPLES, sample, wide=True),
+        "dynamic batch": switch("dynamic batch", True),
+        "dynamic time": switch("dynamic time (the loop)", False),
+        "external data": switch("external data", True, "weights in a file of their own"),
+        "rows": slider("rows to run", rows, 1, LARGEST),
+        "steps": slider("steps to run", 3, 1, LARGEST),
     }
 
 

@@ -8,8 +8,21 @@ from itertools import pairwise
 
 from matplotlib.lines import Line2D
 
+from torchkata.pictures.controls import choice, decimal_slider, notched_slider, on_change, slider
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import BLANK, INK, MARGIN, ORANGE, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import (
+    BLANK,
+    ERROR_INK,
+    FAINT,
+    INK,
+    MARGIN,
+    ORANGE,
+    RULE,
+    SMALL,
+    SOFT_INK,
+    Canvas,
+    Cell,
+)
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW")
 START, MINIMUM = (-2.0, 2.0), (1.0, 1.0)
@@ -76,7 +89,7 @@ XS, YS = (-3.0, 2.5), (-1.2, 3.2)  # the part of the plane that is shown
 MAP_WIDE, MAP_HIGH = (XS[1] - XS[0]) * UNIT, (YS[1] - YS[0]) * UNIT
 CURVE_LEFT, CURVE_WIDE = LEFT + MAP_WIDE + 56, 210
 LOW, HIGH = -4, 2  # powers of ten on the axis of the distance
-PATH = "#9c2f00"
+PATH = ERROR_INK
 
 
 def draw_path(opt: str, lr: float, steps: int, curvature: float, momentum: float, wd: float) -> Picture:
@@ -124,7 +137,7 @@ def _draw_map(canvas: Canvas, points: Sequence[Point], curvature: float) -> None
             (MINIMUM[0] + radius * math.cos(turn), MINIMUM[1] + radius * math.sin(turn) / math.sqrt(curvature))
             for turn in turns
         ]
-        _draw_pieces(canvas, ring, "#c2c2c2", 0.8, 2.5)
+        _draw_pieces(canvas, ring, FAINT, 0.8, 2.5)
     for place, sign in ((MINIMUM, "+"), ((0.0, 0.0), "o")):
         x, y = _place(place)
         canvas.axes.add_line(_marks([x], [y], "+" if sign == "+" else "o", 8, BLANK, 1.4))
@@ -153,7 +166,7 @@ def _draw_distances(canvas: Canvas, distances: Sequence[float]) -> None:
         y = down(10.0**power)
         name = f"{10.0**power:g}" if power > -4 else "0.0001"
         canvas.text(CURVE_LEFT - 5, y, name, SMALL, "right", color=SOFT_INK)
-        _line(canvas, [CURVE_LEFT, CURVE_LEFT + CURVE_WIDE], [y, y], "#d0d0d0", 0.6, 2.5)
+        _line(canvas, [CURVE_LEFT, CURVE_LEFT + CURVE_WIDE], [y, y], RULE, 0.6, 2.5)
     steps = len(distances) - 1
     across = [CURVE_LEFT + 6 + step / steps * (CURVE_WIDE - 12) for step in range(steps + 1)]
     _line(canvas, across, [down(distance) for distance in distances], PATH, 1.4, 3)
@@ -232,8 +245,7 @@ def optimizer_explorer() -> Explorer:
         return draw_path(*(controls[name].value for name in names))
 
     explorer = Explorer(controls, ROWS, draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer
 
 
@@ -241,15 +253,12 @@ ROWS = (("optimizer", "lr"), ("momentum", "weight_decay"), ("steps", "curvature"
 
 
 def _controls() -> dict:
-    from ipywidgets import Dropdown, FloatSlider, IntSlider, SelectionSlider
-
-    whole = {"style": {"description_width": "initial"}}
     rates = [(f"{rate:g}", rate) for rate in RATES]
     return {
-        "optimizer": Dropdown(options=list(OPTIMIZERS), description="optimizer"),
-        "lr": SelectionSlider(options=rates, value=0.19, description="lr"),
-        "momentum": FloatSlider(0.0, min=0.0, max=0.95, step=0.05, description="momentum (SGD)", **whole),
-        "weight_decay": FloatSlider(0.0, min=0.0, max=1.0, step=0.1, description="weight decay", **whole),
-        "steps": IntSlider(30, 1, 60, description="steps"),
-        "curvature": IntSlider(10, 1, 20, description="curvature ratio c", **whole),
+        "optimizer": choice("optimizer", OPTIMIZERS),
+        "lr": notched_slider("lr", rates, 0.19, about="the learning rate"),
+        "momentum": decimal_slider("momentum (SGD)", 0.0, 0.0, 0.95, 0.05),
+        "weight_decay": decimal_slider("weight decay", 0.0, 0.0, 1.0, 0.1),
+        "steps": slider("steps", 30, 1, 60),
+        "curvature": slider("curvature ratio c", 10, 1, 20, about="how much steeper the bowl is along y than along x"),
     }

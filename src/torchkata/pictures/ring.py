@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchkata.pictures.controls import slider
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE, SMALL, SOFT_INK, Canvas, Cell
 
@@ -146,9 +147,7 @@ def _draw_transfer(canvas: Canvas, sender: int, receiver: int, chunk: int) -> No
 
 def ring_stepper() -> Explorer:
     """Build the stepper: the number of ranks, and the step."""
-    from ipywidgets import IntSlider
-
-    controls = {"ranks": IntSlider(4, 2, 8, description="ranks"), "step": IntSlider(3, 0, 6, description="step")}
+    controls = {"ranks": slider("ranks", 4, 2, 8), "step": slider("step", 3, 0, 6)}
 
     def draw() -> Picture:
         return draw_ring(controls["ranks"].value, controls["step"].value)

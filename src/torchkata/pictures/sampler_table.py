@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from torchkata.pictures.controls import on_change, slider, switch
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
 
@@ -62,15 +63,13 @@ def draw_shares(n: int, world: int, drop_last: bool, shuffle: bool, seed: int, e
 
 def sampler_explorer() -> Explorer:
     """Build the table with its six settings."""
-    from ipywidgets import Checkbox, IntSlider
-
     controls = {
-        "samples": IntSlider(10, 1, 16, description="samples"),
-        "ranks": IntSlider(3, 1, 4, description="ranks"),
-        "shuffle": Checkbox(False, description="shuffle"),
-        "drop_last": Checkbox(False, description="drop_last"),
-        "epoch": IntSlider(0, 0, 9, description="set_epoch"),
-        "seed": IntSlider(0, 0, 9, description="seed"),
+        "samples": slider("samples", 10, 1, 16),
+        "ranks": slider("ranks", 3, 1, 4),
+        "epoch": slider("set_epoch", 0, 0, 9, about="the epoch that the sampler is told; it counts when shuffle is on"),
+        "seed": slider("seed", 0, 0, 9, about="it counts when shuffle is on"),
+        "shuffle": switch("shuffle", False),
+        "drop_last": switch("drop_last", False),
     }
 
     def draw() -> Picture:
@@ -79,7 +78,6 @@ def sampler_explorer() -> Explorer:
             value["samples"], value["ranks"], value["drop_last"], value["shuffle"], value["seed"], value["epoch"]
         )
 
-    explorer = Explorer(controls, (("samples", "ranks"), ("shuffle", "drop_last"), ("epoch", "seed")), draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    explorer = Explorer(controls, (("samples", "ranks"), ("epoch", "seed"), ("shuffle", "drop_last")), draw)
+    on_change(controls.values(), explorer.refresh)
     return explorer

@@ -45,11 +45,15 @@ class Explorer:
     def __init__(self, controls: dict[str, Widget], rows: Sequence[Sequence[str]], draw: Callable[[], Picture]):
         from ipywidgets import HTML, HBox, Layout, VBox
 
+        from torchkata.pictures.controls import helper
+
         self.controls, self._draw = controls, draw
         self.image, self.words = HTML(), HTML()
+        self.words.add_class("torchkata-words")
         wrapping = Layout(flex_flow="row wrap")
         boxes = [HBox([controls[name] for name in row], layout=wrapping) for row in rows]
-        self.widget = VBox([*boxes, self.image, self.words])
+        self.widget = VBox([*boxes, self.image, self.words, helper()])
+        self.widget.add_class("torchkata-explorer")
         self.refresh()
 
     def refresh(self) -> None:
@@ -75,6 +79,20 @@ def show(figure: Figure, alt: str) -> None:
     """
     _display({SVG: svg_of(figure), "text/plain": alt}, {SVG: {"alt": alt}})
     _display_words("This picture in words", alt)
+
+
+def show_growing(draw: Callable[[], Picture], place: str, first: bool, last: bool) -> None:
+    """Display what `draw` gives in one place of the notebook, over what stood there; the words come with the last.
+
+    Outside of IPython only the last is drawn, and its words are printed.
+    """
+    if not (last or _in_ipython()):
+        return
+    picture = draw()
+    bundle = {SVG: picture.svg, "text/plain": picture.alt}
+    _display(bundle, {SVG: {"alt": picture.alt}}, display_id=place, update=not first)
+    if last:
+        _display_words("This picture in words", picture.alt)
 
 
 def explore(widget: Widget, figure: Figure, alt: str) -> None:
@@ -126,11 +144,11 @@ def _display_words(summary: str, alt: str) -> None:
         _display({"text/markdown": words}, {})
 
 
-def _display(bundle: dict[str, Any], metadata: dict[str, Any]) -> None:
+def _display(bundle: dict[str, Any], metadata: dict[str, Any], **place: Any) -> None:
     if _in_ipython():
         from IPython.display import display
 
-        display(bundle, metadata=metadata, raw=True)
+        display(bundle, metadata=metadata, raw=True, **place)
     else:
         print(bundle["text/plain"])
 

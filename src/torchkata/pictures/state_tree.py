@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from torchkata.pictures.controls import button, choice, switch
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import (
     BLANK,
@@ -337,14 +338,9 @@ ROWS = (("model", "only what is saved"), (*CALLS, "build anew"))
 
 
 def _controls(models: list[str]) -> dict:
-    from ipywidgets import Button, Checkbox, Dropdown, Layout
-
-    def button(name: str, tooltip: str):
-        return Button(description=name, tooltip=tooltip, layout=Layout(width="170px"))
-
     return {
-        "model": Dropdown(options=models, description="model"),
-        "only what is saved": Checkbox(False, description="only what is saved", indent=False),
+        "model": choice("model", models),
+        "only what is saved": switch("only what is saved", False, "only the entries of the state_dict"),
         **{name: button(name, f"call {name} on the model") for name in CALLS},
         "build anew": button("build anew", "forget the calls"),
     }

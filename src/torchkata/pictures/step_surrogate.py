@@ -9,14 +9,15 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torch.autograd import Function
 
+from torchkata.pictures.controls import choice, decimal_slider, on_change, slider
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import BLANK, INK, MARGIN, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import BLANK, CURVE, ERROR_INK, INK, MARGIN, RULE, SMALL, SOFT_INK, Canvas, Cell
 
 STEPS = ("sign", "round", "quantise")
 SURROGATES = ("identity", "clipped identity", "tanh")
 LEFT, RIGHT = -2.0, 2.0
 POINTS = 400
-FORWARD, GRADIENT = "#00598f", "#9c2f00"  # both dark on the card; the curves also differ in their dashes and places
+FORWARD, GRADIENT = CURVE, ERROR_INK  # both dark on the card; the curves also differ in their dashes and places
 
 
 def surrogate_curves(
@@ -130,7 +131,7 @@ class _Plot:
         self.canvas.text(PLOT_AT, self.top - 12, name, weight="bold")
         for tick in ticks:
             self.canvas.text(PLOT_AT - 6, self.down(tick), str(tick), SMALL, "right", color=SOFT_INK)
-            self._line([PLOT_AT, PLOT_AT + PLOT], [self.down(tick)] * 2, "#d0d0d0", "solid", 0.6, 2.5)
+            self._line([PLOT_AT, PLOT_AT + PLOT], [self.down(tick)] * 2, RULE, "solid", 0.6, 2.5)
 
     def curve(self, xs: Sequence[float], ys: Sequence[float], colour: str, dashes, width: float) -> None:
         down = [min(max(self.down(y), self.top), self.top + HIGH) for y in ys]
@@ -204,8 +205,7 @@ def surrogate_explorer() -> Explorer:
         )
 
     explorer = Explorer(controls, ROWS, draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer
 
 
@@ -213,12 +213,9 @@ ROWS = (("function", "levels"), ("surrogate", "steepness"))
 
 
 def _controls() -> dict:
-    from ipywidgets import Dropdown, FloatSlider, IntSlider
-
-    whole = {"style": {"description_width": "initial"}}
     return {
-        "function": Dropdown(options=list(STEPS), description="function"),
-        "levels": IntSlider(4, 2, 9, description="levels (quantise)", **whole),
-        "surrogate": Dropdown(options=list(SURROGATES), value="tanh", description="surrogate"),
-        "steepness": FloatSlider(2.0, min=0.5, max=8.0, step=0.5, description="steepness (tanh)", **whole),
+        "function": choice("function", STEPS),
+        "levels": slider("levels (quantise)", 4, 2, 9, about="how many values quantise has"),
+        "surrogate": choice("surrogate", SURROGATES, "tanh"),
+        "steepness": decimal_slider("steepness (tanh)", 2.0, 0.5, 8.0, 0.5, about="how steep tanh is at 0"),
     }

@@ -10,6 +10,7 @@ from textwrap import wrap
 import torch
 from torch import Tensor
 
+from torchkata.pictures.controls import button, choice, field, slider
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import (
     CELL,
@@ -238,24 +239,19 @@ ROWS = (
 )
 
 
-_WHOLE = {"description_width": "initial"}
-
-
 def _controls() -> dict:
-    from ipywidgets import Button, Dropdown, IntSlider, Text
-
     controls = {
-        "size 0": IntSlider(3, 1, 4, description="size 0"),
-        "size 1": IntSlider(4, 1, 6, description="size 1"),
-        "size 2": IntSlider(0, 0, 2, description="size 2 (0: none)", style=_WHOLE),
-        "back": Button(description="back", tooltip="previous element in index order"),
-        "next element": Button(description="next element", tooltip="next element in index order"),
+        "size 0": slider("size 0", 3, 1, 4),
+        "size 1": slider("size 1", 4, 1, 6),
+        "size 2": slider("size 2 (0: none)", 0, 0, 2, about="0: x has two dimensions"),
+        "back": button("back", "the element before, in index order"),
+        "next element": button("next element", "the element after, in index order"),
     }
     for number in (1, 2, 3):
         name = f"operation {number}"
-        controls[name] = Dropdown(options=list(CHOICES), value="nothing", description=name)
+        controls[name] = choice(name, CHOICES, "nothing")
         name = f"arguments {number}"
-        controls[name] = Text(description=name, continuous_update=False, style=_WHOLE)
+        controls[name] = field(name, about="as you would write them between the brackets")
     return controls
 
 

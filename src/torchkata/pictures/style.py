@@ -34,7 +34,10 @@ CARD = "#fcfcf9"
 EDGE = "#767676"
 INK = "#1a1a1a"
 SOFT_INK = "#4d4d4d"
-ERROR_INK = "#9c2f00"
+ERROR_INK = "#9c2f00"  # also the second curve of a chart
+CURVE = "#00598f"  # a blue that stands out as a line, which that of cells does not
+FAINT = "#c4c4c4"  # the edge of a card, lines that may be overlooked
+RULE = "#d0d0d0"  # the lines behind a curve
 
 # Fills for cells. The hues are those of Okabe and Ito, which people with any colour vision tell apart.
 SKY = "#8fcdf0"
@@ -71,7 +74,7 @@ class Canvas:
 
     def __init__(self, width: float, height: float):
         self.height = height
-        self.figure = Figure(figsize=(width / 72, height / 72), facecolor=CARD, edgecolor="#c4c4c4", linewidth=1)
+        self.figure = Figure(figsize=(width / 72, height / 72), facecolor=CARD, edgecolor=FAINT, linewidth=1)
         self.axes = self.figure.add_axes((0, 0, 1, 1))
         self.axes.set_axis_off()
         self.axes.set_xlim(0, width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchkata.pictures.controls import choice, on_change, slider
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, Canvas, Cell
 
@@ -127,15 +128,12 @@ def _remark(kind: str, p: int, m: int) -> str:
 
 def timeline_explorer() -> Explorer:
     """Build the explorer: the scheme, devices, micro-batches and costs."""
-    from ipywidgets import Dropdown, IntSlider
-
-    wide = {"style": {"description_width": "110px"}}
     controls = {
-        "scheme": Dropdown(options=list(KINDS), value="GPipe", description="scheme", **wide),
-        "devices": IntSlider(4, 2, 6, description="devices p", **wide),
-        "micro-batches": IntSlider(4, 1, 16, description="micro-batches m", **wide),
-        "backward": IntSlider(2, 1, 3, description="backward cost", **wide),
-        "communication": IntSlider(0, 0, 3, description="communication", **wide),
+        "scheme": choice("scheme", KINDS, "GPipe"),
+        "devices": slider("devices p", 4, 2, 6),
+        "micro-batches": slider("micro-batches m", 4, 1, 16),
+        "backward": slider("backward cost", 2, 1, 3, about="time for a backward; a forward takes 1"),
+        "communication": slider("communication", 0, 0, 3, about="time from one device to the next"),
     }
 
     def draw() -> Picture:
@@ -145,6 +143,5 @@ def timeline_explorer() -> Explorer:
         )
 
     explorer = Explorer(controls, ROWS, draw)
-    for control in controls.values():
-        control.observe(lambda change: explorer.refresh(), "value")
+    on_change(controls.values(), explorer.refresh)
     return explorer

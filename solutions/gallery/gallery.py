@@ -1,0 +1,242 @@
+# %% [markdown]
+# # Gallery of explorers
+#
+# An explorer is a picture with controls: change something, and see what PyTorch makes of it. Here are all of the
+# course, each with something to try and a link to the chapter that explains it.
+#
+# Choose *Run → Run All Cells* once; it takes a few seconds. Everything also works from the keyboard: Tab goes from
+# control to control, the arrow keys move a slider or a list, Space presses a button or a switch. The words under a
+# picture say what is in it, and change with it.
+#
+# [Back to the start page](start.ipynb)
+
+# %% setup=true
+import torch
+from torch import nn
+
+from torchkata.pictures.backward_graph import graph_explorer
+from torchkata.pictures.batch_anatomy import batch_anatomy_explorer
+from torchkata.pictures.batch_norm import bn_explorer
+from torchkata.pictures.call_log import call_log_explorer
+from torchkata.pictures.collectives import collective_explorer
+from torchkata.pictures.float_bits import float_explorer
+from torchkata.pictures.gradient_window import window_explorer
+from torchkata.pictures.hook_timeline import hook_explorer
+from torchkata.pictures.index_steps import gather_scatter_stepper
+from torchkata.pictures.loss_scale import scale_explorer
+from torchkata.pictures.memory_bars import memory_explorer
+from torchkata.pictures.number_formats import format_explorer
+from torchkata.pictures.onnx_models import onnx_explorer
+from torchkata.pictures.optimizer_path import optimizer_explorer
+from torchkata.pictures.ring import ring_stepper
+from torchkata.pictures.sampler_table import sampler_explorer
+from torchkata.pictures.state_tree import state_explorer
+from torchkata.pictures.step_surrogate import surrogate_explorer
+from torchkata.pictures.strides import strides_explorer
+from torchkata.pictures.timelines import timeline_explorer
+
+# %% [markdown]
+# ## 01 Install and backends
+#
+# ### The bits of a number
+#
+# Press *next above* until the fraction is full, then choose float16 and see how much nearer the next number is.
+# From [chapter 01](01_backends/backends.ipynb).
+
+# %%
+float_explorer()
+
+# %% [markdown]
+# ### What fills the memory of a training step
+#
+# Move *batch size* and see which bars grow, then change the optimizer and see which one appears.
+# From [chapter 01](01_backends/backends.ipynb).
+
+# %%
+memory_explorer()
+
+# %% [markdown]
+# ## 02 Tensors, memory and views
+#
+# ### Shape, strides and the cells behind them
+#
+# Choose `t`, then `view` with the argument `12`: it is refused; put `reshape` in its place and find the copy.
+# From [chapter 02](02_tensors_views/tensors_views.ipynb).
+
+# %%
+strides_explorer()
+
+# %% [markdown]
+# ## 03 Gather and scatter
+#
+# ### Gather and scatter, entry by entry
+#
+# Press *step* and say before each press which two cells will be outlined next; then take an example that writes.
+# From [chapter 03](03_gather_scatter/gather_scatter.ipynb).
+
+# %%
+gather_scatter_stepper()
+
+# %% [markdown]
+# ## 04 Autograd and leaf tensors
+#
+# ### The graph that a few lines record
+#
+# Write `z = (y * w).sum()` in *next line*, press Enter and count the arrows that end at `w`; then press *backward*.
+# From [chapter 04](04_autograd/autograd.ipynb).
+
+# %%
+graph_explorer()
+
+# %% [markdown]
+# ## 05 Custom Functions
+#
+# ### Who calls whom when a custom Function runs
+#
+# Switch *x requires grad* off and see which call is still made although no node is recorded.
+# From [chapter 05](05_custom_functions/custom_functions.ipynb).
+
+# %%
+call_log_explorer()
+
+# %% [markdown]
+# ### A step and the gradient that is lent to it
+#
+# Move *steepness* up: where is the gradient still different from 0?
+# From [chapter 05](05_custom_functions/custom_functions.ipynb).
+
+# %%
+surrogate_explorer()
+
+# %% [markdown]
+# ## 06 Hooks
+#
+# ### Hooks in the order in which they fire
+#
+# Switch *x requires grad* off and see where `net`, `block` and `a` close now.
+# From [chapter 06](06_hooks/hooks.ipynb).
+
+# %%
+hook_explorer()
+
+# %% [markdown]
+# ## 07 Modules and state_dict
+#
+# ### What a module trains, saves and moves
+#
+# Press `.double()` and find the rows that stay behind; then keep only what is saved.
+# From [chapter 07](07_modules_state_dict/modules_state_dict.ipynb).
+
+# %%
+state_explorer()
+
+# %% [markdown]
+# ### Batch norm in train and in eval mode
+#
+# Press *one forward* a few times in each mode: in which one do the running lines move?
+# From [chapter 07](07_modules_state_dict/modules_state_dict.ipynb).
+
+# %%
+bn_explorer(steps=6)
+
+# %% [markdown]
+# ## 08 Automatic mixed precision
+#
+# ### A number in the formats of mixed precision
+#
+# 1e-8 is 0 in fp16. Move *scale* up until it no longer is.
+# From [chapter 08](08_amp/amp.ipynb).
+
+# %%
+format_explorer("1e-8", "fp16")
+
+# %% [markdown]
+# ### Which gradients a format loses
+#
+# Move *scale* and find the value at which the fewest gradients of this net become 0 and none becomes inf.
+# From [chapter 08](08_amp/amp.ipynb).
+
+# %%
+torch.manual_seed(1)
+layers = [layer for _ in range(10) for layer in (nn.Linear(32, 32), nn.Sigmoid())]
+net = nn.Sequential(*layers, nn.Linear(32, 1))
+net(torch.randn(64, 32)).square().mean().backward()
+window_explorer([layer.weight.grad for layer in net[::2]])
+
+# %% [markdown]
+# ### How a GradScaler moves its scale
+#
+# Make an inf likely and *interval* long: where does the scale end up?
+# From [chapter 08](08_amp/amp.ipynb).
+
+# %%
+scale_explorer()
+
+# %% [markdown]
+# ## 09 ONNX export
+#
+# ### PyTorch and the exported file, side by side
+#
+# Move *rows to run*: for which numbers of rows do the two differ, and why there?
+# From [chapter 09](09_onnx_export/onnx_export.ipynb).
+
+# %%
+onnx_explorer()
+
+# %% [markdown]
+# ## 10 Several devices, several processes
+#
+# ### What each rank gives and gets
+#
+# Choose `reduce_scatter`, say what each rank will have at the end, then press *step* until it has.
+# From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
+
+# %%
+collective_explorer()
+
+# %% [markdown]
+# ### Which samples each rank gets
+#
+# Find a number of samples and of ranks with which no sample comes twice; then switch *drop_last* on for the others.
+# From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
+
+# %%
+sampler_explorer()
+
+# %% [markdown]
+# ### Who works when, and who waits
+#
+# Raise *micro-batches m* and watch the share of waiting fall; which other slider brings it back?
+# From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
+
+# %%
+timeline_explorer()
+
+# %% [markdown]
+# ### All-reduce as a ring
+#
+# Move *step* to the point where each rank has one complete chunk: how many steps, for how many ranks?
+# From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
+
+# %%
+ring_stepper()
+
+# %% [markdown]
+# ## 11 The training loop
+#
+# ### Who comes together in a padded batch
+#
+# Sort the lengths in the text field and see how much less is padded.
+# From [chapter 11](11_training_loop/training_loop.ipynb).
+
+# %%
+batch_anatomy_explorer()
+
+# %% [markdown]
+# ### The path of an optimizer
+#
+# Move *lr* up one notch from where it stands: it diverges; then look for the momentum that arrives soonest
+# at half the rate. From [chapter 11](11_training_loop/training_loop.ipynb).
+
+# %%
+optimizer_explorer()

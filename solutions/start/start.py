@@ -1,0 +1,160 @@
+# %% [markdown]
+# # Start here
+#
+# torchkata is a course on how PyTorch really works: why `x.t().view(-1)` is refused, which value a `scatter_` keeps,
+# what a snapshot of the weights really holds. Each chapter is a notebook like this page: you read a little, predict
+# what a few lines will do, run them and see; then you write code of your own, and the notebook tells you at once
+# whether it is right. You need Python, and to have run a training script once. You need no GPU.
+#
+# This folder, `workbook/`, is yours. Write into it what you like: nothing in it is ever overwritten without a copy.
+
+# %% [markdown]
+# ## Your first exercise, in two minutes
+#
+# A notebook is a column of *cells*. Click on a cell, and **Shift + Enter** runs it and goes on to the next one. The
+# first run in a notebook takes some seconds, because torch is loaded; while a cell runs it is marked `[*]`.
+#
+# **1. Run the first code cell of a notebook before all others.** It imports what the rest needs. Here it is:
+
+# %% setup=true
+import torch
+from torch import Tensor
+
+from torchkata.verdicts import check, mistake, observe
+
+# %% [markdown]
+# **2. Predict, then run.** Where the text says *Predict*, answer in your head (or better, on paper) before you run the
+# cell below it. A wrong prediction is worth more than a right one: you have found something to learn.
+#
+# **Predict.** What does the next cell print: `2` or `2.5`? And for the second line?
+
+# %%
+print(torch.tensor(5) / 2)
+print(torch.tensor(5) // 2)
+
+# %% [markdown]
+# `/` divides, and gives a fraction also for whole numbers; `//` divides and rounds down.
+#
+# **3. Solve an exercise.** It begins with its title, a line that says what awaits you (the kind, the difficulty, the
+# time, the points), the task, and the *contract*: what an answer must keep, exactly. Below are two hints, folded; click
+# on one when you need it. Then come the *answer cell*, where you write, and the *check cell*, which judges.
+
+# %% [markdown]
+# ### Exercise 0.1 · Half of each number
+#
+# implement · warm-up · 1 min · 1 point
+#
+# Return half of each number of a tensor. In the answer cell below, put a line of yours in the place of
+# `raise NotImplementedError  # your code here`, and run the cell (Shift + Enter): that defines your function and prints
+# nothing. Then click on the grey line below it, the check cell (it is folded), and run that too.
+#
+# **Contract**
+#
+# - The result is a new tensor with the shape of `x`; each number is half of the one in `x`, fractions included.
+# - `x` may hold whole numbers or floats, and is not changed.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which of the two divisions above keeps the fraction?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `return x / 2`
+#
+# </details>
+
+
+# %% answer="warm-up"
+def halve(x: Tensor) -> Tensor:
+    """Half of each number.
+
+    x: a tensor of any shape, whole numbers or floats; returns a new tensor of the same shape, floats.
+    """
+    ### BEGIN SOLUTION
+    return x / 2
+    ### END SOLUTION
+
+
+# %% check="warm-up" points=1
+"""Half of each number, fractions included; x is left alone."""
+with check("warm-up") as test:
+    known = (
+        mistake(
+            "Here // has rounded down: half of 5 is 2.5, not 2. Use / to keep the fraction.",
+            gives=lambda x: torch.div(x, 2, rounding_mode="floor"),
+        ),
+        mistake(
+            "Your function returns nothing: begin its last line with `return`.",
+            when=lambda seen: seen.value is None,
+        ),
+    )
+
+    test("half of [4, 5, 7]")
+    seen = observe(halve, torch.tensor([4, 5, 7])).expecting(*known)
+    seen.returns(torch.tensor([2.0, 2.5, 3.5]))
+    seen.leaves_arguments_alone()
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("floats, in two dimensions")
+    seen = observe(halve, torch.tensor([[3.0, -1.5], [0.25, 8.0]])).expecting(*known)
+    seen.returns(torch.tensor([[1.5, -0.75], [0.125, 4.0]]))
+    seen.leaves_arguments_alone()
+
+    test.hidden("a single number")
+    observe(halve, torch.tensor(-3)).expecting(*known).returns(torch.tensor(-1.5))
+    ### END HIDDEN TESTS
+
+# %% [markdown]
+# `✓` means solved. `✗` names the test that failed, what was asked, what came, and often the reason: go back to the
+# answer cell, change your line, run it, then run the check again. You may do so as often as you like; only the last
+# verdict counts. *Not solved yet* means that the check still sees the stub: run the answer cell first.
+#
+# Try a wrong answer as well: write `return x // 2`, run both cells and read the verdict. That is how you will be told
+# what is wrong in all chapters.
+
+# %% [markdown]
+# ## When you are stuck
+#
+# - Open Hint 1: it is a question. Hint 2 is nearly the answer.
+# - In a notebook that has become confused, choose *Kernel → Restart Kernel…*, run the first code cell, then go on
+#   where you were: nothing in a chapter needs an earlier exercise to be solved.
+# - A cell that does not end is stopped by the square button at the top.
+#
+# The other helps are commands. Type them in a terminal that stands in the folder of the course (the one with
+# `workbook/` in it), while JupyterLab goes on running in the first one:
+#
+# | command | what it does |
+# |---|---|
+# | `.venv/bin/torchkata solution segment-mean` | the author's solution, once yours is right (`--peek`: before) |
+# | `.venv/bin/torchkata reset segment-mean` | the stub again; your answer stays below, as a text |
+# | `.venv/bin/torchkata check 03` | runs your saved answers: a verdict and points for each exercise |
+# | `.venv/bin/torchkata update` | brings your notebooks up to a newer release, with your answers |
+# | `.venv/bin/torchkata doctor` | what is wrong with the installation, and what to do |
+#
+# `segment-mean` is the name of an exercise; each verdict begins with it. (With conda, the command is plain
+# `torchkata`.)
+
+# %% [markdown]
+# ## The chapters
+#
+# They build on each other, and each says at its top what you need from the ones before. To play first, open the
+# [gallery of explorers](gallery.ipynb): every picture of the course that you can change, on one page.
+
+# %% [markdown] tags=["progress"]
+# | chapter | points | to read | to practise |
+# | --- | --- | --- | --- |
+# | [01 Install and backends](01_backends/backends.ipynb) | 20 | 45 min | 104 min |
+# | [02 Tensors, memory and views](02_tensors_views/tensors_views.ipynb) | 20 | 55 min | 103 min |
+# | [03 Gather and scatter](03_gather_scatter/gather_scatter.ipynb) | 20 | 40 min | 106 min |
+# | [04 Autograd and leaf tensors](04_autograd/autograd.ipynb) | 20 | 60 min | 135 min |
+# | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 60 min | 135 min |
+# | [06 Hooks](06_hooks/hooks.ipynb) | 20 | 45 min | 130 min |
+# | [07 Modules and state_dict](07_modules_state_dict/modules_state_dict.ipynb) | 20 | 55 min | 142 min |
+# | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 45 min | 149 min |
+# | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 40 min | 129 min |
+# | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 55 min | 170 min |
+# | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 60 min | 136 min |
+#
+# Progress shows when you open this page in `make lab`.
