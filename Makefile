@@ -2,13 +2,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# what is installed: enough for learning, or everything, which includes that
+LEARNING := $(VENV)/.installed-lab
+ALL := $(VENV)/.installed
 
 .PHONY: install lab test build bench lint lock clean
+.NOTPARALLEL:
 
-install: $(STAMP)
+install: $(ALL)
 
-lab: install
+lab: $(LEARNING)
 	$(BIN)/torchkata lab $(ARGS)
 
 test: lint
@@ -26,7 +30,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# makes requirements.lock and environment.yml anew
+# makes the lock files and environment.yml anew
 lock:
 	$(PYTHON) src/torchkata/tools/lock.py
 
@@ -34,10 +38,18 @@ lock:
 clean:
 	rm -rf $(VENV) build src/torchkata.egg-info .pytest_cache .ruff_cache
 
-$(STAMP): requirements.lock pyproject.toml
+define set_up
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make lab PYTHON=python3.12")'
 	@echo "Setting up .venv; the first time this takes some minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $(STAMP)
+	$(PIP) -r $(1)
+	$(PIP) --no-deps --no-build-isolation -e .
+endef
+
+$(LEARNING): requirements-lab.lock pyproject.toml
+	$(call set_up,requirements-lab.lock)
+	touch $(LEARNING)
+
+$(ALL): requirements.lock pyproject.toml
+	$(call set_up,requirements.lock)
+	touch $(LEARNING) $(ALL)

@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 from fake_grading import NAME
 from nbformat import NotebookNode
-from test_checking import SOURCE
+from small_course import SOURCE
 
 from torchkata.tools.course import MARK, Chapter, course_root
 from torchkata.tools.grading.gradebook import ChapterBook

@@ -74,7 +74,7 @@ def test_a_copied_answer_counts_where_it_stands_last(chapter: Chapter):
 
 
 def test_an_endless_loop_and_a_dead_kernel(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checking, "CELL_TIMEOUT", 8)
+    monkeypatch.setattr(checking, "CELL_TIMEOUT", 12)
     learner_writes(chapter, twice="def twice(x):\n    while True: pass", thrice="def thrice(x):\n    return 3 * x")
     found = verdicts(chapter)
     assert "does a loop never end?" in found["twice"].line

@@ -1,118 +1,46 @@
 """The command line, and `torchkata lab` with the real server."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 
-import nbformat
 import psutil
 import pytest
+from lab_server import lab_server, released_course, run
 from typer.testing import CliRunner
 
 from torchkata.cli import app
 from torchkata.facts import chapter_names
 
-TOKEN = "a-token-for-the-test"
-
-
-def run(*arguments, cwd, **environment):
-    """Run the command as a user does."""
-    return subprocess.run(
-        [sys.executable, "-m", "torchkata", *arguments],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "200", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
 
 @pytest.fixture
 def course(tmp_path):
-    """A small course with two released chapters."""
-    (tmp_path / "nbgrader_config.py").touch()
-    for name in ("02_tensors_views", "03_gather_scatter"):
-        folder = tmp_path / "notebooks" / name
-        folder.mkdir(parents=True)
-        cell = nbformat.v4.new_markdown_cell(f"# {name}", id="title")
-        nbformat.write(nbformat.v4.new_notebook(cells=[cell]), folder / f"{name[3:]}.ipynb")
-    return tmp_path
+    return released_course(tmp_path, "02_tensors_views", "03_gather_scatter")
 
 
 # ---------------------------------------------------------------- lab
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def ask(port, path, method="GET"):
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/{path}", method=method, headers={"Authorization": f"token {TOKEN}"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.read().decode()
-
-
 @pytest.fixture
 def server(course, tmp_path):
-    """torchkata lab in the course; its process and port. Stopped at the end, whatever happens."""
-    port = free_port()
-    options = ["--no-browser", f"--port={port}", f"--IdentityProvider.token={TOKEN}"]
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "torchkata", "lab", *options],
-            cwd=course,
-            env={**os.environ, "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_for(port, process, tmp_path / "log")
-        yield process, port
-    finally:
-        for child in psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []:
-            child.kill()
-        process.kill()
-        process.wait()
-
-
-def wait_for(port, process, log):
-    for _ in range(600):
-        try:
-            ask(port, "api/status")
-        except (urllib.error.URLError, ConnectionError):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError(f"the server did not answer:\n{log.read_text()}")
+    with lab_server(course, tmp_path) as server:
+        yield server
 
 
 def test_lab_serves_the_workbook_and_leaves_no_process_behind(server, course):
-    process, port = server
-    listed = json.loads(ask(port, "api/contents"))["content"]
+    listed = json.loads(server.ask("api/contents"))["content"]
     assert sorted(entry["name"] for entry in listed) == ["02_tensors_views", "03_gather_scatter"]
-    notebook = json.loads(ask(port, "api/contents/03_gather_scatter/gather_scatter.ipynb"))
+    notebook = json.loads(server.ask("api/contents/03_gather_scatter/gather_scatter.ipynb"))
     assert notebook["content"]["cells"][0]["source"] == "# 03_gather_scatter"
-    page = ask(port, "lab")
+    page = server.ask("lab")
     assert '"news": {"disabled": true}' in page
-    log = (course / "log").read_text()
-    assert f"http://127.0.0.1:{port}/lab" in log
+    log = server.log.read_text()
+    assert f"http://127.0.0.1:{server.port}/lab" in log
     assert "New in your workbook: 03_gather_scatter" in log
 
-    ask(port, "api/kernels", method="POST")
-    children = psutil.Process(process.pid).children(recursive=True)
+    server.ask("api/kernels", method="POST")
+    children = psutil.Process(server.process.pid).children(recursive=True)
     assert children, "the kernel should run"
-    process.terminate()
-    process.wait(timeout=60)
+    server.process.terminate()
+    server.process.wait(timeout=60)
     _, alive = psutil.wait_procs(children, timeout=30)
     assert not alive
 
@@ -130,7 +58,8 @@ def test_lab_tells_of_a_newer_release(course):
     release = course / "notebooks" / "03_gather_scatter" / "gather_scatter.ipynb"
     release.write_text(release.read_text().replace("# 03", "# New 03"))
     told = run("lab", "--version", cwd=course).stdout
-    assert "There is a newer release of 03_gather_scatter; your copy stays as it is." in told
+    assert "There are newer releases of: 03_gather_scatter." in told
+    assert "Your copies stay as they are. To take the new ones, with your answers: torchkata update" in told
     assert "02_tensors_views" not in told
 
 

@@ -73,19 +73,23 @@ def test_no_jupyterlab(monkeypatch):
     assert (found.value, found.state) == ("missing", "broken")
 
 
+def kernel_spec(command, folder=""):
+    return SimpleNamespace(argv=[command], resource_dir=folder)
+
+
 @pytest.mark.parametrize("command", ["python", "python3", sys.executable])
 def test_a_kernel_of_this_python(monkeypatch, command):
-    monkeypatch.setattr(KernelSpecManager, "get_kernel_spec", lambda *_: SimpleNamespace(argv=[command]))
-    assert doctor._kernel().state == "good"
+    monkeypatch.setattr(KernelSpecManager, "get_kernel_spec", lambda *_: kernel_spec(command))
+    assert doctor.kernel_finding().state == "good"
 
 
 def test_a_kernel_of_another_python(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        KernelSpecManager, "get_kernel_spec", lambda *_: SimpleNamespace(argv=[str(tmp_path / "python")])
-    )
-    found = doctor._kernel()
+    other = kernel_spec(str(tmp_path / "python"), folder="/home/ada/kernels/python3")
+    monkeypatch.setattr(KernelSpecManager, "get_kernel_spec", lambda *_: other)
+    found = doctor.kernel_finding()
     assert found.state == "broken"
     assert "ipykernel install" in found.advice
+    assert "rename the folder /home/ada/kernels/python3" in found.advice
 
 
 def test_no_kernel(monkeypatch):
@@ -93,7 +97,27 @@ def test_no_kernel(monkeypatch):
         raise NoSuchKernel("python3")
 
     monkeypatch.setattr(KernelSpecManager, "get_kernel_spec", missing)
-    assert doctor._kernel().state == "broken"
+    assert doctor.kernel_finding().state == "broken"
+
+
+def test_a_damaged_kernel(monkeypatch, tmp_path):
+    folder = tmp_path / "kernels" / "python3"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text("{")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    found = doctor.kernel_finding()
+    assert (found.value, found.state) == ("damaged", "broken")
+    assert str(folder) in found.advice
+
+
+def test_a_file_that_hides_a_package(course):
+    chapter = course / "workbook" / "03_b"
+    chapter.mkdir(parents=True)
+    assert finding("Workbook", course).state == "good"
+    (chapter / "torch.py").touch()
+    told = [found.advice for found in doctor.examine(course) if found.what == "Workbook"]
+    assert told[0] == ""
+    assert told[1].startswith(f"{chapter / 'torch.py'} hides the package torch") and told[1].endswith("Rename it.")
 
 
 def test_the_workbook(course):

@@ -301,6 +301,7 @@ def session_of(pid: int) -> int | None:
 
 
 PROGRAM = """
+    import signal
     import sys
     from functools import partial
     from pathlib import Path
@@ -309,6 +310,7 @@ PROGRAM = """
     from torchkata.tools.course import Chapter
     from torchkata.tools.grading import batch
     if __name__ == "__main__":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
         batch.GROUP = 2
         root = Path({root!r})
         batch.grade_chapter(Chapter(root, NAME), partial(fake_grader, root / "diary.txt"))

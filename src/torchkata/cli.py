@@ -25,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 NOTES_SHOWN = 30
+NOT_FOR_LEARNING = ("jinja2", "jupytext", "nbgrader", "sqlalchemy")  # packages that make lab leaves out
 RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
 out = Console()
 err = Console(stderr=True)
@@ -41,6 +42,11 @@ def main() -> None:
         app()
     except (CourseError, FactError) as error:
         err.print(Text(str(error)), soft_wrap=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if error.name not in NOT_FOR_LEARNING:
+            raise
+        err.print(f"This command needs {error.name}, which learning does not. To install everything: make install")
         sys.exit(2)
 
 
@@ -192,8 +198,11 @@ def check(
     """Check your answers: a verdict and the points for every exercise. Exit code 0 only when all is solved."""
     from torchkata.tools.course import find_chapters
     from torchkata.tools.learning.checking import check_chapters, saved_chapters
+    from torchkata.tools.learning.hiding import hiding_notes
 
     chosen = find_chapters(chapter)
+    for note in hiding_notes(chosen[0].root / "workbook") if chosen else ():
+        err.print(Text(note), soft_wrap=True)
     with out.status("Running your answers ..."):
         results = check_chapters(chosen)
     for checked, verdicts in zip(chosen, results, strict=True):

@@ -83,7 +83,8 @@ def run_apart(fact: Fact, folder: Path, timeout: float = TIMEOUT) -> str | None:
         process = subprocess.Popen(
             [sys.executable, str(path)],
             cwd=cwd,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

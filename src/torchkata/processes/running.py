@@ -290,7 +290,7 @@ def _stack(run: _Run, rank: _Rank) -> list[Frame]:
     text, before, deadline = "", None, time.monotonic() + 2.0
     while (text != before or not text) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
-        before, text = text, path.read_text(errors="replace")
+        before, text = text, path.read_text(encoding="utf-8", errors="replace")
     found = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', text, re.M)
     return [Frame(file, int(line), name) for file, line, name in reversed(found)]
 

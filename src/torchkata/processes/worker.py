@@ -69,7 +69,7 @@ def _end_with_notebook() -> None:
 def _allow_a_look(path: Path) -> None:
     """Let the notebook see, by a signal, where this process is."""
     if hasattr(faulthandler, "register"):
-        faulthandler.register(signal.SIGUSR1, file=path.open("w"), all_threads=False)
+        faulthandler.register(signal.SIGUSR1, file=path.open("w", encoding="utf-8"), all_threads=False)
 
 
 def _join(rank: int, world: int, store: Path, backend: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchkata.tools.course import CourseError, chapters, course_root
+from torchkata.tools.learning.hiding import hiding_notes
 
 if TYPE_CHECKING:
     from torchkata.hardware import MachineReport
@@ -96,18 +97,27 @@ def _jupyter() -> Iterator[Finding]:
     except PackageNotFoundError:
         yield Finding("JupyterLab", "missing", "broken", SET_UP_ANEW)
         return
-    yield _kernel()
+    yield kernel_finding()
 
 
-def _kernel() -> Finding:
+def kernel_finding() -> Finding:
+    """Whether the kernel that notebooks ask for is there and starts this Python."""
     from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
-    mend = f'Run: "{sys.executable}" -m ipykernel install --sys-prefix'
+    manager = KernelSpecManager()
     try:
-        command = KernelSpecManager().get_kernel_spec("python3").argv[0]
-    except NoSuchKernel:
-        return Finding("Kernel python3", "missing", "broken", mend)
+        spec = manager.get_kernel_spec("python3")
+    except NoSuchKernel:  # Jupyter makes it up itself where ipykernel is installed
+        return Finding("Kernel python3", "missing", "broken", SET_UP_ANEW)
+    except ValueError:  # its kernel.json is no JSON
+        folder = manager.find_kernel_specs()["python3"]
+        return Finding("Kernel python3", "damaged", "broken", f"Rename the folder {folder}.")
+    command = spec.argv[0]
     if not _is_this_python(command):
+        mend = (
+            f'Run: "{sys.executable}" -m ipykernel install --sys-prefix\n'
+            f"If that changes nothing, rename the folder {spec.resource_dir}."
+        )
         return Finding("Kernel python3", f"starts another Python, {command}", "broken", mend)
     return Finding("Kernel python3", "starts this Python")
 
@@ -136,3 +146,5 @@ def _course(start: Path | None) -> Iterator[Finding]:
         return
     copied = sum(chapter.workbook.exists() for chapter in released)
     yield Finding("Workbook", f"{copied} of {len(released)} chapters")
+    for note in hiding_notes(root / "workbook"):
+        yield Finding("Workbook", "a file hides a package", "note", note)

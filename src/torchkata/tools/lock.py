@@ -1,18 +1,24 @@
-"""Write requirements.lock and environment.yml anew: make lock.
+"""Write requirements.lock, requirements-lab.lock and environment.yml anew: make lock.
 
 Runs in any Python, before anything is installed. It makes a fresh environment in a temporary folder, installs
-what pyproject.toml asks for, with torch at TORCH, and notes the version of everything that came.
+what pyproject.toml asks for with all its extras, with torch at TORCH, and notes the version of everything that came.
+That is requirements.lock. What learning alone needs of it goes into requirements-lab.lock, with the same versions.
 """
 
 import os
 import re
 import subprocess
+import sys
 import tempfile
+import tomllib
 import venv
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 TORCH = "2.13.0"
+BUILD_BACKEND = "setuptools"  # make installs the course itself with it
 NOT_LOCKED = {"pip", "torchkata", "wheel"}
 # packages that exist on some systems only
 MARKERS = {
@@ -22,7 +28,12 @@ MARKERS = {
 # what a CUDA build of torch brings along; torch itself asks for exact versions of these
 BROUGHT_BY_TORCH = re.compile(r"(nvidia-|cuda-|triton)", re.IGNORECASE)
 
-LOCK_HEADER = "# The exact versions that make lab, make test and CI install. Made by: make lock\n"
+ALL = "requirements.lock"
+LEARNING = "requirements-lab.lock"
+HEADERS = {
+    ALL: "# The exact versions that make install, make test and CI install. Made by: make lock\n",
+    LEARNING: f"# What make lab installs: the part of {ALL} that learning needs. Made by: make lock\n",
+}
 ENVIRONMENT = """\
 # For conda users: the same versions as in requirements.lock. Made by: make lock
 #     conda env create -f environment.yml
@@ -40,10 +51,19 @@ dependencies:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        pins = locked(_freeze(Path(folder)))
-    (ROOT / "requirements.lock").write_text(lock_text(pins), encoding="utf-8")
+        python = _install_all(Path(folder))
+        pins = locked(_output(python, "-m", "pip", "freeze", "--all"))
+        needed = _output(python, __file__, "--learning").split()
+    write(pins, set(needed))
+
+
+def write(pins: list[str], needed: set[str]) -> None:
+    """Write the three files: all pins, and those of the packages that learning needs."""
+    small = part(pins, needed)
+    (ROOT / ALL).write_text(lock_text(pins, ALL), encoding="utf-8")
+    (ROOT / LEARNING).write_text(lock_text(small, LEARNING), encoding="utf-8")
     (ROOT / "environment.yml").write_text(environment_text(pins), encoding="utf-8")
-    print(f"Locked {len(pins)} packages.")
+    print(f"Locked {len(pins)} packages; learning needs {len(small)} of them.")
 
 
 def locked(freeze: str) -> list[str]:
@@ -60,8 +80,49 @@ def locked(freeze: str) -> list[str]:
     return sorted(pins, key=str.lower)
 
 
-def lock_text(pins: list[str]) -> str:
-    return LOCK_HEADER + "".join(f"{pin}\n" for pin in pins)
+def part(pins: Iterable[str], names: set[str]) -> list[str]:
+    """The pins of the packages with these names, which are in normal form (lower case, dashes)."""
+    return [pin for pin in pins if _normal(pin.partition("==")[0]) in names]
+
+
+def needed_for_learning() -> set[str]:
+    """The names of what pyproject.toml asks for without its extras, and of all that this asks for in turn, as the
+    packages say that are installed in this Python.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return _closure([*project["dependencies"], BUILD_BACKEND])
+
+
+def _closure(wanted: Iterable[str]) -> set[str]:
+    from packaging.requirements import Requirement  # at hand once the packages are installed
+
+    extras: dict[str, set[str]] = {}  # by package: the extras that were followed; "" stands for none
+    todo = [Requirement(text) for text in wanted]
+    while todo:
+        asked = todo.pop()
+        known = extras.setdefault(_normal(asked.name), set())
+        new = {"", *asked.extras} - known
+        known |= new
+        for text in _requires(asked.name) if new else ():
+            next_one = Requirement(text)
+            if next_one.marker is None or any(next_one.marker.evaluate({"extra": extra}) for extra in new):
+                todo.append(next_one)
+    return set(extras)
+
+
+def _requires(name: str) -> list[str]:
+    try:
+        return requires(name) or []
+    except PackageNotFoundError:
+        sys.exit(f"{name} is not installed, so what it needs is not known.")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def lock_text(pins: list[str], file: str = ALL) -> str:
+    return HEADERS[file] + "".join(f"{pin}\n" for pin in pins)
 
 
 def environment_text(pins: list[str]) -> str:
@@ -72,16 +133,23 @@ def _yaml_text(pin: str) -> str:
     return f"'{pin}'" if ";" in pin else pin
 
 
-def _freeze(folder: Path) -> str:
-    """Install everything into a fresh environment in folder; what `pip freeze --all` prints there."""
+def _install_all(folder: Path) -> Path:
+    """Install everything into a fresh environment in folder; its Python."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    pip = [str(python), "-m", "pip"]
-    wanted = [f"torch=={TORCH}", "setuptools", f"{ROOT}[cluster,test]"]
-    subprocess.run([*pip, "install", *wanted], check=True)
-    freeze = subprocess.run([*pip, "freeze", "--all"], check=True, capture_output=True, text=True)
-    return freeze.stdout
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = ",".join(project["optional-dependencies"])
+    wanted = [f"torch=={TORCH}", BUILD_BACKEND, f"{ROOT}[{extras}]"]
+    subprocess.run([python, "-m", "pip", "install", *wanted], check=True)
+    return python
+
+
+def _output(python: Path, *arguments: str) -> str:
+    return subprocess.run([python, *arguments], check=True, capture_output=True, text=True, encoding="utf-8").stdout
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--learning"]:
+        print("\n".join(sorted(needed_for_learning())))
+    else:
+        main()

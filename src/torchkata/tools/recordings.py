@@ -25,7 +25,8 @@ def record(chapter: Chapter) -> list[Path]:
         [sys.executable, str(chapter.source)],
         env={**os.environ, RECORD: "1", "MPLBACKEND": "agg"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         check=False,
     )
     if run.returncode:
