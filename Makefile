@@ -23,6 +23,7 @@ build: install
 
 bench: install
 	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench_browser.py
 	$(BIN)/python tests/bench_grading.py $(ARGS)
 	$(BIN)/python tests/hostile/compare.py
 

@@ -12,7 +12,7 @@ import pytest
 
 from torchkata.remembering import KEPT, Remembered, remember
 from torchkata.tools.build import stale
-from torchkata.tools.course import CourseError, chapters, course_root, pages, read_notebook
+from torchkata.tools.course import CourseError, Page, chapters, course_root, pages, read_notebook
 from torchkata.tools.learning import progress
 from torchkata.tools.learning.contents import START, WorkbookContents
 from torchkata.tools.learning.lab import lab_options
@@ -117,6 +117,17 @@ def test_nothing_done_yet(course):
     assert autograd[2] == "0 of 20 points, 0 of 9 exercises"
     assert "**Next:** begin with [Exercise 3.1 · " in next_step(text) and next_step(text).endswith("in chapter 03.")
     assert "In all 0 of 40 points." in text
+
+
+def test_the_first_step_is_on_the_start_page_itself(course):
+    start = Page(course, "start")
+    assert next_step(progress_markdown(chapters(course), start)) == "**Next:** solve the exercise above, on this page."
+    for digest, _ in checks_of_copy(start, "warm-up"):
+        remember(course / "workbook", Remembered("warm-up", digest, "solved"))
+    told = next_step(progress_markdown(chapters(course), start))
+    assert "your first exercise is solved. Begin with [Exercise 3.1 · " in told
+    verdict(course, 0, 0, "solved")
+    assert "go on with [Exercise 3.2 · " in next_step(progress_markdown(chapters(course), start))
 
 
 def test_some_done(course, monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any
 from anyio.to_thread import run_sync
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
-from torchkata.tools.course import chapters
+from torchkata.tools.course import Page, chapters
 from torchkata.tools.learning.progress import progress_markdown
 
 START = "start.ipynb"
@@ -38,9 +38,10 @@ class WorkbookContents(AsyncLargeFileManager):
 
     def _fill(self, page: dict[str, Any]) -> None:
         try:
-            known = chapters(Path(self.root_dir).parent)
+            root = Path(self.root_dir).parent
+            known = chapters(root)
             if known and (cell := _progress_cell(page)):
-                cell["source"] = progress_markdown(known)
+                cell["source"] = progress_markdown(known, Page(root, Path(START).stem))
         except Exception:
             self.log.warning("The progress on %s could not be shown.", START, exc_info=True)
 

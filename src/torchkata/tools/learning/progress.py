@@ -34,10 +34,11 @@ def contents_markdown(chapters: Sequence[Chapter]) -> str:
     return _table(("chapter", "points", "to read", "to practise"), rows) + f"\n\n{LATER}"
 
 
-def progress_markdown(chapters: Sequence[Chapter]) -> str:
+def progress_markdown(chapters: Sequence[Chapter], start: Chapter | None = None) -> str:
     """The table of chapters with a bar and its words for each, the sum, and the next step.
 
-    From the remembered verdicts alone, nothing is run. A chapter that can't be read has its row without a bar.
+    From the remembered verdicts alone, nothing is run. A chapter that can't be read has its row without a bar. `start`
+    is the start page, whose own exercise is the first step.
     """
     standings = {chapter: _standing_of(chapter) for chapter in chapters}
     headings = {chapter: _heading(chapter) for chapter in chapters}
@@ -46,7 +47,7 @@ def progress_markdown(chapters: Sequence[Chapter]) -> str:
         for chapter, heading in headings.items()
     ]
     table = _table(("chapter", "progress", "done", "to read", "to practise"), rows)
-    return f"{_next_step(standings)}\n\n{table}\n\n{_sum(standings)} {FRESH}"
+    return f"{_next_step(standings, _standing_of(start) if start else [])}\n\n{table}\n\n{_sum(standings)} {FRESH}"
 
 
 def _standing_of(chapter: Chapter) -> list[ExerciseStanding]:
@@ -72,18 +73,22 @@ def _sum(standings: dict[Chapter, list[ExerciseStanding]]) -> str:
     return f"In all {earned:g} of {full:g} points."
 
 
-def _next_step(standings: dict[Chapter, list[ExerciseStanding]]) -> str:
-    """The first exercise not solved of the chapter last worked on, else of the chapters after it, else of all."""
+def _next_step(standings: dict[Chapter, list[ExerciseStanding]], warm_up: list[ExerciseStanding]) -> str:
+    """The start page's exercise for who has checked nothing yet; then the first exercise not solved of the chapter last
+    worked on, else of the chapters after it, else of all."""
     chapters = [chapter for chapter, stands in standings.items() if stands]
     if not chapters:
         return "**Next:** open the first chapter."
     last = {chapter: max(s.when for s in standings[chapter]) for chapter in chapters}
-    latest = max(chapters, key=last.__getitem__) if any(last.values()) else chapters[0]
-    begin = chapters.index(latest)
+    if any(last.values()):
+        begin, verb = chapters.index(max(chapters, key=last.__getitem__)), "go on"
+    elif any(s.state != "solved" for s in warm_up):
+        return "**Next:** solve the exercise above, on this page."
+    else:
+        begin, verb = 0, "your first exercise is solved. Begin" if warm_up else "begin"
     for chapter in chapters[begin:] + chapters[:begin]:
         for stands in standings[chapter]:
             if stands.state != "solved":
-                verb = "go on" if any(last.values()) else "begin"
                 return f"**Next:** {verb} with {_exercise_link(chapter, stands.exercise)} in chapter {chapter.number}."
     return "**All exercises are solved.** The chapters' last sections say where to read on."
 
