@@ -128,6 +128,26 @@ def test_a_copy_of_unknown_origin(chapter: Chapter):
     assert {cell.cell_type for cell in mine(chapter).cells if "Twice" in cell.source} == {"code", "raw"}
 
 
+def test_a_damaged_record_of_the_release_does_no_harm(chapter: Chapter):
+    learner_writes(chapter, twice=TWICE)
+    release_of_copy(chapter).write_text("{")
+    assert update(chapter).state == "updated"
+    assert sources(mine(chapter))["twice"] == TWICE
+    assert update(chapter).state == "current"
+
+
+def test_an_own_function_is_not_taken_for_the_answer_to_a_new_exercise(chapter: Chapter):
+    changed(chapter, lambda cells: cells.insert(2, new_code_cell("def thrice(x): return 'mine'", id="own")))
+    publish(chapter, SOURCE)
+    without = SOURCE[: SOURCE.index('# %% answer="thrice"')]
+    publish(chapter, without)
+    update(chapter)
+    publish(chapter, SOURCE)
+    update(chapter)
+    found = sources(mine(chapter))
+    assert found["own"] == "def thrice(x): return 'mine'" and "NotImplementedError" in found["thrice"]
+
+
 def test_merging_twice_changes_nothing(chapter: Chapter):
     learner_writes(chapter, twice=TWICE)
     changed(chapter, lambda cells: cells.insert(2, new_code_cell("own = 1", id="own")))
@@ -239,6 +259,16 @@ def conflict_of(ours: str, theirs: str) -> str:
         else:
             lines += ["<<<<<<< HEAD\n", *one[a:b], "=======\n", *two[c:d], ">>>>>>> other\n"]
     return "".join(lines)
+
+
+def test_cells_of_two_sides_get_ids_of_their_own(chapter: Chapter):
+    release = mine(chapter)
+    sides = [nbformat.from_dict(release), nbformat.from_dict(release)]
+    for number, side in enumerate(sides):
+        side.cells = [*side.cells[:3], new_code_cell(f"own = {number}", id="own"), *side.cells[3:]]
+    merged = merge(release, sides, release).notebook
+    assert [cell.source for cell in merged.cells if cell.source.startswith("own")] == ["own = 0", "own = 1"]
+    assert len({cell.id for cell in merged.cells}) == len(merged.cells)
 
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"cells": 3}', "<<<<<<< mine\n{}\n=======\n{}\n>>>>>>> theirs\n"])

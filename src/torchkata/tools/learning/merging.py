@@ -89,10 +89,14 @@ class _Merging:
         return set(rows[-1]) if rows else set()
 
     def finish(self) -> Merged:
-        cells = [self._copy(cell) for cell in self.own[TOP]]
+        cells, taken = [self._copy(cell) for cell in self.own[TOP]], set(self.new)
         for cell in self.result.cells:
             cells.append(cell)
             cells += [self._copy(own) for own in self.own[cell.id]]
+        for own in [cell for cell in cells if cell.id not in self.new]:
+            if own.id in taken:
+                own.id = new_raw_cell("").id  # a fresh one
+            taken.add(own.id)
         self.result.cells = cells
         return Merged(self.result, len(self.answered), sum(map(len, self.own.values())), self.notes)
 
@@ -168,14 +172,14 @@ class _Merging:
     def _find_lost_answers(self) -> None:
         """Where an answer cell is gone but another cell of the learner's defines what it asks for, that cell becomes
         the answer: it was copied, or merged with another."""
-        for key in [name for name in self.stubs if name not in self.seen]:
+        for key in [name for name in self.stubs if name in self.base and name not in self.seen]:
             self.seen.add(key)
             if (cell := self._take_defining(_names(self.stubs[key]))) is not None:
                 self._answer(cell, key)
                 self.notes.append(
                     f"{key}: its answer cell was missing. The cell that defines the same names took its place."
                 )
-            elif key in self.base:
+            else:
                 self.notes.append(f"{key}: its answer cell was missing. It is back, not solved.")
 
     def _take_defining(self, names: set[str]) -> NotebookNode | None:

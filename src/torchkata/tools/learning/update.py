@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from torchkata.tools.course import Chapter, read_notebook
+from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.learning.damaged import read_sides
 from torchkata.tools.learning.merging import merge
 from torchkata.tools.learning.workbook import back_up, put, release_of_copy, writing
@@ -41,7 +41,7 @@ def update(chapter: Chapter) -> Updated:
         newer = not origin.exists() or origin.read_bytes() != chapter.release.read_bytes()
         if not newer and len(sides) == 1 and _whole(sides[0], release):
             return Updated(chapter, "current")
-        merged = merge(read_notebook(origin) if origin.exists() else None, sides, release)
+        merged = merge(_readable(origin), sides, release)
         if not newer:
             merged.notes.insert(
                 0, "Answer and check cells were missing, copied or moved. They are back in their places."
@@ -53,6 +53,14 @@ def update(chapter: Chapter) -> Updated:
         put(origin, chapter.release.read_bytes())
         state = "updated" if newer else "mended"
         return Updated(chapter, state, merged.answers, merged.own, tuple(merged.notes), backup)
+
+
+def _readable(origin: Path) -> NotebookNode | None:
+    """The release that a copy was made from; None where it is missing or damaged."""
+    try:
+        return read_notebook(origin)
+    except CourseError:
+        return None
 
 
 def _whole(mine: NotebookNode, release: NotebookNode) -> bool:
