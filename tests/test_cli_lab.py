@@ -1,6 +1,7 @@
 """The command line, and `torchkata lab` with the real server."""
 
 import json
+import sys
 
 import psutil
 import pytest
@@ -61,6 +62,24 @@ def test_lab_tells_of_a_newer_release(course):
     assert "There are newer releases of: 03_gather_scatter." in told
     assert "Your copies stay as they are. To take the new ones, with your answers: torchkata update" in told
     assert "02_tensors_views" not in told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of a program's own needs a Unix")
+@pytest.mark.parametrize("answer, text", [("y", "# New 03_gather_scatter"), ("n", "# 03_gather_scatter")])
+def test_lab_asks_in_a_terminal_before_it_updates(course, answer, text):
+    pexpect = pytest.importorskip("pexpect", reason="comes with JupyterLab, except on Windows")
+    run("lab", "--version", cwd=course)
+    release = course / "notebooks" / "03_gather_scatter" / "gather_scatter.ipynb"
+    release.write_text(release.read_text().replace("# 03", "# New 03"))
+    terminal = pexpect.spawn(
+        sys.executable, ["-m", "torchkata", "lab", "--version"], cwd=str(course), timeout=120, encoding="utf-8"
+    )
+    terminal.expect(r"Take them now\? Your answers are carried over")
+    terminal.sendline(answer)
+    terminal.expect("03_gather_scatter: updated" if answer == "y" else "Your copies stay as they are")
+    terminal.expect(pexpect.EOF)
+    copy = course / "workbook" / "03_gather_scatter" / "gather_scatter.ipynb"
+    assert json.loads(copy.read_text())["cells"][0]["source"] in (text, [text])
 
 
 def test_lab_on_a_workbook_that_cannot_be_written(course):
