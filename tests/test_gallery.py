@@ -162,7 +162,7 @@ def test_controls_are_labelled_and_look_alike(name):
     for control in explorer.controls.values():
         assert control.description.strip() and control.tooltip, f"{name}: a control without a label or tooltip"
         if isinstance(control, Button):
-            assert control.layout.width == family.BUTTON
+            assert (control.layout.width, control.layout.min_width) == ("auto", family.BUTTON)
         elif isinstance(control, Checkbox):
             assert control.layout.width == family.SWITCH and control.indent is False
         else:

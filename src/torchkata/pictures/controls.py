@@ -90,7 +90,7 @@ def button(label: str, about: str) -> Button:
     """Something to press. Buttons stand in the last row, right above the picture; what starts anew is the last."""
     from ipywidgets import Button, Layout
 
-    return Button(description=label, tooltip=about, layout=Layout(width=BUTTON))
+    return Button(description=label, tooltip=about, layout=Layout(width="auto", min_width=BUTTON))
 
 
 def on_change(controls: Sequence[Widget], do: Callable[[], None]) -> None:
