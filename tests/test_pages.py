@@ -9,7 +9,9 @@ from pathlib import Path
 import gates
 import nbformat
 import pytest
+from typer.testing import CliRunner
 
+from torchkata.cli import app
 from torchkata.remembering import KEPT, Remembered, remember
 from torchkata.tools.build import stale
 from torchkata.tools.course import CourseError, Page, chapters, course_root, pages, read_notebook
@@ -306,3 +308,13 @@ def test_a_first_save_without_a_file_works(course):
 def test_the_lab_uses_it():
     (option,) = [o for o in lab_options(ROOT) if "contents_manager_class" in o]
     assert option.endswith(f"={WorkbookContents.__module__}.{WorkbookContents.__name__}")
+
+
+def test_the_warm_up_can_be_checked_like_a_chapter(course, monkeypatch):
+    monkeypatch.chdir(course)
+    notebook = read_notebook(course / "workbook" / START)
+    (answer,) = [cell for cell in notebook.cells if cell.id == "warm-up"]
+    answer.source = "def halve(x):\n    return x / 2"
+    nbformat.write(notebook, course / "workbook" / START)
+    result = CliRunner().invoke(app, ["check", "start"])
+    assert result.exit_code == 0 and "1 of 1" in result.stdout

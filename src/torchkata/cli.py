@@ -200,7 +200,7 @@ def check(
     from torchkata.tools.learning.checking import check_chapters, saved_chapters
     from torchkata.tools.learning.hiding import hiding_notes
 
-    chosen = find_chapters(chapter)
+    chosen = find_chapters(chapter, with_pages=bool(chapter))
     for note in hiding_notes(chosen[0].root / "workbook") if chosen else ():
         err.print(Text(note), soft_wrap=True)
     with out.status("Running your answers ..."):
