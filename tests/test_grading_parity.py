@@ -17,7 +17,7 @@ from nbgrader.api import Gradebook
 from test_answers import CHAPTERS, EXERCISES, Answer, answers_of
 from test_nbgrader import nbgrader
 
-from torchkata.tools.course import MARK, Chapter, course_root, read_notebook
+from torchkata.tools.course import MARK, PAGES, Chapter, course_root, read_notebook
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
@@ -26,6 +26,7 @@ from torchkata.tools.grading.sandbox import Sandbox
 
 ALL = "TORCHKATA_FULL_PARITY" in os.environ  # compare all answers with nbgrader, not a sample: `make bench`
 SAMPLE = 3  # submissions of each chapter
+GRADED = [(chapter, exercise) for chapter, exercise in EXERCISES if chapter not in PAGES]  # pages are not handed in
 
 
 def behind_the_boundary(test: Callable) -> Callable:
@@ -88,7 +89,7 @@ def referee_of() -> Iterator[Callable[[str], Referee]]:
     "chapter, exercise, place, answer",
     [
         pytest.param(chapter, exercise, place, answer, id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}")
-        for chapter, exercise in EXERCISES
+        for chapter, exercise in GRADED
         for place, answer in enumerate(all_answers(chapter, exercise))
     ],
 )
@@ -142,7 +143,7 @@ def nbgraders_points(root: Path, chapter: Chapter, student: str) -> dict[str, fl
     return {exercise.id: sum(points[check] for check in exercise.checks) for exercise in chapter.exercises}
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", [name for name in CHAPTERS if name not in PAGES])
 def test_nbgrader(name: str, tmp_path: Path, marks_of: running.MarksOf):
     chapter = Chapter(course_root(), name)
     shutil.copy(chapter.root / MARK, tmp_path)
