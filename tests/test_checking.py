@@ -7,13 +7,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from small_course import learner_writes, make_course
+from small_course import SOURCE, learner_writes, make_course, publish
 from typer.testing import CliRunner
 
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.learning import checking
-from torchkata.tools.learning.checking import Verdict, check_chapter
+from torchkata.tools.learning.checking import Verdict, check_chapter, check_chapters
 from torchkata.tools.learning.workbook import fill_workbook
 
 
@@ -115,8 +115,30 @@ def test_the_command_explains(chapter: Chapter, words: list[str], message: str, 
     chapter.workbook.unlink()
     monkeypatch.chdir(chapter.root)
     result = CliRunner().invoke(app, words)
-    assert isinstance(result.exception, CourseError)
-    assert message in str(result.exception)
+    assert result.exit_code != 0
+    assert message in f"{result.exception} {result.output}".replace("\n", " ")
+
+
+HIDDEN_FAILURES = {
+    "a loop in C": "import itertools\ndef twice(x):\n    return sum(itertools.repeat(0))",
+    "no output": "import sys\nsys.stdout = None\ndef twice(x):\n    return 'wrong'",
+}
+
+
+@pytest.mark.parametrize("answer", HIDDEN_FAILURES.values(), ids=HIDDEN_FAILURES)
+def test_a_failure_that_leaves_no_error_wins_nothing(chapter: Chapter, answer: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checking, "CELL_TIMEOUT", 12)
+    learner_writes(chapter, twice=answer, thrice="def thrice(x): return 3 * x")
+    found = verdicts(chapter)
+    assert found["twice"].points == 0 and found["twice"].line != "solved"
+
+
+def test_one_unreadable_chapter_does_not_stop_the_others(chapter: Chapter):
+    other = Chapter(chapter.root, "99_others")
+    publish(other, SOURCE)
+    readable, broken = check_chapters([chapter, other])
+    assert [verdict.points for verdict in readable] == [0, 0, 0]
+    assert "not in your workbook yet" in str(broken)
 
 
 def test_watching_notices_a_save(chapter: Chapter):

@@ -40,8 +40,24 @@ def test_an_exercise_is_found_by_id_and_by_number(chapter: Chapter):
     assert found(chapter, "twice")[1].id == found(chapter, "98.1")[1].id == "twice"
     with pytest.raises(CourseError, match=r"no exercise 'twise'\. Did you mean twice"):
         found(chapter, "twise")
-    with pytest.raises(CourseError, match=r"no exercise '98\.11'\. The id"):
-        found(chapter, "98.11")
+    for spelled in ("98.1 ", "TWICE", "Exercise 98.1"):
+        assert found(chapter, spelled)[1].id == "twice"
+    for word in ("98.11", "98.", "98", "", " "):
+        with pytest.raises(CourseError, match="There is no exercise"):
+            found(chapter, word)
+
+
+def test_a_chapter_that_cannot_be_read_does_not_hide_the_others(chapter: Chapter):
+    other = Chapter(chapter.root, "99_others")
+    publish(other, SOURCE)
+    other.release.write_text("{")
+    assert found(chapter, "98.1")[1].id == "twice"
+
+
+def test_a_solution_of_another_release_is_told(chapter: Chapter):
+    chapter.solution.write_text(chapter.release.read_text().replace("twice", "renamed"))
+    with pytest.raises(CourseError, match="holds no solution of twice"):
+        solution(*found(chapter, "twice"), peek=True)
 
 
 def test_every_exercise_of_the_course_has_an_id_and_a_number_of_its_own():

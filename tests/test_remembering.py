@@ -87,6 +87,8 @@ DAMAGED = [
     '{"exercise": "e", "digest": 3, "state": "open"}',
     '{"exercise": "e", "digest": "d", "state": "solved", "points": "many"}',
     '{"exercise": "e", "digest": "d", "state": "open", "x": 1}',
+    '{"exercise": "e", "digest": "d", "state": "solved", "points": NaN}',
+    "[" * 100_000,
 ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
+import sys
 from pathlib import Path
 
 import nbformat
@@ -16,6 +18,7 @@ from typer.testing import CliRunner
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.learning import workbook
+from torchkata.tools.learning.exercises import find_exercise, reset
 from torchkata.tools.learning.merging import merge
 from torchkata.tools.learning.update import Updated, update
 from torchkata.tools.learning.workbook import fill_workbook, release_of_copy
@@ -364,6 +367,76 @@ def test_a_full_disk_changes_nothing(chapter: Chapter, fails: str, monkeypatch: 
     assert chapter.workbook.read_bytes() == before
     assert not list(chapter.root.rglob("*.part"))
     assert update(chapter).state == "updated"
+
+
+def test_a_conflict_with_one_side_that_cannot_be_read_is_told(chapter: Chapter):
+    learner_writes(chapter, twice=TWICE)
+    ours = chapter.workbook.read_text(encoding="utf-8")
+    chapter.workbook.write_text(conflict_of(ours, ours.replace('"cells"', '"oops')), encoding="utf-8")
+    done = update(chapter)
+    assert (done.state, sources(mine(chapter))["twice"]) == ("mended", TWICE)
+    assert done.notes[0].startswith("Of two versions in conflict one could not be read")
+    assert update(chapter).state == "current"
+
+
+def test_an_edited_check_cell_is_mended_without_a_newer_release(chapter: Chapter):
+    learner_writes(chapter, **{"twice-check": "print('my own check')"})
+    assert update(chapter).state == "mended"
+    assert "my own check" not in sources(mine(chapter))["twice-check"]
+    assert update(chapter).state == "current"
+
+
+MALFORMED = {
+    "an unknown kind": {"cell_type": "sql"},
+    "no kind": {"cell_type": None},
+    "no source": {"source": None},
+    "no outputs": {"outputs": None},
+    "an id that is a number": {"id": 5},
+    "a long id": {"id": "x" * 200},
+    "a list as grade id": {"metadata": {"nbgrader": {"grade_id": [], "solution": True}}},
+    "half a surrogate pair": {"source": "x = '\ud800'"},
+}
+
+
+@pytest.mark.parametrize("minor", [2, 5])
+@pytest.mark.parametrize("odd", MALFORMED.values(), ids=MALFORMED)
+def test_cells_as_other_programs_leave_them(chapter: Chapter, odd: dict, minor: int):
+    learner_writes(chapter, twice=TWICE)
+    text = json.loads(chapter.workbook.read_text(encoding="utf-8"))
+    cell = {"cell_type": "code", "id": "odd", "metadata": {}, "source": "y = 1", "outputs": [], "execution_count": None}
+    cell = {key: value for key, value in (cell | odd).items() if value is not None}
+    text["cells"].insert(2, cell)
+    text["nbformat_minor"] = minor
+    if minor < 5:
+        for one in text["cells"]:
+            one.pop("id", None)
+    chapter.workbook.write_text(json.dumps(text), encoding="utf-8")
+    assert find_and_reset(chapter)
+    nbformat.validate(mine(chapter))
+    learner_writes(chapter, twice=TWICE)
+    publish(chapter, NEWER)
+    update(chapter)
+    nbformat.validate(mine(chapter))
+    assert sources(mine(chapter))["twice"] == TWICE
+
+
+def find_and_reset(chapter: Chapter) -> bool:
+    return reset(*find_exercise("twice", chapter.root))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes of Unix")
+def test_a_link_and_a_mode_stay(chapter: Chapter):
+    elsewhere = chapter.root / "elsewhere.ipynb"
+    chapter.workbook.rename(elsewhere)
+    elsewhere.chmod(0o600)
+    chapter.workbook.symlink_to(elsewhere)
+    publish(chapter, NEWER)
+    assert update(chapter).state == "updated"
+    assert chapter.workbook.is_symlink() and "Three good things" in elsewhere.read_text()
+    assert elsewhere.stat().st_mode & 0o777 == 0o600
+    elsewhere.unlink()
+    assert [one.state for one in fill_workbook(chapter.root)] == ["kept"]
+    assert chapter.workbook.is_symlink()
 
 
 def test_backups_do_not_replace_one_another(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):

@@ -78,7 +78,7 @@ def _update(chosen: list[Chapter]) -> bool:
     """Update chapters and say what was done; False when one could not be."""
     from torchkata.tools.learning.update import update
 
-    failed = False
+    failed = changed = False
     for chapter in chosen:
         try:
             done = update(chapter)
@@ -89,10 +89,13 @@ def _update(chosen: list[Chapter]) -> bool:
         if done.state == "current":
             out.print(f"{chapter.name}: up to date")
             continue
+        changed = True
         out.print(f"{chapter.name}: {done.state}. Answers carried over: {done.answers}; cells of your own: {done.own}.")
         for note in done.notes:
             out.print(Text(f"  {note}"), soft_wrap=True)
         out.print(Text(f"  Your copy as it was: {done.backup}"), soft_wrap=True)
+    if changed:
+        out.print(RELOAD)
     return not failed
 
 
@@ -106,7 +109,6 @@ def update(chapter: Chapters = None) -> None:
         chosen = [one for one in chosen if one.workbook.exists()]
     if not _update(chosen):
         raise typer.Exit(2)
-    out.print(RELOAD)
 
 
 @app.command()
@@ -206,12 +208,21 @@ def check(
     with out.status("Running your answers ..."):
         results = check_chapters(chosen)
     for checked, verdicts in zip(chosen, results, strict=True):
-        _print_verdicts(checked, verdicts)
+        _print_checked(checked, verdicts)
     if watch:
         out.print("Watching the workbook; Ctrl + C ends it.")
         for saved in saved_chapters(chosen):
-            _print_verdicts(saved, check_chapters([saved])[0])
+            _print_checked(saved, check_chapters([saved])[0])
+    if any(isinstance(verdicts, CourseError) for verdicts in results):
+        raise typer.Exit(2)
     raise typer.Exit(int(not all(verdict.solved for verdicts in results for verdict in verdicts)))
+
+
+def _print_checked(chapter: Chapter, verdicts: "list[Verdict] | CourseError") -> None:
+    if isinstance(verdicts, CourseError):
+        err.print(Text(str(verdicts)), soft_wrap=True)
+    else:
+        _print_verdicts(chapter, verdicts)
 
 
 def _print_verdicts(chapter: Chapter, verdicts: "list[Verdict]") -> None:

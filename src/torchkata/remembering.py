@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -59,7 +60,7 @@ def remember(workbook: Path, verdict: Remembered) -> None:
         folder.mkdir(exist_ok=True)
         part.write_text(json.dumps(noted), encoding="utf-8")
         part.replace(path)
-    except OSError:
+    except (OSError, ValueError):
         return
 
 
@@ -80,8 +81,8 @@ def forget(workbook: Path, exercise: str, but: frozenset[str] = frozenset()) -> 
 def _read(path: Path) -> Remembered | None:
     try:
         noted = Remembered(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     texts = (noted.exercise, noted.digest, noted.line, noted.when)
-    share = noted.points is None or isinstance(noted.points, (int, float))
+    share = noted.points is None or (isinstance(noted.points, (int, float)) and math.isfinite(noted.points))
     return noted if noted.state in STATES and share and all(isinstance(text, str) for text in texts) else None

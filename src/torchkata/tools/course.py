@@ -99,7 +99,10 @@ def course_root(start: Path | None = None) -> Path:
 
     Raises CourseError when neither is a course.
     """
-    here = (start or Path.cwd()).resolve()
+    try:
+        here = (start or Path.cwd()).resolve()
+    except FileNotFoundError:
+        raise CourseError("The folder that you are in no longer exists. Change to the folder of the course.") from None
     for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
         if (folder / MARK).is_file() and (folder / "notebooks").is_dir():
             return folder

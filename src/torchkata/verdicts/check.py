@@ -16,6 +16,8 @@ from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
 from torchkata.verdicts.originals import put_back_torch
 
+WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
+
 
 class _Verdict:
     """What a notebook shows for a verdict: its own lines, not a traceback of the checker."""
@@ -128,9 +130,9 @@ class check:
             self._remember("solved")
 
     def _remember(self, state: str, line: str = "") -> None:
-        if workbook := workbook_here():
+        if WORKBOOK:
             digest = digest_of("".join(linecache.getlines(self._file)))
-            remember(workbook, Remembered(self.exercise, digest, state, line, self.points))
+            remember(WORKBOOK, Remembered(self.exercise, digest, state, line, self.points))
 
     def _is_of_this_cell(self, error: BaseException) -> bool:
         """Whether only lines of the check cell were running when it came."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from torchkata.remembering import Remembered, forget, remember
-from torchkata.tools.course import Chapter, Exercise, exercise_of
+from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import checks_of_copy
 from torchkata.tools.learning.workbook import workbook_of
@@ -43,10 +43,17 @@ class Verdict:
         return self.points >= self.exercise.points
 
 
-def check_chapters(chapters: list[Chapter], jobs: int = 2) -> list[list[Verdict]]:
-    """The verdicts of several chapters, some of them at a time. Raises CourseError like `check_chapter`."""
+def check_chapters(chapters: list[Chapter], jobs: int = 2) -> list[list[Verdict] | CourseError]:
+    """The verdicts of several chapters, some of them at a time; for one that can't be checked, the error."""
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(check_chapter, chapters))
+        return list(pool.map(_checked, chapters))
+
+
+def _checked(chapter: Chapter) -> list[Verdict] | CourseError:
+    try:
+        return check_chapter(chapter)
+    except CourseError as error:
+        return error
 
 
 def check_chapter(chapter: Chapter) -> list[Verdict]:
@@ -62,6 +69,7 @@ def check_chapter(chapter: Chapter) -> list[Verdict]:
         notebook, timeout=CELL_TIMEOUT, allow_errors=True, interrupt_on_timeout=True, resources=place
     )
     client.error_on_timeout = TOO_LONG
+    client.on_cell_executed = note_failure
     client.extra_arguments = ["--IPKernelApp.log_level=ERROR"]
     client.store_widget_state = False
     try:
@@ -74,6 +82,15 @@ def check_chapter(chapter: Chapter) -> list[Verdict]:
         for exercise in chapter.exercises:
             _remember(chapter, exercise, _checks_in(notebook, exercise))
     return verdicts
+
+
+def note_failure(cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
+    """A hook for nbclient: a cell that failed shows an error, also where it could not say so itself. A call that an
+    interrupt does not reach, or a kernel that cannot print any more, would else pass for a cell without faults."""
+    told = execute_reply["content"]
+    if told["status"] == "error" and not any(out.output_type == "error" for out in cell.outputs):
+        wanted = {key: told.get(key) or "" for key in ("ename", "evalue")}
+        cell.outputs.append(new_output("error", **wanted, traceback=[wanted["evalue"]]))
 
 
 def saved_chapters(chapters: list[Chapter], pause: float = 0.5) -> Iterator[Chapter]:

@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import re
+import warnings
+from dataclasses import dataclass
 from datetime import datetime
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_raw_cell
 
 from torchkata.tools.course import Chapter, CourseError, read_notebook
 
+CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MARKER = re.compile(r"^<{7}( |$)", re.M)
 CONFLICT = re.compile(
     r"^<{7}[^\n]*\n(?P<ours>.*?)(?:^\|{7}[^\n]*\n.*?)?^={7}\n(?P<theirs>.*?)^>{7}[^\n]*\n?", re.M | re.S
 )
 
 
-def read_sides(chapter: Chapter) -> list[NotebookNode]:
-    """The learner's notebook; where git's conflict markers stand in it, each side that can be read, ours first.
+@dataclass(frozen=True)
+class Sides:
+    """A learner's notebook; of one with git's conflict markers each side that can be read, ours first."""
+
+    notebooks: list[NotebookNode]
+    in_conflict: bool = False
+
+    @property
+    def note(self) -> str:
+        """What to tell of the conflict; "" where there was none."""
+        if not self.in_conflict:
+            return ""
+        if len(self.notebooks) > 1:
+            return "Two versions of it were in conflict. Both are in it now."
+        return "Of two versions in conflict one could not be read: only the other is in it now. The backup holds both."
+
+
+def read_sides(chapter: Chapter) -> Sides:
+    """The learner's notebook, or the two sides of a conflict.
 
     Raises CourseError, with what to do, when nothing can be read.
     """
     text = _text_of(chapter)
     if not MARKER.search(text):
-        return [read_learners(chapter)]
+        return Sides([read_learners(chapter)])
     sides = [CONFLICT.sub(lambda found, side=side: found[side], text) for side in ("ours", "theirs")]
     readable = [notebook for side in sides if (notebook := _parsed(side))]
     if not readable:
         raise CourseError(_advice(chapter, "git's conflict markers stand in it, and neither side is a notebook"))
-    return readable
+    return Sides(readable, in_conflict=True)
 
 
 def read_learners(chapter: Chapter) -> NotebookNode:
@@ -39,14 +60,15 @@ def read_learners(chapter: Chapter) -> NotebookNode:
             "together and keeps the file as it is among the backups."
         )
     try:
-        return read_notebook(chapter.workbook)
+        with warnings.catch_warnings(action="ignore"):  # of cells without ids, or with one id for two
+            return _mended(read_notebook(chapter.workbook))
     except CourseError as error:
         raise CourseError(_advice(chapter, str(error).partition(" notebook: ")[2])) from None
 
 
 def _text_of(chapter: Chapter) -> str:
     try:
-        return chapter.workbook.read_text(encoding="utf-8", errors="replace")
+        return chapter.workbook.read_text(encoding="utf-8-sig", errors="replace")
     except FileNotFoundError:
         raise CourseError(
             f"{chapter.name} is not in your workbook yet. Run `torchkata lab`: it puts the chapters there."
@@ -57,9 +79,36 @@ def _text_of(chapter: Chapter) -> str:
 
 def _parsed(text: str) -> NotebookNode | None:
     try:
-        return nbformat.reads(text, as_version=4)
+        with warnings.catch_warnings(action="ignore"):
+            return _mended(nbformat.reads(text, as_version=4))
     except Exception:  # nbformat raises many kinds, from JSON to schema errors
         return None
+
+
+def _mended(notebook: NotebookNode) -> NotebookNode:
+    """A notebook in which each cell has what its kind needs: other programs leave out or invent parts, and nbformat
+    reads them all the same. What a learner wrote stays."""
+    for cell in notebook.cells:
+        if cell.get("cell_type") not in ("code", "markdown", "raw"):
+            cell.cell_type = "raw"
+        if not isinstance(cell.get("source"), str):
+            cell.source = ""
+        if cell.cell_type == "code":
+            cell.setdefault("execution_count", None)
+            cell.outputs = [out for out in cell.get("outputs") or [] if isinstance(out, dict)]
+        else:
+            cell.pop("outputs", None)
+            cell.pop("execution_count", None)
+        if "id" in cell and not (isinstance(cell.id, str) and CELL_ID.fullmatch(cell.id)):
+            del cell["id"]
+        meta = cell.metadata.get("nbgrader")
+        if isinstance(meta, dict) and not isinstance(meta.get("grade_id"), str):
+            del cell.metadata["nbgrader"]
+    if (notebook.nbformat, notebook.nbformat_minor) < (4, 5):
+        notebook.nbformat, notebook.nbformat_minor = 4, 5  # the first with ids
+    for cell in notebook.cells:
+        cell.setdefault("id", new_raw_cell("").id)
+    return notebook
 
 
 def _advice(chapter: Chapter, reason: str) -> str:

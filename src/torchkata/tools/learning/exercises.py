@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 
-import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
@@ -22,7 +21,7 @@ from torchkata.tools.course import (
 )
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import standing
-from torchkata.tools.learning.workbook import back_up, put, release_of_copy, workbook_of, writing
+from torchkata.tools.learning.workbook import back_up, put_notebook, release_of_copy, workbook_of, writing
 
 REGION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.M)
 GIVEN = re.compile(r"^ *### BEGIN GIVEN\n.*?^ *### END GIVEN\n?", re.M | re.S)
@@ -33,20 +32,24 @@ def find_exercise(word: str, root=None) -> tuple[Chapter, Exercise]:
 
     Raises CourseError, naming ids that look alike, when there is none.
     """
-    known = [
-        (chapter, exercise)
-        for chapter in [*pages(root), *chapters(root)]
-        for exercise in exercises_of(read_notebook(chapter.release))
-    ]
-    number = re.compile(rf"Exercise {re.escape(word)}\b(?!\.)")
+    known = [(chapter, exercise) for chapter in [*pages(root), *chapters(root)] for exercise in _released(chapter)]
+    word = word.strip().lower().removeprefix("exercise ")
+    number = re.compile(rf"Exercise {re.escape(word)}(?![\w.])") if re.fullmatch(r"\d+\.\d+", word) else None
     for chapter, exercise in known:
-        if exercise.id == word or number.match(exercise.title):
+        if exercise.id == word or (number and number.match(exercise.title)):
             return chapter, exercise
     alike = difflib.get_close_matches(word, [exercise.id for _, exercise in known], n=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(alike)}?" if alike else ""
     raise CourseError(
         f"There is no exercise {word!r}.{meant} The id of an exercise is in its verdict, its number in its heading."
     )
+
+
+def _released(chapter: Chapter) -> list[Exercise]:
+    try:
+        return exercises_of(read_notebook(chapter.release))
+    except CourseError:  # the exercises of other chapters can be found all the same
+        return []
 
 
 def reset(chapter: Chapter, exercise: Exercise) -> bool:
@@ -71,7 +74,7 @@ def reset(chapter: Chapter, exercise: Exercise) -> bool:
         places = [n for n, cell in enumerate(mine.cells) if _exercise(cell) == exercise.id]
         mine.cells.insert(places[-1] + 1, old)
         back_up(chapter)
-        put(chapter.workbook, (nbformat.writes(mine) + "\n").encode())
+        put_notebook(chapter.workbook, mine)
         forget(workbook_of(chapter.root), exercise.id)
         return True
 
@@ -89,7 +92,8 @@ def solution(chapter: Chapter, exercise: Exercise, peek: bool = False) -> str:
             f"{exercise.id} is not solved yet: no check cell has said so. Its hints are folded below the task. "
             f"To see the solution anyway: torchkata solution {exercise.id} --peek"
         )
-    cell = _answer(read_notebook(chapter.solution), exercise.id)
+    if (cell := _answer(read_notebook(chapter.solution), exercise.id)) is None:
+        raise CourseError(f"{chapter.solution} holds no solution of {exercise.id}: it is of another release.")
     return REGION.sub("", GIVEN.sub("", f"{cell.source}\n")).strip("\n") + "\n"
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.learning.damaged import read_sides
 from torchkata.tools.learning.merging import merge
-from torchkata.tools.learning.workbook import back_up, put, release_of_copy, writing
+from torchkata.tools.learning.workbook import back_up, put, put_notebook, release_of_copy, writing
 
 
 @dataclass(frozen=True)
@@ -39,17 +38,17 @@ def update(chapter: Chapter) -> Updated:
         sides = read_sides(chapter)
         release, origin = read_notebook(chapter.release), release_of_copy(chapter)
         newer = not origin.exists() or origin.read_bytes() != chapter.release.read_bytes()
-        if not newer and len(sides) == 1 and _whole(sides[0], release):
+        if not newer and not sides.in_conflict and _whole(sides.notebooks[0], release):
             return Updated(chapter, "current")
-        merged = merge(_readable(origin), sides, release)
-        if not newer:
+        merged = merge(_readable(origin), sides.notebooks, release)
+        if not newer and not sides.in_conflict:
             merged.notes.insert(
                 0, "Answer and check cells were missing, copied or moved. They are back in their places."
             )
-        if len(sides) > 1:
-            merged.notes.insert(0, "Two versions of it were in conflict. Both are in it now.")
+        if sides.note:
+            merged.notes.insert(0, sides.note)
         backup = back_up(chapter)
-        put(chapter.workbook, (nbformat.writes(merged.notebook) + "\n").encode())
+        put_notebook(chapter.workbook, merged.notebook)
         put(origin, chapter.release.read_bytes())
         state = "updated" if newer else "mended"
         return Updated(chapter, state, merged.answers, merged.own, tuple(merged.notes), backup)
@@ -64,13 +63,17 @@ def _readable(origin: Path) -> NotebookNode | None:
 
 
 def _whole(mine: NotebookNode, release: NotebookNode) -> bool:
-    """Whether the answer and check cells are those of the release, in its order."""
+    """Whether the answer and check cells are those of the release, in its order, the checks word for word."""
     return _graded(mine) == _graded(release)
 
 
-def _graded(notebook: NotebookNode) -> list[tuple[object, str]]:
+def _graded(notebook: NotebookNode) -> list[tuple[object, str, str]]:
     return [
-        (cell.metadata.nbgrader.get("grade_id"), cell.cell_type)
+        (
+            cell.metadata.nbgrader.get("grade_id"),
+            cell.cell_type,
+            cell.source.strip() if cell.metadata.nbgrader.get("grade") else "",
+        )
         for cell in notebook.cells
         if isinstance(cell.metadata.get("nbgrader"), dict)
     ]

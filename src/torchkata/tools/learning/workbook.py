@@ -6,13 +6,16 @@ Beside the notebooks, workbook/.torchkata/ keeps the release that each copy was 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import nbformat
 from filelock import FileLock, Timeout
+from nbformat import NotebookNode
 
 from torchkata.remembering import KEPT
 from torchkata.tools.course import Chapter, CourseError, chapters, course_root, pages
@@ -73,14 +76,22 @@ def writing(root: Path) -> Iterator[None]:
 
 def put(path: Path, content: bytes) -> None:
     """Write a file whole or not at all. Raises OSError; the old file stays then."""
+    path = path.resolve() if path.is_symlink() else path
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_bytes(content)
+        if path.exists():
+            shutil.copymode(path, part)
         os.replace(part, path)
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+def put_notebook(path: Path, notebook: NotebookNode) -> None:
+    """Write a notebook whole or not at all. Raises OSError; the old file stays then."""
+    put(path, f"{nbformat.writes(notebook)}\n".encode(errors="replace"))  # half a surrogate pair has no bytes
 
 
 def back_up(chapter: Chapter) -> Path:
@@ -97,7 +108,7 @@ def back_up(chapter: Chapter) -> Path:
 def _place(chapter: Chapter) -> Placed:
     """Copy a chapter's files that are not there yet, and keep the release that they come from."""
     release, origin = chapter.release.read_bytes(), release_of_copy(chapter)
-    if chapter.workbook.exists():
+    if chapter.workbook.exists() or chapter.workbook.is_symlink():  # also a link that leads nowhere just now
         outdated = origin.exists() and origin.read_bytes() != release
         return Placed(chapter, "outdated" if outdated else "kept")
     put(origin, release)
