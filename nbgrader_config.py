@@ -7,7 +7,7 @@ from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
 
-from torchkata.tools.learning.checking import CELL_TIMEOUT, TOO_LONG, note_failure
+from torchkata.tools.learning.checking import CELL_TIMEOUT, TOO_LONG
 from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata, ReleaseMetadata
 from torchkata.tools.stubs import STUB
 
@@ -35,8 +35,6 @@ c.GenerateAssignment.preprocessors = [
 # seconds for one cell: the slowest cell of a chapter takes under 10; an endless loop is cut off here and earns 0
 c.Execute.timeout = CELL_TIMEOUT
 c.Execute.error_on_timeout = TOO_LONG | {"traceback": [TOO_LONG["evalue"]]}
-# what an interrupt does not reach leaves no error in the notebook, and would get full points
-c.Execute.on_cell_executed = note_failure
 # nbgrader gives 0 points to a check cell with any text on stderr; a warning must not cost the points of a right answer
 c.IgnorePattern.enabled = True
 c.IgnorePattern.pattern = "(?s)."
