@@ -12,7 +12,8 @@ user and system time of all processes of a command. Where other programs are at 
 - ratio, each: the same with no start-up on either side.
 - floor: what no grader that runs a submission in a sandboxed process can do without: open a sandboxed session, run the
   answer cells, end it (measured); and the calls of the answers, without recording or judging (measured in this
-  process). Two at a time; compared with what each of the two jobs takes for a submission, start-up excluded.
+  process). Two at a time. Compared with what a submission takes, start-up excluded: of the clock, and of the time of
+  each of the two jobs.
 - stages: from the records: fork, cells, observe, end and judge are parts of what a job does; the rest is reading,
   gradebook, pages, waiting and, for the whole command, start-up.
 - memory: private bytes (USS) of the processes of a job while it grades, measured in a run of its own: the process that
@@ -278,11 +279,12 @@ def _print_speed(count: int, whole: Cost, start: Cost, theirs: Cost) -> None:
 
 def _print_floor(chapter: Chapter, each: Cost) -> None:
     fork, own = floor(chapter)
-    job = each.wall * JOBS
     out.print(
         f"floor: {(fork + own) * 1000:.0f} ms (sandboxed process and cells {fork * 1000:.0f}, answers' calls "
-        f"{own * 1000:.0f}); a job takes {job * 1000:.0f} ms: {job / (fork + own):.1f} times the floor"
+        f"{own * 1000:.0f})"
     )
+    for what, seconds in (("a submission of the class", each.wall), ("a submission in its job", each.wall * JOBS)):
+        out.print(f"{what}: {seconds * 1000:.0f} ms, {seconds / (fork + own):.1f} times the floor")
 
 
 def _print_stages(spent: Counter, total: float) -> None:

@@ -21,6 +21,7 @@ from torchkata.tools.grading.master import MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox import Sandbox, Session
 from torchkata.tools.source import notebook_of
+from torchkata.verdicts.originals import answers_elsewhere, put_back_torch
 
 SOURCE = '''
 # %% setup=true
@@ -409,3 +410,11 @@ def test_speed(chapter: MasterChapter, chapter_sandbox: Sandbox, capsys: pytest.
     whole = statistics.median(record.seconds for record in records)
     with capsys.disabled():
         print(f"\n{1000 * whole:.0f} ms a submission of {CHAPTER} ({stages}); {1000 * alone:.0f} ms a session alone")
+
+
+def test_after_grading_torch_is_looked_after_here_again(monkeypatch):
+    with pytest.raises(ZeroDivisionError), answers_elsewhere():
+        monkeypatch.setattr(torch, "relu", len)
+        assert put_back_torch() == []
+        raise ZeroDivisionError
+    assert put_back_torch() == ["torch.relu"]

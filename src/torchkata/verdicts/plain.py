@@ -151,6 +151,8 @@ def _to_json(value: object, storages: dict) -> object:
     if isinstance(value, Tensor):
         return ["tensor", _tensor_row(value, storages)]
     if kind is dict:
+        if all(type(k) is str for k in value):
+            return {k: _to_json(v, storages) for k, v in value.items()}
         return ["dict", [[_to_json(k, storages), _to_json(v, storages)] for k, v in value.items()]]
     if kind in (tuple, list):
         return [kind.__name__, [_to_json(v, storages) for v in value]]
@@ -212,6 +214,8 @@ class _Reader:
         if tree is None or type(tree) in (bool, int, str):
             return tree
         self._within(depth, self._caps.depth, "levels")
+        if type(tree) is dict:
+            return {k: self.read(v, depth + 1) for k, v in tree.items()}
         kind, body = tree
         if kind == "tensor":
             return self._tensor(body)

@@ -20,14 +20,17 @@ READS_NOTHING = frozenset(
     + [f"{kind}_like" for kind in ("empty", "zeros", "ones", "full", "rand", "randn", "randint")]
     + [f"new_{kind}" for kind in ("empty", "empty_strided", "zeros", "ones", "full")]
 )
+_FIELDS = ("name", "level", "phase", "view", "device", "elements", "reads")
 
 
 class Recorder:
     """Notes operations, each as a plain dict: name, level ("python" or "aten"), phase ("forward" or "backward"), view,
-    device (of what it produced), elements (of its largest product), reads (watched tensors whose values it read)."""
+    device (of what it produced), elements (of its largest product), reads (watched tensors whose values it read).
+    Equal notes are one dict: a loop makes thousands, of few kinds."""
 
     def __init__(self, watched: dict[str, Tensor]):
         self.ops: list[dict] = []
+        self._kinds: dict[tuple, dict] = {}
         self.phase = "forward"
         self._watched = {t.untyped_storage()._cdata: name for name, t in watched.items()}
 
@@ -37,18 +40,21 @@ class Recorder:
         with _PythonCalls(self), _AtenCalls(self):
             yield
 
-    def note(self, name: str, level: str, *, view: bool, out: list[Tensor], reads: list[str]) -> None:
-        self.ops.append(
-            {
-                "name": name,
-                "level": level,
-                "phase": self.phase,
-                "view": view,
-                "device": out[0].device.type if out else None,
-                "elements": max([t.numel() for t in out]) if out else 0,
-                "reads": reads,
-            }
-        )
+    def note_call(self, name: str, reads: list[str]) -> None:
+        """A call from Python."""
+        self._note((name, "python", self.phase, False, None, 0, *reads))
+
+    def note_operation(self, name: str, view: bool, out: list[Tensor], reads: list[str]) -> None:
+        """An ATen operation, with the tensors that it produced."""
+        device = out[0].device.type if out else None
+        elements = out[0].numel() if len(out) == 1 else max((t.numel() for t in out), default=0)
+        self._note((name, "aten", self.phase, view, device, elements, *reads))
+
+    def _note(self, kind: tuple) -> None:
+        op = self._kinds.get(kind)
+        if op is None:
+            op = self._kinds[kind] = dict(zip(_FIELDS, (*kind[:6], list(kind[6:])), strict=True))
+        self.ops.append(op)
 
     def touched(self, inputs: Iterable[object]) -> list[str]:
         found = []
@@ -85,7 +91,7 @@ class _PythonCalls(TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         name = _python_name(func)
         reads = self.recorder.touched(args) if name in READS_VALUES else []
-        self.recorder.note(name, "python", view=False, out=[], reads=reads)
+        self.recorder.note_call(name, reads)
         return out
 
 
@@ -114,7 +120,7 @@ class _AtenCalls(TorchDispatchMode):
             if view or name in READS_NOTHING
             else self.recorder.touched((*args, *kwargs.values()) if kwargs else args)
         )
-        self.recorder.note(name, "aten", view=view, out=tensors_in(out), reads=reads)
+        self.recorder.note_operation(name, view, tensors_in(out), reads)
         return out
 
 

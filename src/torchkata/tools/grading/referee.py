@@ -20,6 +20,7 @@ from torchkata.tools.grading.master import CheckCell, MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox import CellReply, Sandbox, Session, WorkerLost
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
+from torchkata.verdicts.originals import answers_elsewhere
 
 MAX_TEXT = 20_000  # characters of one exercise's verdict
 STOPPED = "this check stopped for a reason of its own; your teacher has been told."
@@ -126,7 +127,7 @@ class _Run:
         waited = session.waited
         space = self._master.space({name: StandIn(name, session) for name in defined})
         out = io.StringIO()
-        with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        with contextlib.redirect_stdout(out), warnings.catch_warnings(), answers_elsewhere():
             warnings.simplefilter("ignore")
             self._attempt(check, space, said, out)
         self._spend(session.waited - waited, "observe")

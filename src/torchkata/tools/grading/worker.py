@@ -112,13 +112,13 @@ def _noted(observation: Observation) -> dict:
 
 
 def _packed(ops: list[dict]) -> str:
-    """Operations as JSON: each kind once, then which kind came when. A loop makes thousands, of few kinds."""
-    kinds: dict[tuple, int] = {}
-    order = []
-    for op in ops:
-        kind = (op["name"], op["level"], op["phase"], op["view"], op["device"], op["elements"], *op["reads"])
-        order.append(kinds.setdefault(kind, len(kinds)))
-    return json.dumps({"kinds": list(kinds), "order": order})
+    """Operations as JSON: each kind once, then which kind came when. A loop makes thousands, of few kinds, each of them
+    one dict."""
+    numbers: dict[int, int] = {}
+    order = [numbers.setdefault(id(op), len(numbers)) for op in ops]
+    found = {id(op): op for op in ops}
+    kinds = [[*list(op.values())[:-1], *op["reads"]] for op in map(found.get, numbers)]
+    return json.dumps({"kinds": kinds, "order": order})
 
 
 def _compiled(source: str, file: str) -> CodeType:

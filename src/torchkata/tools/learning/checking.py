@@ -19,7 +19,6 @@ from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import checks_of_copy
 from torchkata.tools.learning.workbook import workbook_of
-from torchkata.verdicts import Interrupted
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
 TOO_LONG = {  # the output of a cell that was cut off
@@ -195,7 +194,7 @@ def points_of(check: NotebookNode) -> float:
 def _complaint(check: NotebookNode, exercise: Exercise) -> str | None:
     for out in check.outputs:
         if out.output_type == "error":
-            if out.ename in ("KeyboardInterrupt", Interrupted.__name__, TOO_LONG["ename"]):
+            if out.ename in ("KeyboardInterrupt", "Interrupted", TOO_LONG["ename"]):
                 return TOO_LONG["evalue"]
             line = (out.evalue.splitlines() or [""])[0].removeprefix(f"{exercise.id}: ")
             return line if out.ename in VERDICTS else f"{out.ename}: {line}"
