@@ -13,8 +13,8 @@ from torchkata.cli import app
 from torchkata.remembering import Remembered, remember
 from torchkata.tools.course import Chapter, CourseError, chapters
 from torchkata.tools.learning.exercises import find_exercise, reset, solution
-from torchkata.tools.learning.standing import checks_of_copy, standing
-from torchkata.tools.learning.workbook import fill_workbook
+from torchkata.tools.learning.standing import checks_in, standing
+from torchkata.tools.learning.workbook import fill_workbook, release_worked_on
 
 TASK = '# %% [markdown]\n# ### Exercise 98.1 · Twice\n# Twice a number.\n\n# %% answer="twice"'
 
@@ -32,7 +32,7 @@ def found(chapter: Chapter, word: str):
 
 
 def solved(chapter: Chapter, exercise: str) -> None:
-    for digest, _ in checks_of_copy(chapter, exercise):
+    for digest, _ in checks_in(release_worked_on(chapter))[exercise]:
         remember(chapter.root / "workbook", Remembered(exercise, digest, "solved"))
 
 
@@ -52,6 +52,14 @@ def test_a_chapter_that_cannot_be_read_does_not_hide_the_others(chapter: Chapter
     publish(other, SOURCE)
     other.release.write_text("{")
     assert found(chapter, "98.1")[1].id == "twice"
+
+
+def test_exercises_of_the_older_and_of_the_newest_release_are_found(chapter: Chapter):
+    chapter.release.write_text(chapter.release.read_text().replace("twice", "renamed"))
+    assert found(chapter, "twice")[1].id == "twice" and found(chapter, "renamed")[1].id == "renamed"
+    assert not reset(*found(chapter, "twice"))
+    with pytest.raises(CourseError, match="no answer cell of renamed"):
+        reset(*found(chapter, "renamed"))
 
 
 def test_a_solution_of_another_release_is_told(chapter: Chapter):

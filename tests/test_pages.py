@@ -19,7 +19,8 @@ from torchkata.tools.learning import progress
 from torchkata.tools.learning.contents import START, WorkbookContents
 from torchkata.tools.learning.lab import lab_options
 from torchkata.tools.learning.progress import contents_markdown, progress_markdown
-from torchkata.tools.learning.standing import checks_of_copy
+from torchkata.tools.learning.standing import checks_in
+from torchkata.tools.learning.workbook import release_worked_on
 
 ROOT = course_root()
 PAGES = {page.name: page for page in pages(ROOT)}
@@ -43,7 +44,7 @@ def verdict(course: Path, number: int, exercise: int, state: str, points: float 
     """Remember a verdict on all check cells of an exercise of one of the two chapters."""
     chapter = chapters(course)[number]
     chosen = chapter.exercises[exercise].id
-    for digest, _ in checks_of_copy(chapter, chosen):
+    for digest, _ in checks_in(release_worked_on(chapter))[chosen]:
         remember(course / "workbook", Remembered(chosen, digest, state, points=points))
 
 
@@ -124,7 +125,7 @@ def test_nothing_done_yet(course):
 def test_the_first_step_is_on_the_start_page_itself(course):
     start = Page(course, "start")
     assert next_step(progress_markdown(chapters(course), start)) == "**Next:** solve the exercise above, on this page."
-    for digest, _ in checks_of_copy(start, "warm-up"):
+    for digest, _ in checks_in(release_worked_on(start))["warm-up"]:
         remember(course / "workbook", Remembered("warm-up", digest, "solved"))
     told = next_step(progress_markdown(chapters(course), start))
     assert "your first exercise is solved. Begin with [Exercise 3.1 · " in told

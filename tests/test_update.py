@@ -394,6 +394,9 @@ MALFORMED = {
     "an id that is a number": {"id": 5},
     "a long id": {"id": "x" * 200},
     "a list as grade id": {"metadata": {"nbgrader": {"grade_id": [], "solution": True}}},
+    "no grade id": {"metadata": {"nbgrader": {"solution": True}}},
+    "nbgrader as a list": {"metadata": {"nbgrader": ["solution"]}},
+    "nbgrader as a text": {"metadata": {"nbgrader": "solution"}},
     "half a surrogate pair": {"source": "x = '\ud800'"},
 }
 
@@ -468,3 +471,17 @@ def test_the_command(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
 
 def test_the_result_says_what_happened(chapter: Chapter):
     assert update(chapter) == Updated(chapter, "current")
+
+
+def test_a_byte_order_mark_is_read_over(chapter: Chapter):
+    learner_writes(chapter, twice=TWICE)
+    chapter.workbook.write_bytes(b"\xef\xbb\xbf" + chapter.workbook.read_bytes())
+    publish(chapter, NEWER)
+    assert update(chapter).answers == 1
+
+
+def test_what_is_no_text_stays_as_it_is(chapter: Chapter):
+    chapter.workbook.write_bytes(b"\xff\xfe{\x00}\x00")
+    with pytest.raises(CourseError, match="not text in UTF-8\nIt stays as it is"):
+        update(chapter)
+    assert chapter.workbook.read_bytes() == b"\xff\xfe{\x00}\x00"

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from torchkata.facts.collection import FactError
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter, CourseError, workbook_of
 
 if TYPE_CHECKING:
     from torchkata.tools.grading.batch import Run
@@ -203,7 +203,7 @@ def check(
     from torchkata.tools.learning.hiding import hiding_notes
 
     chosen = find_chapters(chapter, with_pages=bool(chapter))
-    for note in hiding_notes(chosen[0].root / "workbook") if chosen else ():
+    for note in hiding_notes(workbook_of(chosen[0].root)) if chosen else ():
         err.print(Text(note), soft_wrap=True)
     with out.status("Running your answers ..."):
         results = check_chapters(chosen)

@@ -70,11 +70,10 @@ def read_verdicts(workbook: Path) -> dict[tuple[str, str], Remembered]:
     return {(verdict.exercise, verdict.digest): verdict for verdict in found if verdict}
 
 
-def forget(workbook: Path, exercise: str, but: frozenset[str] = frozenset()) -> None:
-    """Drop the verdicts on an exercise, all but those with the digests in `but`. Raises OSError."""
+def forget(workbook: Path, exercise: str) -> None:
+    """Drop the verdicts on an exercise. Raises OSError."""
     for path in (workbook / KEPT / "verdicts").glob(f"{exercise}-*.json"):
-        name, _, digest = path.stem.rpartition("-")
-        if name == exercise and digest not in but:
+        if path.stem.rpartition("-")[0] == exercise:
             path.unlink(missing_ok=True)
 
 

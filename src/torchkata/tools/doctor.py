@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchkata.tools.course import CourseError, chapters, course_root
+from torchkata.tools.course import CourseError, chapters, course_root, workbook_of
 from torchkata.tools.learning.hiding import hiding_notes
 
 if TYPE_CHECKING:
@@ -141,10 +141,10 @@ def _course(start: Path | None) -> Iterator[Finding]:
         yield Finding("Course", f"{root}, no chapters", "broken", "notebooks/ is empty. Run: make build")
         return
     yield Finding("Course", f"{root}, {len(released)} chapters")
-    if not (root / "workbook").is_dir():
+    if not workbook_of(root).is_dir():
         yield Finding("Workbook", "not there yet", "note", "torchkata lab makes it.")
         return
     copied = sum(chapter.workbook.exists() for chapter in released)
     yield Finding("Workbook", f"{copied} of {len(released)} chapters")
-    for note in hiding_notes(root / "workbook"):
+    for note in hiding_notes(workbook_of(root)):
         yield Finding("Workbook", "a file hides a package", "note", note)

@@ -15,10 +15,10 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from torchkata.remembering import Remembered, forget, remember
-from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of
+from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of, workbook_of
 from torchkata.tools.learning.damaged import read_learners
-from torchkata.tools.learning.standing import checks_of_copy
-from torchkata.tools.learning.workbook import workbook_of
+from torchkata.tools.learning.standing import checks_in
+from torchkata.tools.learning.workbook import release_worked_on
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
 TOO_LONG = {  # the output of a cell that was cut off
@@ -77,9 +77,8 @@ def check_chapter(chapter: Chapter) -> list[Verdict]:
     except DeadKernelError:
         died = "an answer ended the kernel before this check could run."
     verdicts = [_verdict(exercise, notebook, died) for exercise in chapter.exercises]
-    with suppress(OSError):  # the verdicts count, also where they cannot be kept
-        for exercise in chapter.exercises:
-            _remember(chapter, exercise, _checks_in(notebook, exercise))
+    with suppress(OSError, CourseError):  # the verdicts count, also where they cannot be kept
+        _remember(chapter, notebook)
     return verdicts
 
 
@@ -141,32 +140,35 @@ def checks_of(master: NotebookNode) -> dict[str, list[NotebookNode]]:
 
 
 def _answer_id(cell: NotebookNode) -> str | None:
-    meta = cell.metadata.get("nbgrader")
-    if cell.cell_type != "code" or not isinstance(meta, dict) or not meta.get("solution"):
-        return None
-    return meta.get("grade_id")
+    meta = cell.metadata.get("nbgrader", {})
+    return meta["grade_id"] if cell.cell_type == "code" and meta.get("solution") else None
 
 
 def _is_check(cell: NotebookNode) -> bool:
-    meta = cell.metadata.get("nbgrader")
-    return isinstance(meta, dict) and bool(meta.get("grade"))
+    return bool(cell.metadata.get("nbgrader", {}).get("grade"))
 
 
 def _checks_in(notebook: NotebookNode, exercise: Exercise) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.metadata.get("check") == exercise.id]
 
 
-def _remember(chapter: Chapter, exercise: Exercise, checks: list[NotebookNode]) -> None:
+def _remember(chapter: Chapter, notebook: NotebookNode) -> None:
     """Keep what each check cell said, under the digest that its released version has in the learner's notebook."""
-    workbook, digests = workbook_of(chapter.root), [digest for digest, _ in checks_of_copy(chapter, exercise.id)]
-    forget(workbook, exercise.id)
-    if len(digests) != len(checks):
-        return  # the learner's copy is of another release
-    for digest, cell in zip(digests, checks, strict=True):
-        points, line = points_of(cell), _complaint(cell, exercise) or ""
-        opened = any(out.get("ename") == "NotSolvedYet" for out in cell.outputs)
-        state = "open" if opened or cell.execution_count is None else "solved" if points else "wrong"
-        remember(workbook, Remembered(exercise.id, digest, state, line, points, hidden=chapter.solution.exists()))
+    workbook, released = workbook_of(chapter.root), checks_in(release_worked_on(chapter))
+    for exercise in chapter.exercises:
+        forget(workbook, exercise.id)
+        digests = [digest for digest, _ in released.get(exercise.id, [])]
+        checks = _checks_in(notebook, exercise)
+        if len(digests) == len(checks):  # else the learner's copy is of another release
+            for digest, cell in zip(digests, checks, strict=True):
+                remember(workbook, _remembered(cell, exercise, digest, hidden=chapter.solution.exists()))
+
+
+def _remembered(cell: NotebookNode, exercise: Exercise, digest: str, hidden: bool) -> Remembered:
+    points, line = points_of(cell), _complaint(cell, exercise) or ""
+    opened = any(out.get("ename") == "NotSolvedYet" for out in cell.outputs)
+    state = "open" if opened or cell.execution_count is None else "solved" if points else "wrong"
+    return Remembered(exercise.id, digest, state, line, points, hidden)
 
 
 def _verdict(exercise: Exercise, notebook: NotebookNode, died: str) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +12,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_raw_cell
 
-from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.course import Chapter, CourseError, first_line
 
 CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MARKER = re.compile(r"^<{7}( |$)", re.M)
@@ -44,9 +45,11 @@ def read_sides(chapter: Chapter) -> Sides:
     """
     text = _text_of(chapter)
     if not MARKER.search(text):
-        return Sides([read_learners(chapter)])
-    sides = [CONFLICT.sub(lambda found, side=side: found[side], text) for side in ("ours", "theirs")]
-    readable = [notebook for side in sides if (notebook := _parsed(side))]
+        return Sides([_read(chapter, text)])
+    readable = []
+    for side in ("ours", "theirs"):
+        with suppress(Exception):
+            readable.append(_parsed(CONFLICT.sub(lambda found, side=side: found[side], text)))
     if not readable:
         raise CourseError(_advice(chapter, "git's conflict markers stand in it, and neither side is a notebook"))
     return Sides(readable, in_conflict=True)
@@ -54,35 +57,38 @@ def read_sides(chapter: Chapter) -> Sides:
 
 def read_learners(chapter: Chapter) -> NotebookNode:
     """The learner's notebook. Raises CourseError, with what to do, when it cannot be read."""
-    if MARKER.search(_text_of(chapter)):
+    text = _text_of(chapter)
+    if MARKER.search(text):
         raise CourseError(
             f"{chapter.workbook} holds git's conflict markers. `torchkata update {chapter.number}` puts the two sides "
             "together and keeps the file as it is among the backups."
         )
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of cells without ids, or with one id for two
-            return _mended(read_notebook(chapter.workbook))
-    except CourseError as error:
-        raise CourseError(_advice(chapter, str(error).partition(" notebook: ")[2])) from None
+    return _read(chapter, text)
 
 
 def _text_of(chapter: Chapter) -> str:
     try:
-        return chapter.workbook.read_text(encoding="utf-8-sig", errors="replace")
+        return chapter.workbook.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise CourseError(
             f"{chapter.name} is not in your workbook yet. Run `torchkata lab`: it puts the chapters there."
         ) from None
     except OSError as error:
         raise CourseError(f"{chapter.workbook} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise CourseError(_advice(chapter, "it is not text in UTF-8")) from None
 
 
-def _parsed(text: str) -> NotebookNode | None:
+def _read(chapter: Chapter, text: str) -> NotebookNode:
     try:
-        with warnings.catch_warnings(action="ignore"):
-            return _mended(nbformat.reads(text, as_version=4))
-    except Exception:  # nbformat raises many kinds, from JSON to schema errors
-        return None
+        return _parsed(text)
+    except Exception as error:  # nbformat raises many kinds, from JSON to schema errors
+        raise CourseError(_advice(chapter, first_line(error))) from None
+
+
+def _parsed(text: str) -> NotebookNode:
+    with warnings.catch_warnings(action="ignore"):  # of cells without ids, or with one id for two
+        return _mended(nbformat.reads(text, as_version=4))
 
 
 def _mended(notebook: NotebookNode) -> NotebookNode:
@@ -102,8 +108,8 @@ def _mended(notebook: NotebookNode) -> NotebookNode:
         if "id" in cell and not (isinstance(cell.id, str) and CELL_ID.fullmatch(cell.id)):
             del cell["id"]
         meta = cell.metadata.get("nbgrader")
-        if isinstance(meta, dict) and not isinstance(meta.get("grade_id"), str):
-            del cell.metadata["nbgrader"]
+        if not (isinstance(meta, dict) and isinstance(meta.get("grade_id"), str)):
+            cell.metadata.pop("nbgrader", None)
     if (notebook.nbformat, notebook.nbformat_minor) < (4, 5):
         notebook.nbformat, notebook.nbformat_minor = 4, 5  # the first with ids
     for cell in notebook.cells:

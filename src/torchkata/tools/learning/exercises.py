@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import suppress
+from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
@@ -18,16 +20,18 @@ from torchkata.tools.course import (
     exercises_of,
     pages,
     read_notebook,
+    read_unchecked,
+    workbook_of,
 )
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import standing
-from torchkata.tools.learning.workbook import back_up, put_notebook, release_of_copy, workbook_of, writing
+from torchkata.tools.learning.workbook import back_up, put_notebook, release_of_copy, release_worked_on, writing
 
 REGION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.M)
 GIVEN = re.compile(r"^ *### BEGIN GIVEN\n.*?^ *### END GIVEN\n?", re.M | re.S)
 
 
-def find_exercise(word: str, root=None) -> tuple[Chapter, Exercise]:
+def find_exercise(word: str, root: Path | None = None) -> tuple[Chapter, Exercise]:
     """The exercise with this id (segment-mean) or number (3.4), and its chapter.
 
     Raises CourseError, naming ids that look alike, when there is none.
@@ -46,10 +50,12 @@ def find_exercise(word: str, root=None) -> tuple[Chapter, Exercise]:
 
 
 def _released(chapter: Chapter) -> list[Exercise]:
-    try:
-        return exercises_of(read_notebook(chapter.release))
-    except CourseError:  # the exercises of other chapters can be found all the same
-        return []
+    """The exercises of the release that the learner's copy was made from, and of the newest."""
+    found: dict[str, Exercise] = {}
+    for path in (release_of_copy(chapter), chapter.release):
+        with suppress(CourseError):  # the exercises of other chapters can be found all the same
+            found = {exercise.id: exercise for exercise in exercises_of(read_unchecked(path))} | found
+    return list(found.values())
 
 
 def reset(chapter: Chapter, exercise: Exercise) -> bool:
@@ -59,8 +65,7 @@ def reset(chapter: Chapter, exercise: Exercise) -> bool:
     """
     with writing(chapter.root):
         mine = read_learners(chapter)
-        origin = release_of_copy(chapter)
-        stub = _answer(read_notebook(origin if origin.exists() else chapter.release), exercise.id)
+        stub = _answer(release_worked_on(chapter), exercise.id)
         answer = _answer(mine, exercise.id)
         if stub is None or answer is None:
             raise CourseError(
@@ -71,7 +76,7 @@ def reset(chapter: Chapter, exercise: Exercise) -> bool:
             return False
         old = new_markdown_cell(f"Your earlier answer to {exercise.id}:\n\n{_fenced(answer.source)}")
         answer.source, answer.outputs, answer.execution_count = stub.source, [], None
-        places = [n for n, cell in enumerate(mine.cells) if _exercise(cell) == exercise.id]
+        places = [n for n, cell in enumerate(mine.cells) if exercise_of(cell) == exercise.id]
         mine.cells.insert(places[-1] + 1, old)
         back_up(chapter)
         put_notebook(chapter.workbook, mine)
@@ -102,17 +107,9 @@ def _answer(notebook: NotebookNode, exercise: str) -> NotebookNode | None:
     cells = [
         cell
         for cell in notebook.cells
-        if cell.cell_type == "code" and _exercise(cell) == exercise and cell.metadata.nbgrader.get("solution")
+        if cell.cell_type == "code" and exercise_of(cell) == exercise and cell.metadata.nbgrader.get("solution")
     ]
     return cells[-1] if cells else None
-
-
-def _exercise(cell: NotebookNode) -> str | None:
-    """Like `exercise_of`, for cells whose metadata a learner may have damaged."""
-    try:
-        return exercise_of(cell)
-    except (KeyError, TypeError, AttributeError):
-        return None
 
 
 def _fenced(source: str) -> str:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from torchkata.remembering import KEPT
-from torchkata.tools.course import course_root
+from torchkata.tools.course import course_root, workbook_of
 
 # switches off what a learner has no use for: Jupyter's news and the teacher's side of nbgrader
 JUPYTER_CONFIG = Path(__file__).parent / "jupyter"
@@ -33,15 +33,16 @@ def start_lab(arguments: list[str], root: Path | None = None) -> None:
 
 def lab_options(root: Path) -> list[str]:
     """The options with which JupyterLab serves the workbook, opens the start page and asks nothing of the network."""
+    workbook = workbook_of(root)
     options = [
-        f"--ServerApp.root_dir={root / 'workbook'}",
-        f"--LabApp.workspaces_dir={root / 'workbook' / KEPT / 'workspaces'}",  # open tabs, apart from other folders'
+        f"--ServerApp.root_dir={workbook}",
+        f"--LabApp.workspaces_dir={workbook / KEPT / 'workspaces'}",  # open tabs, apart from other folders'
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
         "--ServerApp.contents_manager_class=torchkata.tools.learning.contents.WorkbookContents",
     ]
-    if (root / "workbook" / "start.ipynb").exists():
+    if (workbook / "start.ipynb").exists():
         options.append("--LabApp.default_url=/lab/tree/start.ipynb")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--allow-root")  # JupyterLab refuses to run as root without it

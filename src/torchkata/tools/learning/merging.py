@@ -104,12 +104,11 @@ class _Merging:
 
     def _key(self, cell: NotebookNode) -> str | None:
         """The id of the chapter's cell that this one is, or was; None for a cell of the learner's own."""
-        meta = cell.metadata.get("nbgrader")
-        grade_id = meta.get("grade_id") if isinstance(meta, dict) else None
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         for name in (grade_id, cell.get("id")):
-            if isinstance(name, str) and (name in self.base or name in self.new):
+            if name in self.base or name in self.new:
                 return name
-        if isinstance(meta, dict) and meta.get("solution") and isinstance(grade_id, str):
+        if _has(cell, "solution"):
             return grade_id  # of an exercise that neither release knows
         same = (c.id for c in (*self.base.values(), *self.new.values()) if _same(c, cell))
         return next(same, None)
@@ -227,8 +226,7 @@ def _same(a: NotebookNode, b: NotebookNode) -> bool:
 
 def _has(cell: NotebookNode, what: str) -> bool:
     """Whether nbgrader's metadata call a cell an answer ("solution") or a check ("grade")."""
-    meta = cell.metadata.get("nbgrader")
-    return isinstance(meta, dict) and bool(meta.get(what))
+    return bool(cell.metadata.get("nbgrader", {}).get(what))
 
 
 def _stand_in(cell: NotebookNode, new: NotebookNode) -> None:

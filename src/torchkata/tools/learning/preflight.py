@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from torchkata.tools.course import CourseError
+from torchkata.tools.course import CourseError, workbook_of
 from torchkata.tools.doctor import kernel_finding
 from torchkata.tools.learning.hiding import hiding_notes
 
@@ -26,7 +26,7 @@ def preflight(root: Path) -> list[str]:
     Returns notes on what a learner should mend and can mend in JupyterLab. Raises CourseError where starting makes no
     sense: JupyterLab runs on this workbook already, no kernel would start, or nothing could be saved.
     """
-    workbook = root / "workbook"
+    workbook = workbook_of(root)
     _refuse_a_second_server(workbook)
     _need_a_kernel()
     _need_room(workbook)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, field
 
-from torchkata.tools.course import Chapter, Exercise
-from torchkata.tools.learning.standing import ExerciseStanding, standing
-from torchkata.tools.learning.workbook import release_of_copy
+from nbformat import NotebookNode
+
+from torchkata.remembering import Remembered, read_verdicts
+from torchkata.tools.course import Chapter, Exercise, read_unchecked, workbook_of
+from torchkata.tools.learning.standing import ExerciseStanding, standing_in
+from torchkata.tools.learning.workbook import release_worked_on
 
 MINUTES = re.compile(r"\*\*(\d+) minutes to read, (\d+) minutes to practise, (\d+) points")
 LATER = "Progress shows when you open this page in `make lab`."
@@ -27,10 +29,20 @@ class Heading:
     points: str = ""
 
 
+@dataclass
+class _Shown:
+    """A chapter as the page shows it: its heading, its cells, and where the learner stands in it."""
+
+    chapter: Chapter
+    heading: Heading
+    cells: list[NotebookNode] = field(default_factory=list)
+    stands: list[ExerciseStanding] = field(default_factory=list)
+
+
 def contents_markdown(chapters: Sequence[Chapter]) -> str:
     """The table of chapters as it is released: without progress."""
-    headings = {chapter: _heading(chapter) for chapter in chapters}
-    rows = [(_link(chapter, heading), heading.points, *_minutes(heading)) for chapter, heading in headings.items()]
+    shown = [_Shown(chapter, _heading(read_unchecked(chapter.release), chapter)) for chapter in chapters]
+    rows = [(_link(one), one.heading.points, *_minutes(one.heading)) for one in shown]
     return _table(("chapter", "points", "to read", "to practise"), rows) + f"\n\n{LATER}"
 
 
@@ -40,21 +52,22 @@ def progress_markdown(chapters: Sequence[Chapter], start: Chapter | None = None)
     From the remembered verdicts alone, nothing is run. A chapter that can't be read has its row without a bar. `start`
     is the start page, whose own exercise is the first step.
     """
-    standings = {chapter: _standing_of(chapter) for chapter in chapters}
-    headings = {chapter: _heading(chapter) for chapter in chapters}
-    rows = [
-        (_link(chapter, heading), *_progress(standings[chapter]), *_minutes(heading))
-        for chapter, heading in headings.items()
-    ]
+    verdicts = read_verdicts(workbook_of(chapters[0].root)) if chapters else {}
+    shown = [_shown(chapter, verdicts) for chapter in chapters]
+    warm_up = _shown(start, verdicts).stands if start else []
+    rows = [(_link(one), *_progress(one.stands), *_minutes(one.heading)) for one in shown]
     table = _table(("chapter", "progress", "done", "to read", "to practise"), rows)
-    return f"{_next_step(standings, _standing_of(start) if start else [])}\n\n{table}\n\n{_sum(standings)} {FRESH}"
+    return f"{_next_step(shown, warm_up)}\n\n{table}\n\n{_sum(shown)} {FRESH}"
 
 
-def _standing_of(chapter: Chapter) -> list[ExerciseStanding]:
-    try:
-        return standing(chapter)
-    except Exception:  # damage of any kind must not keep the page from opening
-        return []
+def _shown(chapter: Chapter, verdicts: dict[tuple[str, str], Remembered]) -> _Shown:
+    """A chapter that can't be read is named by its folder."""
+    shown = _Shown(chapter, Heading(chapter.topic))
+    with suppress(Exception):  # damage of any kind must not keep the page from opening
+        release = release_worked_on(chapter)
+        shown.heading, shown.cells = _heading(release, chapter), release.cells
+        shown.stands = standing_in(release, verdicts)
+    return shown
 
 
 def _progress(stands: list[ExerciseStanding]) -> tuple[str, str]:
@@ -67,39 +80,38 @@ def _progress(stands: list[ExerciseStanding]) -> tuple[str, str]:
     return bar, f"{points}, {solved} of {len(stands)} exercises"
 
 
-def _sum(standings: dict[Chapter, list[ExerciseStanding]]) -> str:
-    everything = [s for stands in standings.values() for s in stands]
+def _sum(shown: list[_Shown]) -> str:
+    everything = [s for one in shown for s in one.stands]
     earned, full = sum(s.points for s in everything), sum(s.exercise.points for s in everything)
     return f"In all {earned:g} of {full:g} points."
 
 
-def _next_step(standings: dict[Chapter, list[ExerciseStanding]], warm_up: list[ExerciseStanding]) -> str:
+def _next_step(shown: list[_Shown], warm_up: list[ExerciseStanding]) -> str:
     """The start page's exercise for who has checked nothing yet; then the first exercise not solved of the chapter last
     worked on, else of the chapters after it, else of all."""
-    chapters = [chapter for chapter, stands in standings.items() if stands]
-    if not chapters:
+    known = [one for one in shown if one.stands]
+    if not known:
         return "**Next:** open the first chapter."
-    last = {chapter: max(s.when for s in standings[chapter]) for chapter in chapters}
-    if any(last.values()):
-        begin, verb = chapters.index(max(chapters, key=last.__getitem__)), "go on"
+    last = [max(s.when for s in one.stands) for one in known]
+    if any(last):
+        begin, verb = last.index(max(last)), "go on"
     elif any(s.state != "solved" for s in warm_up):
         return "**Next:** solve the exercise above, on this page."
     else:
         begin, verb = 0, "your first exercise is solved. Begin" if warm_up else "begin"
-    for chapter in chapters[begin:] + chapters[:begin]:
-        for stands in standings[chapter]:
+    for one in known[begin:] + known[:begin]:
+        for stands in one.stands:
             if stands.state != "solved":
-                return f"**Next:** {verb} with {_exercise_link(chapter, stands.exercise)} in chapter {chapter.number}."
+                return f"**Next:** {verb} with {_exercise_link(one, stands.exercise)} in chapter {one.chapter.number}."
     return "**All exercises are solved.** The chapters' last sections say where to read on."
 
 
 # ---------------------------------------------------------------- chapters and their places
 
 
-def _heading(chapter: Chapter) -> Heading:
-    """Read from the first cell; a chapter without one is named by its folder."""
-    first = next(iter(_cells(chapter)), {}).get("source", "")
-    text = first if isinstance(first, str) else "".join(first)
+def _heading(release: NotebookNode, chapter: Chapter) -> Heading:
+    """Read from the first cell; a chapter without a title is named by its folder."""
+    text = release.cells[0].source
     title = re.search(r"^# (.+)$", text, re.M)
     numbers = MINUTES.search(text)
     return Heading(title[1] if title else chapter.topic, *(numbers.groups() if numbers else ()))
@@ -111,34 +123,23 @@ def _minutes(heading: Heading) -> tuple[str, str]:
 
 def _place(chapter: Chapter) -> str:
     """Where the learner's copy lies, seen from the start page."""
-    return chapter.workbook.relative_to(chapter.root / "workbook").as_posix()
+    return chapter.workbook.relative_to(workbook_of(chapter.root)).as_posix()
 
 
-def _link(chapter: Chapter, heading: Heading) -> str:
-    return f"[{chapter.number} {_plain(heading.title)}]({_place(chapter)})"
+def _link(shown: _Shown) -> str:
+    return f"[{shown.chapter.number} {_plain(shown.heading.title)}]({_place(shown.chapter)})"
 
 
-def _exercise_link(chapter: Chapter, exercise: Exercise) -> str:
+def _exercise_link(shown: _Shown, exercise: Exercise) -> str:
     """A link to the cell with the exercise's text, by its id: links to headings that aren't ASCII don't arrive."""
-    return f"[{_plain(exercise.title)}]({_place(chapter)}#cell-id={_text_cell(chapter, exercise)})"
+    return f"[{_plain(exercise.title)}]({_place(shown.chapter)}#cell-id={_text_cell(shown, exercise)})"
 
 
-def _text_cell(chapter: Chapter, exercise: Exercise) -> str:
+def _text_cell(shown: _Shown, exercise: Exercise) -> str:
     """The id of the cell before the answer cell; of the answer cell where that can't be told."""
-    ids = [cell.get("id") for cell in _cells(chapter)]
+    ids = [cell.get("id") for cell in shown.cells]
     place = ids.index(exercise.id) if exercise.id in ids else 0
     return ids[place - 1] if place > 0 else exercise.id
-
-
-def _cells(chapter: Chapter) -> list[dict[str, Any]]:
-    """The cells of the release that the learner's copy comes from, else of the newest; none where it is damaged."""
-    copied_from = release_of_copy(chapter)
-    try:
-        release = copied_from if copied_from.exists() else chapter.release
-        cells = json.loads(release.read_text(encoding="utf-8"))["cells"]
-        return [cell for cell in cells if isinstance(cell, dict)]
-    except (OSError, ValueError, LookupError, TypeError):
-        return []
 
 
 def _plain(text: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import nbformat
 from nbformat import NotebookNode
 
 from torchkata.remembering import Remembered, digest_of, read_verdicts
-from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of, exercises_of
-from torchkata.tools.learning.workbook import release_of_copy, workbook_of
+from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of, workbook_of
+from torchkata.tools.learning.workbook import release_worked_on
 
 
 @dataclass(frozen=True)
@@ -28,32 +27,22 @@ class ExerciseStanding:
 
 def standing(chapter: Chapter) -> list[ExerciseStanding]:
     """Every exercise of the release that the learner works on. Raises CourseError where no release is to be found."""
-    release = _release(chapter)
-    verdicts = read_verdicts(workbook_of(chapter.root))
-    return [_stands(exercise, _checks(release, exercise.id), verdicts) for exercise in exercises_of(release)]
+    return standing_in(release_worked_on(chapter), read_verdicts(workbook_of(chapter.root)))
 
 
-def checks_of_copy(chapter: Chapter, exercise: str) -> list[tuple[str, float]]:
-    """The check cells of an exercise in the release that the learner works on, in order: digest and points."""
-    return _checks(_release(chapter), exercise)
+def standing_in(release: NotebookNode, verdicts: dict[tuple[str, str], Remembered]) -> list[ExerciseStanding]:
+    """Every exercise of a release, by the verdicts that are remembered."""
+    checks = checks_in(release)
+    return [_stands(exercise, checks.get(exercise.id, []), verdicts) for exercise in exercises_of(release)]
 
 
-def _checks(release: NotebookNode, exercise: str) -> list[tuple[str, float]]:
-    return [
-        (digest_of(cell.source), float(cell.metadata.nbgrader.points))
-        for cell in release.cells
-        if exercise_of(cell) == exercise and cell.metadata.nbgrader.grade
-    ]
-
-
-def _release(chapter: Chapter) -> NotebookNode:
-    """Read without nbformat's validation, which takes ten times as long."""
-    copied_from = release_of_copy(chapter)
-    path = copied_from if copied_from.exists() else chapter.release
-    try:
-        return nbformat.v4.reads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CourseError(f"The release of {chapter.name} cannot be read: {error}.") from None
+def checks_in(release: NotebookNode) -> dict[str, list[tuple[str, float]]]:
+    """The check cells of each exercise in a release, in order: digest and points."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for cell in release.cells:
+        if (exercise := exercise_of(cell)) and cell.metadata.nbgrader.grade:
+            found.setdefault(exercise, []).append((digest_of(cell.source), float(cell.metadata.nbgrader.points)))
+    return found
 
 
 def _stands(

@@ -75,5 +75,5 @@ def _graded(notebook: NotebookNode) -> list[tuple[object, str, str]]:
             cell.source.strip() if cell.metadata.nbgrader.get("grade") else "",
         )
         for cell in notebook.cells
-        if isinstance(cell.metadata.get("nbgrader"), dict)
+        if "nbgrader" in cell.metadata
     ]

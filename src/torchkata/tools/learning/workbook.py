@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 
 from torchkata.remembering import KEPT
-from torchkata.tools.course import Chapter, CourseError, chapters, course_root, pages
+from torchkata.tools.course import Chapter, CourseError, chapters, course_root, pages, read_unchecked, workbook_of
 
 PATIENCE = 10  # seconds that a command waits for another one that writes into the workbook
 
@@ -31,14 +31,18 @@ class Placed:
     state: str
 
 
-def workbook_of(root: Path) -> Path:
-    """The workbook of a course."""
-    return root / "workbook"
-
-
 def release_of_copy(chapter: Chapter) -> Path:
     """Where the release is kept that the learner's copy was made from; missing for a copy of unknown origin."""
     return workbook_of(chapter.root) / KEPT / "releases" / f"{chapter.name}.ipynb"
+
+
+def release_worked_on(chapter: Chapter) -> NotebookNode:
+    """The release that the learner's copy was made from; the newest where that is not known.
+
+    Raises CourseError where it cannot be read.
+    """
+    origin = release_of_copy(chapter)
+    return read_unchecked(origin if origin.exists() else chapter.release)
 
 
 def fill_workbook(root: Path | None = None) -> list[Placed]:
