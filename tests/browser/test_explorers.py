@@ -41,33 +41,24 @@ def expect_new_picture(explorer, before):
     expect(explorer.get_by_role("status")).to_have_text(image.get_attribute("alt"))
 
 
-def test_a_slider_moves_by_keys(explorer, page):
-    memory = explorer("memory_explorer(")
-    before = picture(memory)
-    slider = memory.get_by_role("slider", name="batch size")
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    expect(memory.locator("img")).to_have_attribute("alt", re.compile("batch size 128"))
-    expect_new_picture(memory, before)
-    expect(slider).to_have_attribute("aria-valuetext", "128")
-
-
-def test_a_button_is_pressed_by_keys(explorer, page):
-    collective = explorer("collective_explorer(")
-    before = picture(collective)
-    collective.get_by_role("button", name="back").focus()
-    page.keyboard.press("Space")
-    expect(collective.locator("img")).to_have_attribute("alt", re.compile("Step 2 of 3"))
-    expect_new_picture(collective, before)
-
-
-def test_a_list_is_chosen_from_by_keys(explorer, page):
-    memory = explorer("memory_explorer(")
-    before = picture(memory)
-    memory.get_by_role("combobox", name="optimizer").focus()
-    page.keyboard.press("ArrowDown")
-    expect(memory.locator("img")).to_have_attribute("alt", re.compile("SGD with momentum"))
-    expect_new_picture(memory, before)
+@pytest.mark.parametrize(
+    ("call", "role", "name", "key", "words"),
+    [
+        ("memory_explorer(", "slider", "batch size", "ArrowRight", "batch size 128"),
+        ("memory_explorer(", "combobox", "optimizer", "ArrowDown", "SGD with momentum"),
+        ("collective_explorer(", "button", "back", "Space", "Step 2 of 3"),
+    ],
+)
+def test_keys_move_the_picture(explorer, page, call, role, name, key, words):
+    shown = explorer(call)
+    before = picture(shown)
+    control = shown.get_by_role(role, name=name)
+    control.focus()
+    page.keyboard.press(key)
+    expect(shown.locator("img")).to_have_attribute("alt", re.compile(words))
+    expect_new_picture(shown, before)
+    if role == "slider":
+        expect(control).to_have_attribute("aria-valuetext", "128")
 
 
 def test_every_explorer_has_named_controls_that_tab_reaches(open_notebook, page):
