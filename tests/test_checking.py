@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from small_course import SOURCE, learner_writes, make_course, publish
 from typer.testing import CliRunner
@@ -49,7 +54,7 @@ def test_right_wrong_and_partly_right(chapter: Chapter):
 
 
 def test_own_cells_count_and_damage_is_survived(chapter: Chapter):
-    notebook = learner_writes(chapter, twice="def twice(x):\n    return helper(x)", thrice="def thrice(x): return (")
+    notebook = learner_writes(chapter, twice="def twice(x):\n    return helper(x)", thrice="def thrice(x) return x")
     answer = next(n for n, cell in enumerate(notebook.cells) if cell.id == "twice")
     notebook.cells.insert(answer, nbformat.v4.new_code_cell("def helper(x):\n    return x + x"))
     notebook.cells = [cell for cell in notebook.cells if "check" not in cell.id and cell.id != "guess"]
@@ -57,7 +62,7 @@ def test_own_cells_count_and_damage_is_survived(chapter: Chapter):
     found = verdicts(chapter)
     assert found["twice"].solved
     assert found["guess"].line == "its answer cell is missing from your workbook."
-    assert "Run the cell of your answer first" in found["thrice"].line
+    assert found["thrice"].line == "its cell stopped with SyntaxError: expected ':' (line 1)"
 
 
 def test_an_edited_check_wins_nothing(chapter: Chapter):
@@ -139,6 +144,35 @@ def test_one_unreadable_chapter_does_not_stop_the_others(chapter: Chapter):
     readable, broken = check_chapters([chapter, other])
     assert [verdict.points for verdict in readable] == [0, 0, 0]
     assert "not in your workbook yet" in str(broken)
+
+
+SLOW = """\
+import time
+from pathlib import Path
+Path("begun").touch()
+time.sleep(11)
+Path("ended").touch()
+"""
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
+from torchkata.cli import app
+app(["check"])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal of Unix")
+def test_ctrl_c_does_not_wait_for_the_cells(chapter: Chapter):
+    learner_writes(chapter, twice=SLOW)
+    command = subprocess.Popen([sys.executable, "-c", INTERRUPTIBLE], cwd=chapter.root)
+    folder = chapter.workbook.parent
+    while not (folder / "begun").exists():
+        assert command.poll() is None
+        time.sleep(0.1)
+    kernels = psutil.Process(command.pid).children()
+    command.send_signal(signal.SIGINT)
+    assert command.wait() != 0 and not (folder / "ended").exists()
+    assert kernels and not any(kernel.is_running() for kernel in kernels)
 
 
 def test_watching_notices_a_save(chapter: Chapter):

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+import psutil
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
@@ -27,6 +28,7 @@ TOO_LONG = {  # the output of a cell that was cut off
     "traceback": [],
 }
 VERDICTS = ("WrongAnswer", "NotSolvedYet")
+STOPPED = ("KeyboardInterrupt", "Interrupted", TOO_LONG["ename"])
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,12 @@ class Verdict:
 def check_chapters(chapters: list[Chapter], jobs: int = 2) -> list[list[Verdict] | CourseError]:
     """The verdicts of several chapters, some of them at a time; for one that can't be checked, the error."""
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(_checked, chapters))
+        try:
+            return list(pool.map(_checked, chapters))
+        except KeyboardInterrupt:
+            for kernel in psutil.Process().children():  # else their cells would be waited for
+                kernel.kill()
+            raise
 
 
 def _checked(chapter: Chapter) -> list[Verdict] | CourseError:
@@ -177,9 +184,22 @@ def _verdict(exercise: Exercise, notebook: NotebookNode, died: str) -> Verdict:
         return Verdict(exercise, 0.0, "its answer cell is missing from your workbook.")
     points = sum(points_of(cell) for cell in checks)
     lines = [line for cell in checks if (line := _complaint(cell, exercise))]
+    if not points and (failure := _failure_of(exercise, notebook)):
+        lines.insert(0, failure)
     if any(cell.execution_count is None for cell in checks):
         lines.append(died)
     return Verdict(exercise, round(points, 2), lines[0] if lines else "solved")
+
+
+def _failure_of(exercise: Exercise, notebook: NotebookNode) -> str | None:
+    """How the answer cell itself stopped, if it did: then its check can only say that something is missing."""
+    outputs = (out for cell in notebook.cells if cell.metadata.get("answer") == exercise.id for out in cell.outputs)
+    if (error := next((out for out in outputs if out.output_type == "error"), None)) is None:
+        return None
+    if error.ename in STOPPED:
+        return TOO_LONG["evalue"]
+    message = re.sub(r"\([^()]*\.py, line", "(line", error.evalue)
+    return f"its cell stopped with {error.ename}: {(message.splitlines() or [''])[0]}"
 
 
 def points_of(check: NotebookNode) -> float:
@@ -196,7 +216,7 @@ def points_of(check: NotebookNode) -> float:
 def _complaint(check: NotebookNode, exercise: Exercise) -> str | None:
     for out in check.outputs:
         if out.output_type == "error":
-            if out.ename in ("KeyboardInterrupt", "Interrupted", TOO_LONG["ename"]):
+            if out.ename in STOPPED:
                 return TOO_LONG["evalue"]
             line = (out.evalue.splitlines() or [""])[0].removeprefix(f"{exercise.id}: ")
             return line if out.ename in VERDICTS else f"{out.ename}: {line}"
