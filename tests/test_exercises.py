@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -130,3 +133,14 @@ def test_the_commands(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     assert "at the beginning already" in run(app, ["reset", "twice"]).stdout
     assert "return 2 * x" in run(app, ["solution", "twice", "--peek"]).stdout
     assert isinstance(run(app, ["solution", "twice"]).exception, CourseError)
+
+
+def test_a_terminal_that_knows_ascii_only(chapter: Chapter):
+    done = subprocess.run(
+        [sys.executable, "-m", "torchkata", "solution", "twice", "--peek"],
+        cwd=chapter.root,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "def twice" in done.stdout, done.stderr

@@ -1,5 +1,6 @@
 """The command torchkata: reads the command line, calls the tools, prints what they return."""
 
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,6 +39,9 @@ Chapters = Annotated[
 
 def main() -> None:
     """Run the command; what a user can mend is said in a message, with exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without √ or — shows a question mark
     try:
         app()
     except (CourseError, FactError) as error:
