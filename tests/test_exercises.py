@@ -96,6 +96,16 @@ def test_reset_gives_the_stub_back_and_keeps_the_answer_beside_it(chapter: Chapt
     assert not reset(*found(chapter, "twice"))
 
 
+def test_of_copies_the_last_one_is_reset(chapter: Chapter):
+    notebook = learner_writes(chapter, twice="def twice(x): return 1")
+    [answer] = [cell for cell in notebook.cells if cell.id == "twice"]
+    notebook.cells.append(nbformat.from_dict(dict(answer, id="copy", source="def twice(x): return 2 * x")))
+    nbformat.write(notebook, chapter.workbook)
+    assert reset(*found(chapter, "twice"))
+    after = {cell.id: cell.source for cell in nbformat.read(chapter.workbook, as_version=4).cells}
+    assert after["twice"] == "def twice(x): return 1" and "NotImplementedError" in after["copy"]
+
+
 def test_reset_explains_what_it_cannot_do(chapter: Chapter):
     notebook = nbformat.read(chapter.workbook, as_version=4)
     notebook.cells = [cell for cell in notebook.cells if cell.id != "twice"]

@@ -169,6 +169,12 @@ def test_after_the_last_exercise_of_a_chapter_comes_the_next_chapter(course):
     assert "go on with [Exercise 4.1 · " in next_step(progress_markdown(chapters(course)))
 
 
+def test_after_the_last_chapter_comes_what_was_left_out(course):
+    for exercise in range(9):
+        verdict(course, 1, exercise, "solved")
+    assert "go on with [Exercise 3.1 · " in next_step(progress_markdown(chapters(course)))
+
+
 def test_a_share_of_the_points_counts(course):
     exercise = next(n for n, e in enumerate(chapters(course)[0].exercises) if e.id.startswith("predict"))
     verdict(course, 0, exercise, "solved", points=0.5)

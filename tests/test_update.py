@@ -82,6 +82,26 @@ def test_answers_and_own_cells_come_along(chapter: Chapter):
     assert update(chapter).state == "current"
 
 
+def test_own_cells_keep_pictures_and_outputs(chapter: Chapter):
+    ran = nbformat.v4.new_output("stream", text="ran\n")
+    own = [new_code_cell("mine = 1", id="own-1", outputs=[ran], execution_count=7), new_markdown_cell("![me](me.png)")]
+    own[1].attachments = {"me.png": {"image/png": "aGk="}}
+    changed(chapter, lambda cells: cells.extend(own))
+    publish(chapter, NEWER)
+    update(chapter)
+    code, text = mine(chapter).cells[-2:]
+    assert code.outputs == [ran] and code.execution_count == 7
+    assert text.attachments == {"me.png": {"image/png": "aGk="}}
+
+
+def test_a_moved_cell_does_not_take_own_cells_along(chapter: Chapter):
+    changed(chapter, lambda cells: [*cells[1:], cells[0], new_markdown_cell("my notes at the end")])
+    publish(chapter, NEWER)
+    update(chapter)
+    cells = mine(chapter).cells
+    assert cells[-1].source == "my notes at the end" and "Three good things" in cells[0].source
+
+
 def test_a_changed_demo_stays_in_its_place_or_beside_the_new_one(chapter: Chapter):
     demo = 'print("a demo that nobody changed")'
     index = next(n for n, cell in enumerate(mine(chapter).cells) if demo in cell.source)
