@@ -39,6 +39,11 @@ def test_untouched(chapter: Chapter):
     assert [(v.points, v.line) for v in found.values()] == [(0, "not solved yet.")] * 3
 
 
+def test_a_stub_is_not_solved_yet_whatever_else_its_cell_does(chapter: Chapter):
+    learner_writes(chapter, twice="def twice(x):\n    raise NotImplementedError\n\ntwice(1)")
+    assert verdicts(chapter)["twice"].line == "not solved yet."
+
+
 def test_right_wrong_and_partly_right(chapter: Chapter):
     learner_writes(
         chapter,

@@ -173,8 +173,7 @@ def _remember(chapter: Chapter, notebook: NotebookNode) -> None:
 
 def _remembered(cell: NotebookNode, exercise: Exercise, digest: str, hidden: bool) -> Remembered:
     points, line = points_of(cell), _complaint(cell, exercise) or ""
-    opened = any(out.get("ename") == "NotSolvedYet" for out in cell.outputs)
-    state = "open" if opened or cell.execution_count is None else "solved" if points else "wrong"
+    state = "open" if _is_open(cell) or cell.execution_count is None else "solved" if points else "wrong"
     return Remembered(exercise.id, digest, state, line, points, hidden)
 
 
@@ -184,11 +183,16 @@ def _verdict(exercise: Exercise, notebook: NotebookNode, died: str) -> Verdict:
         return Verdict(exercise, 0.0, "its answer cell is missing from your workbook.")
     points = sum(points_of(cell) for cell in checks)
     lines = [line for cell in checks if (line := _complaint(cell, exercise))]
-    if not points and (failure := _failure_of(exercise, notebook)):
+    if not points and not any(map(_is_open, checks)) and (failure := _failure_of(exercise, notebook)):
         lines.insert(0, failure)
     if any(cell.execution_count is None for cell in checks):
         lines.append(died)
     return Verdict(exercise, round(points, 2), lines[0] if lines else "solved")
+
+
+def _is_open(check: NotebookNode) -> bool:
+    """Whether a check cell found no answer yet."""
+    return any(out.get("ename") == "NotSolvedYet" for out in check.outputs)
 
 
 def _failure_of(exercise: Exercise, notebook: NotebookNode) -> str | None:
