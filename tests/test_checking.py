@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.learning import checking
-from torchkata.tools.learning.checking import Verdict, check_chapter, check_chapters
+from torchkata.tools.learning.checking import Verdict, check_chapter, check_chapters, to_run
 from torchkata.tools.learning.workbook import fill_workbook
 
 
@@ -81,6 +81,17 @@ def test_a_copied_answer_counts_where_it_stands_last(chapter: Chapter):
     notebook.cells.append(nbformat.from_dict(copy))
     nbformat.write(notebook, chapter.workbook)
     assert verdicts(chapter)["twice"].points == 0
+
+
+def test_what_is_run(chapter: Chapter):
+    notebook = learner_writes(chapter, twice="def twice(x): return 1")
+    notebook.cells.append(nbformat.from_dict(dict(notebook.cells[3], id="copy", source="def twice(x): return 2")))
+    run = [cell.source for cell in to_run(chapter.master, notebook).cells]
+    assert not any("a demo that nobody changed" in source for source in run)
+    checks = [n for n, source in enumerate(run) if source.startswith('"""Twice."""')]
+    assert checks == [run.index("def twice(x): return 2") + 1], "once, behind the last copy"
+    notebook.cells[2].source = "print('my demo')"
+    assert "print('my demo')" in [cell.source for cell in to_run(chapter.master, notebook).cells]
 
 
 def test_an_endless_loop_and_a_dead_kernel(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
