@@ -175,11 +175,14 @@ def test_after_the_last_chapter_comes_what_was_left_out(course):
     assert "go on with [Exercise 3.1 · " in next_step(progress_markdown(chapters(course)))
 
 
-def test_a_share_of_the_points_counts(course):
-    exercise = next(n for n, e in enumerate(chapters(course)[0].exercises) if e.id.startswith("predict"))
-    verdict(course, 0, exercise, "solved", points=0.5)
+@pytest.mark.parametrize(("kept", "counted"), [(0.5, "0.5"), (99.0, "all"), (-3.0, "0")])
+def test_a_share_of_the_points_counts(course, kept, counted):
+    exercises = chapters(course)[0].exercises
+    number = next(n for n, e in enumerate(exercises) if e.id.startswith("predict"))
+    verdict(course, 0, number, "solved", points=kept)
     done = rows(progress_markdown(chapters(course)))[0][2]
-    assert done == "0.5 of 20 points, 0 of 8 exercises"
+    earned = f"{exercises[number].points:g}" if counted == "all" else counted
+    assert done == f"{earned} of 20 points, {int(counted == 'all')} of 8 exercises"
 
 
 def test_all_done(course):
