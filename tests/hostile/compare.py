@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import psutil
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from hostile import course
@@ -184,9 +185,8 @@ def main() -> None:
         folder = Path(name)
         ours = graded_by_torchkata(attacks, folder)
         base = template(folder)
-        theirs = dict(
-            zip(attacks, pool.map(partial(graded_by_nbgrader, folder=folder, base=base), attacks), strict=True)
-        )
+        outcomes = pool.map(partial(graded_by_nbgrader, folder=folder, base=base), attacks)
+        theirs = dict(zip(attacks, track(outcomes, "nbgrader autograde", len(attacks)), strict=True))
     show(attacks, ours, theirs)
 
 
