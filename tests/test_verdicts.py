@@ -810,3 +810,15 @@ def test_plain_values_survive():
 def test_forged_bytes_are_refused(data: bytes):
     with pytest.raises(ValueError):
         decode(data)
+
+
+def test_operations_on_symbolic_sizes_are_noted():
+    def doubled(x):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+        fake = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(x, static_shapes=False)
+        return str(type((fake * 2).numel()))
+
+    seen = observe(doubled, torch.ones(4, 3))
+    assert "SymInt" in seen.value and "mul" in seen.op_names()

@@ -25,7 +25,8 @@ _FIELDS = ("name", "level", "phase", "view", "device", "elements", "reads")
 
 class Recorder:
     """Notes operations, each as a plain dict: name, level ("python" or "aten"), phase ("forward" or "backward"), view,
-    device (of what it produced), elements (of its largest product), reads (watched tensors whose values it read).
+    device (of what it produced), elements (of its largest product; 0 where that size is symbolic), reads (watched
+    tensors whose values it read).
     Equal notes are one dict: a loop makes thousands, of few kinds."""
 
     def __init__(self, watched: dict[str, Tensor]):
@@ -47,7 +48,7 @@ class Recorder:
     def note_operation(self, name: str, view: bool, out: list[Tensor], reads: list[str]) -> None:
         """An ATen operation, with the tensors that it produced."""
         device = out[0].device.type if out else None
-        elements = out[0].numel() if len(out) == 1 else max((t.numel() for t in out), default=0)
+        elements = max(map(_elements, out), default=0)
         self._note((name, "aten", self.phase, view, device, elements, *reads))
 
     def _note(self, kind: tuple) -> None:
@@ -65,6 +66,11 @@ class Recorder:
                     if name is not None and name not in found:
                         found.append(name)
         return found
+
+
+def _elements(tensor: Tensor) -> int:
+    count = tensor.numel()
+    return count if type(count) is int else 0  # to ask for a symbolic size would fix it
 
 
 def tensors_in(*values: object, depth: int = 0) -> list[Tensor]:
