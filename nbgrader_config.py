@@ -18,9 +18,9 @@ c.CourseDirectory.root = str(ROOT)
 c.CourseDirectory.course_id = "torchkata"
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
-# the .py sources beside the notebooks hold all solutions and hidden tests: nbgrader would copy them to students
+# the sources beside the notebooks hold all solutions and hidden tests: nbgrader would copy them to students
 sources = sorted(path.name for path in (ROOT / "solutions").glob("*/*.py"))
-c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", *sources]
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", "exercises", *sources]
 
 # ---- release: notebooks/ ----
 c.ClearSolutions.code_stub = {"python": STUB}

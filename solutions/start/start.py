@@ -39,72 +39,7 @@ print(torch.tensor(5) // 2)
 # time, the points), the task, and the *contract*: what an answer must keep, exactly. Below are two hints, folded; click
 # on one when you need it. Then come the *answer cell*, where you write, and the *check cell*, which judges.
 
-# %% [markdown]
-# ### Exercise 0.1 · Half of each number
-#
-# implement · warm-up · 1 min · 1 point
-#
-# Return half of each number of a tensor. In the answer cell below, put a line of yours in the place of
-# `raise NotImplementedError  # your code here`, and run the cell (Shift + Enter): that defines your function and prints
-# nothing. Then click on the grey line below it, the check cell (it is folded), and run that too.
-#
-# **Contract**
-#
-# - The result is a new tensor with the shape of `x`; each number is half of the one in `x`, fractions included.
-# - `x` may hold whole numbers or floats, and is not changed.
-#
-# <details><summary>Hint 1</summary>
-#
-# Which of the two divisions above keeps the fraction?
-#
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# `return x / 2`
-#
-# </details>
-
-
-# %% answer="warm-up"
-def halve(x: Tensor) -> Tensor:
-    """Half of each number.
-
-    x: a tensor of any shape, whole numbers or floats; returns a new tensor of the same shape, floats.
-    """
-    ### BEGIN SOLUTION
-    return x / 2
-    ### END SOLUTION
-
-
-# %% check="warm-up" points=1
-"""Half of each number, fractions included; x is left alone."""
-with check("warm-up") as test:
-    known = (
-        mistake(
-            "Here // has rounded down: half of 5 is 2.5, not 2. Use / to keep the fraction.",
-            gives=lambda x: torch.div(x, 2, rounding_mode="floor"),
-        ),
-        mistake(
-            "Your function returns nothing: begin its last line with `return`.",
-            when=lambda seen: seen.value is None,
-        ),
-    )
-
-    test("half of [4, 5, 7]")
-    seen = observe(halve, torch.tensor([4, 5, 7])).expecting(*known)
-    seen.returns(torch.tensor([2.0, 2.5, 3.5]))
-    seen.leaves_arguments_alone()
-
-    ### BEGIN HIDDEN TESTS
-    test.hidden("floats, in two dimensions")
-    seen = observe(halve, torch.tensor([[3.0, -1.5], [0.25, 8.0]])).expecting(*known)
-    seen.returns(torch.tensor([[1.5, -0.75], [0.125, 4.0]]))
-    seen.leaves_arguments_alone()
-
-    test.hidden("a single number")
-    observe(halve, torch.tensor(-3)).expecting(*known).returns(torch.tensor(-1.5))
-    ### END HIDDEN TESTS
+# %% exercise="warm-up"
 
 # %% [markdown]
 # `✓` means solved. `✗` names the test that failed, what was asked, what came, and often the reason: go back to the

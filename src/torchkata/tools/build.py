@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from torchkata.tools.assembling import assembled
 from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.release import released
 from torchkata.tools.source import read_source
@@ -155,7 +156,7 @@ def _digest(value: object) -> str:
 
 
 def _digest_of_source(chapter: Chapter) -> str:
-    return _digest(chapter.source.read_text(encoding="utf-8"))
+    return _digest(assembled(chapter).text)
 
 
 def _digests(notebook: NotebookNode) -> dict[str, str]:

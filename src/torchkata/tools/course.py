@@ -48,6 +48,11 @@ class Chapter:
         return self.root / "solutions" / self.name / f"{self.topic}.py"
 
     @property
+    def exercises_folder(self) -> Path:
+        """The folder with a file for each of the chapter's exercises."""
+        return self.source.parent / "exercises"
+
+    @property
     def solution(self) -> Path:
         return self.source.with_suffix(".ipynb")
 

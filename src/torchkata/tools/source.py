@@ -10,16 +10,12 @@ from collections import Counter
 import jupytext
 from nbformat import NotebookNode
 
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.assembling import ID, Source, SourceError, assembled, source_of
+from torchkata.tools.course import Chapter
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CELL_KEYS = {"setup", "answer", "check", "points", "facts", "varies", "shows_warning", "tags"}
 REGIONS = ("SOLUTION", "GIVEN", "HIDDEN TESTS")
-ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-
-
-class SourceError(CourseError):
-    """A mistake in a chapter's source; the message names the file, the line and the mend."""
 
 
 def read_source(chapter: Chapter) -> NotebookNode:
@@ -27,17 +23,20 @@ def read_source(chapter: Chapter) -> NotebookNode:
 
     Raises SourceError for the first mistake of an author.
     """
-    return notebook_of(chapter.source.read_text(encoding="utf-8"), chapter.source.name)
+    return _notebook(assembled(chapter), chapter.source.name)
 
 
 def notebook_of(text: str, file: str) -> NotebookNode:
     """Like `read_source`, from the text of a source; `file` names it in messages."""
-    notebook = jupytext.reads(text, fmt="py:percent")
-    lines = _line_numbers(text)
-    if len(lines) != len(notebook.cells):
+    return _notebook(source_of(text, file), file)
+
+
+def _notebook(source: Source, file: str) -> NotebookNode:
+    notebook = jupytext.reads(source.text, fmt="py:percent")
+    if len(source.places) != len(notebook.cells):
         raise SourceError(f"{file}: the file must begin with a cell marker, such as `# %% [markdown]`.")
-    for cell, line in zip(notebook.cells, lines, strict=True):
-        where = f"{file}, cell at line {line}"
+    for cell, (own_file, line) in zip(notebook.cells, source.places, strict=True):
+        where = f"{own_file}, cell at line {line}"
         cell.metadata.pop("lines_to_next_cell", None)
         _check_keys(cell, where)
         _check_regions(cell, where)
@@ -47,10 +46,6 @@ def notebook_of(text: str, file: str) -> NotebookNode:
     notebook.metadata = NotebookNode(kernelspec=NotebookNode(KERNELSPEC), language_info=NotebookNode(name="python"))
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
-
-
-def _line_numbers(text: str) -> list[int]:
-    return [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"# %%( |$)", line)]
 
 
 def _check_keys(cell: NotebookNode, where: str) -> None:

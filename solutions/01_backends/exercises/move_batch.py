@@ -1,0 +1,390 @@
+# %% [markdown]
+# ### Exercise 1.3 · Move a whole batch
+#
+# implement · solid · 12 min · 3 points
+#
+# A data loader hands out dicts, tuples, and dicts in tuples; every training loop needs one function that moves such a
+# batch, whatever its form.
+#
+# **Contract**
+#
+# - Returns the same structure with every tensor on `device`. Structures are dict (and OrderedDict), list, tuple and
+#   namedtuple, nested to any depth; their types, keys and order are kept.
+# - Everything else (numbers, strings, None, objects, also such that have a `.to` of their own) is passed through: the
+#   same object, unchanged.
+# - The batch that was passed in is not modified. A tensor that is already there comes back as the same object. Dtype,
+#   shape and requires_grad stay; a moved tensor still belongs to the autograd graph.
+#
+# The check moves batches to the data-less device `meta`, and to an accelerator where there is one.
+#
+# <details><summary>Hint 1</summary>
+#
+# What does `t.to(device)` do to t itself, and what happens to its return value in your code?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# One function that calls itself: tensor → `.to`; dict → same type with moved values; a tuple with `_fields` must be
+# rebuilt with unpacked arguments, other tuples and lists with one iterable. A string is iterable but must not be
+# walked into.
+#
+# </details>
+
+
+# %% answer="move-batch"
+def move(batch: Any, device: torch.device | str) -> Any:
+    """The same structure of dicts, lists and tuples with all its tensors on device."""
+    ### BEGIN SOLUTION
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+    ### END SOLUTION
+
+
+# %% check="move-batch" points=2
+"""Every tensor is moved, every container keeps its type, everything else is passed through."""
+with check("move-batch") as test:
+
+    def batches():
+        """Batches by name."""
+        Pair = namedtuple("Pair", ["x", "y"])  # a class of its own, as a dataset would define it
+        x, y = torch.arange(6.0).reshape(2, 3), torch.tensor([2, 0])
+        return {
+            "one tensor": x,
+            "labels": y,
+            "a dict of two": {"x": x, "y": y},
+            "nested": [({"x": x, "length": 3}, None, "id-7"), ({"x": y, "mask": [x > 2, [y]]}, 2.5, "")],
+            "a namedtuple": Pair(x, y),
+            "a namedtuple in a dict": {"pair": Pair(x, {"y": y, "z": None}), "name": "p"},
+            "namedtuples in a tuple": (Pair(1, x), Pair("ab", (y,))),
+            "an OrderedDict": OrderedDict([("z", x), ("a", y), ("m", 1)]),
+            "an OrderedDict in a list": [OrderedDict(x=x, more=OrderedDict(y=y))],
+            "empty containers": [{}, [], (), OrderedDict(), ""],
+            "deep": [[[[[[{"k": ((x,), {"v": [y]})}]]]]]],
+            "keys that are no strings": {0: x, (1, "b"): y, None: [x]},
+            "a tuple of one": (x,),
+            "a string alone": "a batch of nothing",
+            "no tensor": {"n": 3, "flag": True, "name": "abc", "none": None, "rate": 0.5},
+        }
+
+    def described(value, path="batch", noted=None):
+        """Types, keys, plain values, devices, dtypes and shapes of all that is in a structure, by path."""
+        noted = noted or {"types": {}, "keys": {}, "plain values": {}, "devices": {}, "dtypes": {}, "shapes": {}}
+        is_tensor = isinstance(value, Tensor)
+        noted["types"][path] = "tensor" if is_tensor else type(value).__name__
+        if is_tensor:
+            noted["devices"][path] = value.device.type
+            noted["dtypes"][path] = str(value.dtype)
+            noted["shapes"][path] = str(tuple(value.shape))
+        elif isinstance(value, dict):
+            noted["keys"][path] = [repr(key) for key in value]
+            for key, item in value.items():
+                described(item, f"{path}[{key!r}]", noted)
+        elif isinstance(value, (list, tuple)):
+            for i, item in enumerate(value):
+                described(item, f"{path}[{i}]", noted)
+        elif type(value) in (int, float, bool, str, type(None)):
+            noted["plain values"][path] = repr(value)
+        return noted
+
+    def journey(move, name, device):
+        """Move one of the batches and describe the result; was the batch itself changed?"""
+        batch = batches()[name]
+        before = described(batch)
+        result = described(move(batch, device))
+        return result | {"batch changed": described(batch) != before}
+
+    into_string = "A string is iterable, but it is a leaf here: pass it through as it is."
+    as_fields = (
+        "A namedtuple must come back as the same namedtuple (batch.x must still work): it takes its fields as separate "
+        "arguments."
+    )
+
+    def mistakes_about(wanted):
+        """The known mistakes; `wanted` is the description of what should come back."""
+
+        def differ(seen, fact, *types):
+            """The paths at which a fact of the result is another one, for things of these types only."""
+            kinds, came = wanted["types"], seen[fact]
+            places = [p for p in wanted[fact] if p in came and (not types or kinds[p] in types)]
+            return [p for p in places if came[p] != wanted[fact][p]]
+
+        return (
+            mistake(
+                "Nothing came back: the function must return the moved batch.",
+                when=lambda seen: "batch" in differ(seen, "types") and seen["types"]["batch"] == "NoneType",
+            ),
+            mistake(as_fields, raises="argument", when=lambda seen: "Pair" in wanted["types"].values()),
+            mistake(as_fields, when=lambda seen: differ(seen, "types", "Pair")),
+            mistake(into_string, raises="RecursionError"),
+            mistake(into_string, when=lambda seen: differ(seen, "types", "str") or differ(seen, "plain values", "str")),
+            mistake(
+                "Numbers, strings and None are passed through as they are: {detail}.",
+                when=lambda seen: differ(seen, "types", "int", "float", "bool", "NoneType"),
+            ),
+            mistake(
+                "The container type changed: {detail}.",
+                when=lambda seen: differ(seen, "types", "list", "tuple", "dict", "OrderedDict"),
+            ),
+            mistake(
+                "Numbers, strings and None are passed through as they are: {detail}.",
+                when=lambda seen: differ(seen, "plain values"),
+            ),
+            mistake("The keys and their order must stay: {detail}.", when=lambda seen: differ(seen, "keys")),
+            mistake(
+                "The tensor did not move: Tensor.to returns a new tensor, and its result was not used.",
+                when=lambda seen: differ(seen, "devices") == ["batch"],
+            ),
+            mistake(
+                "An OrderedDict is a dict too, and a namedtuple is a tuple (isinstance says so): their tensors move.",
+                when=lambda seen: differ(seen, "devices") and {"OrderedDict", "Pair"} & {*wanted["types"].values()},
+            ),
+            mistake(
+                "A tensor deeper in the structure did not move: {detail}.", when=lambda seen: differ(seen, "devices")
+            ),
+            mistake(
+                "Moving must not change the dtype (integer labels stay integers): {detail}.",
+                when=lambda seen: differ(seen, "dtypes"),
+            ),
+            mistake("Not everything came back, or too much: {detail}.", stage="shape"),
+        )
+
+    def judge(name, device="meta", *mistakes):
+        """Judge the journey of one of the batches."""
+        wanted = described(batches()[name])
+        wanted["devices"] = dict.fromkeys(wanted["devices"], "meta")
+        seen = observe_scenario(journey, move, name, device).expecting(*mistakes, *mistakes_about(wanted))
+        overwritten = "You wrote the moved tensors into the caller's own structure. Build a new one."
+        seen.that(not seen["batch changed"], overwritten, mistake(overwritten, stage="arguments"), stage="arguments")
+        seen.returns(wanted | {"batch changed": False})
+
+    test("one tensor")
+    judge("one tensor")
+    only_floats = "A float tensor moved, this one of whole numbers did not: labels must move as well."
+    judge("labels", "meta", mistake(only_floats, when=lambda seen: seen["devices"]["batch"] == "cpu"))
+
+    test("a dict of two tensors")
+    judge("a dict of two")
+
+    test("a list of tuples of dicts, with numbers, None and strings in between")
+    judge("nested")
+
+    ### BEGIN HIDDEN TESTS
+    for hidden_name in (
+        "a namedtuple",
+        "a namedtuple in a dict",
+        "namedtuples in a tuple",
+        "an OrderedDict",
+        "an OrderedDict in a list",
+        "empty containers",
+        "deep",
+        "keys that are no strings",
+        "a tuple of one",
+        "a string alone",
+        "no tensor",
+    ):
+        test.hidden(hidden_name)
+        judge(hidden_name)
+
+    test.hidden("the device as a torch.device")
+    judge("nested", torch.device("meta"), mistake("The device may also be a torch.device.", stage="raised"))
+    ### END HIDDEN TESTS
+
+# %% check="move-batch" points=1
+"""What is there already stays the same object; moved tensors keep dtype, shape and graph."""
+with check("move-batch") as test:
+
+    def leaves(value):
+        """All that is in a structure, in order."""
+        if isinstance(value, dict):
+            value = list(value.values())
+        return [leaf for item in value for leaf in leaves(item)] if isinstance(value, (list, tuple)) else [value]
+
+    def in_place(move, device):
+        """Move tensors that are on the device already: what comes back as another object, what on another device?"""
+        x, y = torch.ones(2, 3, device=device), torch.zeros(2, dtype=torch.int64, device=device)
+        batch = {"x": x, "y": [y, (x.t(), y[:1])], "long text": "a text of some length"}
+        old, new = leaves(batch), leaves(move(batch, device))
+        others = [b for a, b in zip(old, new, strict=False) if a is not b]
+        return {
+            "leaves": len(new),
+            "elsewhere": sum(isinstance(b, Tensor) and b.device.type != device for b in new),
+            "new objects": [type(b).__name__ for b in others],
+        }
+
+    def judge_in_place(device):
+        """Judge that nothing is copied that is on the device already."""
+        observe_scenario(in_place, move, device).returns(
+            {"leaves": 5, "elsewhere": 0, "new objects": []},
+            mistake(
+                "These tensors came back on another device than the one that was asked for.",
+                when=lambda seen: seen["elsewhere"],
+            ),
+            mistake(
+                "The tensor was on that device already, yet you made a copy; `.to` alone returns the same object then.",
+                when=lambda seen: seen["leaves"] == 5 and {*seen["new objects"]} <= {"Tensor", "Parameter"},
+            ),
+            because="What came back is not the batch that went in: {detail}.",
+        )
+
+    test("tensors that are on the CPU already come back as the same objects")
+    judge_in_place("cpu")
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("tensors that are on meta already come back as the same objects")
+    judge_in_place("meta")
+
+    def kinds_of_tensors(move):
+        """Move tensors of many kinds; note what they are then."""
+        made = {
+            "float64": torch.ones(2, dtype=torch.float64),
+            "float16": torch.ones(3, dtype=torch.float16),
+            "int32": torch.ones(2, 2, dtype=torch.int32),
+            "uint8": torch.ones(2, dtype=torch.uint8),
+            "bool": torch.tensor([True, False]),
+            "complex64": torch.ones(2, dtype=torch.complex64),
+            "0-d": torch.tensor(3),
+            "empty": torch.ones(0, 4),
+            "4-d": torch.ones(2, 1, 3, 1),
+        }
+        return dict(zip(made, map(told, leaves(move(made, "meta"))), strict=False))
+
+    def told(tensor):
+        """Device, dtype and shape of a tensor, and whether it requires grad; of anything else its type."""
+        if not isinstance(tensor, Tensor):
+            return {"type": type(tensor).__name__}
+        return {
+            "device": tensor.device.type,
+            "dtype": str(tensor.dtype),
+            "shape": str(tuple(tensor.shape)),
+            "requires_grad": tensor.requires_grad,
+        }
+
+    def on_meta(dtype, shape):
+        """What is told of a tensor on meta that does not require grad."""
+        return {"device": "meta", "dtype": str(dtype), "shape": str(shape), "requires_grad": False}
+
+    test.hidden("dtype and shape of the tensors stay")
+    observe_scenario(kinds_of_tensors, move).returns(
+        {
+            "float64": on_meta(torch.float64, (2,)),
+            "float16": on_meta(torch.float16, (3,)),
+            "int32": on_meta(torch.int32, (2, 2)),
+            "uint8": on_meta(torch.uint8, (2,)),
+            "bool": on_meta(torch.bool, (2,)),
+            "complex64": on_meta(torch.complex64, (2,)),
+            "0-d": on_meta(torch.int64, ()),
+            "empty": on_meta(torch.float32, (0, 4)),
+            "4-d": on_meta(torch.float32, (2, 1, 3, 1)),
+        },
+        because="Every tensor moves, and its dtype, shape and requires_grad stay: {detail}.",
+    )
+
+    def comes_from(tensor, leaf):
+        """Whether backward from a tensor would reach a leaf."""
+        nodes = [getattr(tensor, "grad_fn", None)]
+        for node in nodes:
+            nodes += [following for following, _ in getattr(node, "next_functions", ())]
+        return any(getattr(node, "variable", None) is leaf for node in nodes)
+
+    def in_the_graph(move):
+        """Move a leaf and a result computed from it: do they still belong to the graph?"""
+        leaf = torch.ones(3, requires_grad=True)
+        result = leaves(move([leaf, (leaf * 2,), torch.ones(3)], "meta"))
+        return {
+            "requires grad": [getattr(tensor, "requires_grad", None) for tensor in result],
+            "reaches the leaf": [comes_from(tensor, leaf) for tensor in result],
+            "leaf still requires grad": leaf.requires_grad,
+        }
+
+    test.hidden("a moved tensor still belongs to the graph")
+    observe_scenario(in_the_graph, move).returns(
+        {
+            "requires grad": [True, True, False],
+            "reaches the leaf": [True, True, False],
+            "leaf still requires grad": True,
+        },
+        mistake(
+            "A tensor of the caller was changed: it no longer requires grad.",
+            when=lambda seen: not seen["leaf still requires grad"],
+        ),
+        mistake(
+            "The moved tensor left the autograd graph: `.data`, `.detach()`, torch.tensor(...) or torch.no_grad() cuts "
+            "it off.",
+            when=lambda seen: len(seen["requires grad"]) == 3 and None not in seen["requires grad"],
+        ),
+        because="These are not the three tensors that went in: {detail}.",
+    )
+
+    def other_objects(move):
+        """Move objects that are no tensors and no structures: which come back as other objects?"""
+
+        class Movable:
+            """An object with a `.to` of its own."""
+
+            device = "cpu"
+
+            def to(self, device):
+                self.device = device
+                return self
+
+        named = {
+            "a set": {1, 2},
+            "a range": range(300, 305),
+            "bytes": b"some bytes",
+            "an object": object(),
+            "a function": len,
+            "a dtype": torch.float64,
+            "a module": nn.Linear(2, 1),
+            "an object with a `.to`": Movable(),
+            "a generator": (i for i in range(3)),
+            "a large number": 10**20,
+        }
+        others = [name for name, thing in named.items() if move(thing, "meta") is not thing]
+        others += ["an item of a list"] * (leaves(move([[len]], "meta")) != [len])
+        moved = [named["a module"].weight.device.type, named["an object with a `.to`"].device]
+        return {"others": others, "moved": moved}
+
+    test.hidden("other objects are passed through, also such that have a `.to`")
+    seen = observe_scenario(other_objects, move)
+    seen.that(not seen["others"], "Objects that are neither tensors nor structures must come back as they are.")
+    seen.that(
+        seen["moved"] == ["cpu", "cpu"],
+        "Only tensors are moved: a module, or an object with a `.to` of its own, is passed through unchanged.",
+        stage="arguments",
+    )
+
+    def by_field(move):
+        """Move a namedtuple of a class with defaults: is it still that class, are the fields in place?"""
+        Sample = namedtuple("Sample", ["image", "label", "weight"], defaults=[1.0])
+        sample = Sample(torch.ones(2), 7)
+        result = move(sample, "meta")
+        same = type(result) is Sample
+        return [same, *map(str, (result.image.device, result.label, result.weight))] if same else [same]
+
+    test.hidden("the fields of a namedtuple can be read by name")
+    observe_scenario(by_field, move).returns(
+        [True, "meta", "7", "1.0"],
+        because="A namedtuple must come back as the same namedtuple, with all its fields.",
+    )
+
+    def with_accelerator(move):
+        """Move a batch to this machine's accelerator, if it has one: do the values arrive?"""
+        if not torch.accelerator.is_available():
+            return [True, True]
+        device = torch.accelerator.current_accelerator()
+        batch = {"x": torch.arange(6.0), "y": [torch.tensor([3, 1])]}
+        pairs = zip(leaves(batch), leaves(move(batch, device)), strict=False)
+        return [told(new).get("device") == device.type and torch.equal(new.cpu(), old) for old, new in pairs]
+
+    test.hidden("the values arrive on the accelerator, where there is one")
+    observe_scenario(with_accelerator, move).returns(
+        [True, True], because="On the accelerator the values are not those of the batch."
+    )
+    ### END HIDDEN TESTS

@@ -1,0 +1,164 @@
+# %% [markdown]
+# ### Exercise 2.9 · Drop the k smallest, keep the order
+#
+# implement · solid · 12 min · 2 points
+#
+# Pruning weights, trimming outliers, dropping the easiest samples of a batch: k values have to go, and the rest must
+# stay in its place.
+#
+# **Contract**
+#
+# - `drop_lowest(x, k)` returns the 1-d tensor x without its k smallest values, the others in their original order: (N,)
+#   becomes (N - k,).
+# - Exactly k elements go. Among equal values the ones that come first are dropped first; nan counts as the largest
+#   value.
+# - Dtype and device stay, x is not changed, gradients reach the kept elements and only those.
+# - k = 0 keeps everything, k = N gives an empty tensor; k < 0 or k > N raises `ValueError`.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which tools give you the *positions* of the smallest values, not only the values? And what does a tool that returns a
+# sorted copy do to the order?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A stable argsort names the k positions to drop. Turn them into a boolean mask over x (or sort the positions to keep)
+# and index with it; `torch.where` with a fill value only replaces.
+#
+# </details>
+
+
+# %% answer="drop-lowest"
+def drop_lowest(x: Tensor, k: int) -> Tensor:
+    """x without its k smallest values, in the original order: (N,) -> (N - k,).
+
+    Raises ValueError when k is not in 0..N.
+    """
+    ### BEGIN SOLUTION
+    if not 0 <= k <= len(x):
+        raise ValueError(f"can't drop {k} of {len(x)} elements")
+    keep = torch.ones_like(x, dtype=torch.bool)
+    keep[x.argsort(stable=True)[:k]] = False
+    return x[keep]
+    ### END SOLUTION
+
+
+# %% check="drop-lowest" points=2
+"""Exactly the k smallest values go, the first of equal ones first; order, dtype and gradients stay."""
+with check("drop-lowest") as test:
+    test("4, 1, 3, 2, 5 without the 2 smallest")
+    five = torch.tensor([4.0, 1, 3, 2, 5])
+    seen = observe(drop_lowest, five, 2)
+    seen.returns(
+        torch.tensor([4.0, 3, 5]),
+        mistake(
+            "torch.where never removes anything: the dropped elements were replaced, the length stayed. "
+            "Index with a mask instead.",
+            when=lambda seen: seen.value.shape == (5,) and seen.value[[0, 2, 4]].tolist() == [4, 3, 5],
+        ),
+        mistake("You dropped the first k positions, not the k smallest values.", gives=torch.tensor([3, 2, 5])),
+        mistake(
+            "The values are right, their order is not: sorting (or topk) forgets where they came from. "
+            "Keep the positions.",
+            stage="value",
+            when=lambda seen: sorted(seen.value.tolist()) == [3, 4, 5],
+        ),
+        mistake("You dropped the largest.", when=lambda seen: sorted(seen.value.tolist()) == [1, 2, 3]),
+        mistake("T[i+1:-1] ends before the last element; the slice to the end is T[i+1:].", gives=torch.tensor([4, 3])),
+        mistake("These are the values to be dropped.", when=lambda seen: sorted(seen.value.tolist()) == [1, 2]),
+        mistake("These are positions; asked for are the values that stay.", gives=torch.tensor([0, 2, 4])),
+    )
+    seen.leaves_arguments_alone(mistake("x itself was changed.", stage="arguments"))
+
+    test("equal values at the threshold: exactly k elements go")
+    ties = (
+        "With equal values at the threshold you dropped too many or too few: a comparison with a threshold "
+        "(or removing by value) cannot tell equal elements apart."
+    )
+    observe(drop_lowest, torch.tensor([5.0, 2, 2, 3, 1]), 2).returns(
+        torch.tensor([5.0, 2, 3]), mistake(ties, stage="shape")
+    )
+
+    for k in (-1, 6):
+        test(f"k = {k} of five elements")
+        seen = observe(drop_lowest, five, k)
+        seen.raises(ValueError, because="k outside 0..N must raise ValueError: {detail}.")
+
+    ### BEGIN HIDDEN TESTS
+    def by_sorting(x, k):
+        """Sorts the positions in Python, with nan at the end, and indexes with those that stay."""
+        key = {i: (1, 0, i) if value != value else (0, value, i) for i, value in enumerate(x.tolist())}
+        return x[torch.tensor(sorted(sorted(key, key=key.get)[k:]), dtype=torch.int64)]
+
+    def later_first(x, k):
+        """The same, but among equal values the later ones are dropped first."""
+        return by_sorting(x.flip(0), k).flip(0)
+
+    not_first = (
+        "Among equal values the first ones are dropped first; your sort is not stable or breaks ties the other way."
+    )
+
+    def has_ties(seen):
+        """Whether some of the values were equal."""
+        return len(seen.args[0].unique()) < len(seen.args[0])
+
+    known = [
+        mistake(not_first, gives=later_first, stage="value", when=has_ties),
+        mistake(ties, stage="shape", when=has_ties),
+    ]
+    g = torch.Generator().manual_seed(9)
+    twelve = torch.randn(12, generator=g)
+    for idea, x, k in [
+        ("which of the equal values went", torch.tensor([2.0, 1, 2, 3, 2, 4]), 2),
+        ("many equal values", torch.randint(3, (40,), generator=g).float(), 17),
+        ("two equal values, the threshold above both", torch.tensor([2.0, 7, 2, 5]), 2),
+        ("k = 0", twelve, 0),
+        ("k = 1", twelve, 1),
+        ("k = N - 1", twelve, 11),
+        ("k = N", twelve, 12),
+        ("k = N, int64", torch.tensor([3, 1, 2]), 3),
+        ("an empty tensor", torch.empty(0), 0),
+        ("int64, with negative numbers", torch.tensor([-3, 8, -7, 0, 5]), 3),
+        ("int64 that float32 can't hold", torch.tensor([2**24 + 1, 2**24, 7]), 2),
+        ("float64 that float32 can't hold", torch.tensor([1 + 1e-12, 1.0, 3.0], dtype=torch.float64), 1),
+        ("bfloat16", torch.tensor([2.0, -1.0, 0.5], dtype=torch.bfloat16), 1),
+        ("not contiguous", torch.randn(8, 3, generator=g)[:, 1], 3),
+        ("infinities", torch.tensor([1.0, -torch.inf, torch.inf, 0.0, -torch.inf]), 3),
+    ]:
+        test.hidden(idea)
+        seen = observe(drop_lowest, x, k).expecting(*known)
+        seen.returns(by_sorting, rtol=0.0, atol=0.0)
+        seen.leaves_arguments_alone(mistake("x itself was changed.", stage="arguments"))
+
+    nan_is_largest = mistake(
+        "A nan counts as the largest value (as in torch.sort); comparisons with nan are always False: {detail}",
+        stage=("shape", "value"),
+    )
+    for values, k in [([torch.nan, 1, 2], 2), ([2, torch.nan, 1, torch.inf], 3), ([3, torch.nan, 1, torch.nan, 2], 4)]:
+        test.hidden("nan is the largest value")
+        observe(drop_lowest, torch.tensor(values), k).returns(by_sorting, nan_is_largest)
+
+    left_graph = "The result left the autograd graph (through NumPy, .tolist() or .data)."
+    for idea, values, k in [
+        ("gradients reach the kept elements and only those", [0.5, -1.0, 2.0, 1.5, -0.5], 2),
+        ("gradients reach all elements for k = 0", [0.5, -1.0, 2.0], 0),
+        ("gradients tell which of the equal values went", [5.0, 2, 2, 3, 1], 2),
+        ("gradients of a hundred equal values", [2.0] * 100, 37),
+        ("gradients tell which nan went", [torch.nan, 1, torch.nan, 2, torch.nan], 3),
+    ]:
+        test.hidden(idea)
+        seen = observe(drop_lowest, torch.tensor(values, requires_grad=True), k)
+        seen.expecting(
+            mistake(left_graph, raises="requires grad"),
+            mistake(left_graph, stage="gradient", when=lambda seen: not seen.noted.tracked),
+            mistake(
+                not_first,
+                stage="gradient",
+                when=lambda seen: has_ties(seen) and bool(seen.noted.gradients),
+            ),
+        )
+        seen.returns(by_sorting)
+        seen.gives_gradients(by_sorting)
+    ### END HIDDEN TESTS

@@ -1,0 +1,179 @@
+# %% [markdown]
+# ### Exercise 3.5 · Who writes where? Find the race
+#
+# measure · solid · 12 min · 2 points
+#
+# Before you trust a `scatter_`, count how many numbers arrive at each cell of its target. If no cell gets more than
+# one, the call is well defined; where two arrive, it is a race.
+#
+# **Contract**
+#
+# - Entry c of the result is the number of positions of `index` that `torch.empty(shape).scatter_(dim, index, src)`
+#   would write to cell c; the result is int64 of shape `shape`.
+# - `index` is int64 or int32. It may be smaller than `shape` in the other dimensions (then only that corner is
+#   touched) and longer along `dim`. `dim` may be negative; 0-d and empty indices are legal. `index` is not changed.
+# - An index value outside 0..shape[dim]-1 raises IndexError, RuntimeError or ValueError.
+#
+# <details><summary>Hint 1</summary>
+#
+# If every position of index carried the number 1, what would you like to happen to two ones that arrive at the same
+# cell?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# It is a scatter of ones in which duplicates are *added*. The target starts at zero and has the given shape; src must
+# be at least as large as index and have the target's dtype.
+#
+# </details>
+
+
+# %% answer="count-writers"
+def count_writers(index: Tensor, dim: int, shape: tuple[int, ...]) -> Tensor:
+    """How many positions of index a scatter_ along dim writes to each cell of a target of the given shape.
+
+    index: integer tensor (int64 or int32); returns int64 of shape `shape`.
+    """
+    ### BEGIN SOLUTION
+    index = index.long()
+    return index.new_zeros(shape).scatter_add_(dim, index, torch.ones_like(index))
+    ### END SOLUTION
+
+
+# %% check="count-writers" points=2
+"""The count of writers for every cell of the target; int64; illegal indices raise."""
+with check("count-writers") as test:
+    test("repeated indices, along dim 1")
+    index = torch.tensor([[0, 0, 2], [1, 1, 1], [2, 0, 1]])
+    seen = observe(count_writers, index, 1, (3, 3)).expecting(
+        mistake(
+            "Duplicates overwrote each other: you see whether a cell is written, not how often. Let the ones add up.",
+            gives=torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 1]]),
+        ),
+        mistake(
+            "All lanes were counted together: every 1-d lane along dim is its own little scatter.",
+            when=lambda seen: seen.value.flatten().tolist() == [3, 4, 2],
+        ),
+        mistake(
+            "The counts belong to another dim: index replaces coordinate `dim`, the other coordinates stay.",
+            gives=torch.tensor([[1, 2, 0], [1, 1, 2], [1, 0, 1]]),
+        ),
+        mistake(
+            "The cells without a writer must be 0.",
+            gives=torch.tensor([[3, 1, 2], [1, 4, 1], [2, 2, 2]]),
+        ),
+        mistake("Counts are int64: {detail}", stage="dtype"),
+    )
+    seen.returns(torch.tensor([[2, 0, 1], [0, 3, 0], [1, 1, 1]]))
+    seen.leaves_arguments_alone()
+
+    test("no index twice in a row: one writer at most")
+    seen = observe(count_writers, torch.tensor([[3, 0, 1], [2, 1, 3]]), 1, (2, 4))
+    seen.returns(torch.tensor([[1, 1, 0, 1], [0, 1, 1, 1]]))
+
+    test("dim 0: a (1, 4) index touches a corner of a (3, 5) target")
+    corner = torch.tensor([[0, 1, 2, 0]])
+    expected = torch.tensor([[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]])
+    observe(count_writers, corner, 0, (3, 5)).returns(
+        expected,
+        mistake("The result must have the shape of the target, not of index: {detail}", shape=(1, 4)),
+    )
+
+    test("values outside the target are refused")
+    for value in (3, -1):
+        outside = torch.tensor([[0, value]])
+        seen = observe(count_writers, outside, 1, (1, 3))
+        seen.raises(
+            IndexError,
+            RuntimeError,
+            ValueError,
+            because=f"Value {value} lies outside the target and must raise (negative values too).",
+        )
+
+    ### BEGIN HIDDEN TESTS
+    def by_hand(index, dim, shape):
+        """Counts with a plain loop."""
+        count = torch.zeros(shape, dtype=torch.int64)
+        for position in torch.cartesian_prod(*(torch.arange(n) for n in index.shape)).reshape(-1, index.dim()):
+            cell = position.tolist()
+            cell[dim] = int(index[tuple(position.tolist())])
+            count[tuple(cell)] += 1
+        return count
+
+    def in_all_lanes(index, dim, shape):
+        """Counts as if index were repeated over the other dimensions."""
+        return by_hand(index.expand([n if d == dim else shape[d] for d, n in enumerate(index.shape)]), dim, shape)
+
+    corner_only = mistake(
+        "Index covers only a corner of the target: lanes outside it receive nothing.", gives=in_all_lanes
+    )
+    small_src = mistake(
+        "The src of a scatter must be at least as large as index, which may be longer than the target along dim.",
+        raises="no larger size than src",
+    )
+    g = torch.Generator().manual_seed(3)
+    for idea, shape, dim, size in [
+        ("a negative dim", (3, 4), -1, (3, 2)),
+        ("an index longer than the target along dim", (2, 3), 0, (5, 3)),
+        ("three dimensions", (3, 2, 4), 1, (2, 6, 3)),
+        ("one lane of many", (4, 3), 1, (1, 5)),
+        ("one dimension", (4,), 0, (7,)),
+        ("a negative dim that is not the last", (3, 2, 4), -2, (2, 3, 3)),
+    ]:
+        test.hidden(idea)
+        index = torch.randint(shape[dim], size, generator=g)
+        observe(count_writers, index, dim, shape).returns(by_hand(index, dim, shape), corner_only, small_src)
+
+    test.hidden("300 writers to one cell")
+    observe(count_writers, torch.zeros(300, dtype=torch.int64), 0, (2,)).returns(
+        torch.tensor([300, 0]),
+        mistake("A small dtype cannot hold a large count: count in int64.", stage="value"),
+    )
+
+    test.hidden("an int32 index that is not contiguous")
+    index = torch.tensor([[0, 2], [2, 1], [2, 2]], dtype=torch.int32).t()
+    observe(count_writers, index, 1, (2, 3)).returns(by_hand(index, 1, (2, 3)))
+
+    test.hidden("an empty index and a 0-d index")
+    observe(count_writers, torch.empty(0, 2, dtype=torch.int64), 0, (3, 2)).returns(
+        torch.zeros(3, 2, dtype=torch.int64)
+    )
+    observe(count_writers, torch.tensor(0), 0, ()).returns(torch.tensor(1))
+    observe(count_writers, torch.tensor(0), -1, ()).returns(torch.tensor(1))
+
+    test.hidden("what lies outside along dim is refused, whatever the other dimensions allow")
+    for value, rows, shape, dim in (
+        (3, [[0, 3]], (2, 5), 0),
+        (2, [[0, 2]], (2, 5), -2),
+        (4, [[0, 4]], (5, 2), 1),
+        (-1, [[0, -1]], (5, 2), 0),
+        (-1, [[0], [-1]], (2, 5), 1),  # on a flattened target, this would be a cell of the first row
+        (5, [[5], [0]], (2, 5), 1),  # and this one of the second
+    ):
+        seen = observe(count_writers, torch.tensor(rows), dim, shape)
+        seen.raises(
+            IndexError,
+            RuntimeError,
+            ValueError,
+            because=f"Value {value} lies outside the target and must raise (negative values too).",
+        )
+
+    test.hidden("50 random indices: no cell has two writers exactly if what was scattered can be gathered back")
+
+    def counts_of_all(answer, indices):
+        return [answer(index, 1, (2, 6)) for index in indices]
+
+    def comes_back(index):
+        """Whether scattered numbers, all different, are found again by the same index."""
+        numbers = torch.arange(1, index.numel() + 1).reshape(index.shape)
+        return torch.zeros(2, 6, dtype=torch.int64).scatter(1, index, numbers).gather(1, index).equal(numbers)
+
+    indices = [torch.randint(6, (2, 2), generator=g) for _ in range(50)]
+    seen = observe_scenario(counts_of_all, count_writers, indices)
+    seen.returns([by_hand(index, 1, (2, 6)) for index in indices])
+    seen.that(
+        [count.max().item() <= 1 for count in seen.value] == [comes_back(index) for index in indices],
+        "A scatter is well defined exactly where no count is above 1.",
+    )
+    ### END HIDDEN TESTS

@@ -1,0 +1,221 @@
+# %% [markdown]
+# ### Exercise 3.1 · The label's log-probability, per position
+#
+# implement · warm-up · 10 min · 2 points
+#
+# Scoring a text, the policy gradient, distillation: all need one number per position, the log-probability that the
+# model gave to the label. A loss function averages it away; here you pick it yourself.
+#
+# **Contract**
+#
+# - `out[...] = log_softmax(logits, over the last dimension)[..., labels[...]]` for any number of leading dimensions,
+#   none included: (C,) with a 0-d label gives a 0-d result.
+# - Right for logits as large as 1e4, and where other classes have a logit of -inf. Dtype and device are those of
+#   `logits`; the result is differentiable with respect to `logits`; the arguments are not changed.
+# - `labels` may be int64, int32 or uint8. A label outside 0..C-1, negative ones too, raises IndexError, RuntimeError
+#   or ValueError.
+#
+# <details><summary>Hint 1</summary>
+#
+# What are the shapes of the log-probabilities and of `labels`? What must be added to `labels` so that gather accepts
+# them, and what has to go again afterwards?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `log_softmax` over the last dimension; gather along that dimension with labels (as int64) that carry one extra
+# dimension of size 1; then remove exactly that dimension.
+#
+# </details>
+
+
+# %% answer="label-log-prob"
+def label_log_prob(logits: Tensor, labels: Tensor) -> Tensor:
+    """The log-probability of each position's own label.
+
+    logits: (..., C) floating point; labels: (...) int64, int32 or uint8; returns (...) in the dtype of logits.
+    """
+    ### BEGIN SOLUTION
+    log_probs = logits.log_softmax(-1)
+    return log_probs.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+    ### END SOLUTION
+
+
+# %% check="label-log-prob" points=2
+"""One log-probability per position, for any leading dimensions; stable; refuses bad labels."""
+with check("label-log-prob") as test:
+
+    def pick(table, labels):
+        """table[..., y] for the label y of each position, by a plain loop."""
+        rows = table.reshape(-1, table.shape[-1])
+        picked = [row[int(y)] for row, y in zip(rows, labels.flatten(), strict=True)]
+        return torch.stack(picked).reshape(labels.shape)
+
+    def normalised(logits, dim):
+        """Logits minus the logarithm of their sum of exponentials (good enough for small numbers)."""
+        return logits - logits.exp().sum(dim, keepdim=True).log()
+
+    known = (
+        mistake(
+            "Gather needs an index with as many dimensions as the input: labels needs one more (of size 1).",
+            raises="same number of dimensions",
+        ),
+        mistake(
+            "The size-1 dimension used for gather is still there: remove it at the end.",
+            when=lambda seen: seen.value.shape == (*seen.args[1].shape, 1),
+        ),
+        mistake(
+            "Those are the raw logits: they must be normalised (log_softmax) over the classes.",
+            gives=pick,
+        ),
+        mistake(
+            "The softmax runs over the wrong dimension: classes are last.",
+            when=lambda seen: any(
+                seen.looks_like(lambda logits, labels, dim=dim: pick(normalised(logits, dim), labels))
+                for dim in range(seen.args[1].dim())
+            ),
+        ),
+        mistake(
+            "The sign is wrong: that is the loss (negative log-probability).",
+            gives=lambda logits, labels: -pick(normalised(logits, -1), labels),
+        ),
+        mistake(
+            "Those are probabilities, not their logarithms.",
+            gives=lambda logits, labels: pick(normalised(logits, -1), labels).exp(),
+        ),
+    )
+
+    test("logits (4, 3), labels (4,)")
+    some_probs = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.8, 0.1], [0.4, 0.35, 0.25], [0.7, 0.05, 0.25]])
+    some_logits = some_probs.log() + torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
+    seen = observe(label_log_prob, some_logits, torch.tensor([2, 0, 1, 1])).expecting(*known)
+    seen.returns(
+        torch.tensor([0.5, 0.1, 0.35, 0.05]).log(),
+        mistake(
+            "You got a table: indexing the class dimension with all labels pairs every position with every label. "
+            "Each position needs its own label only.",
+            shape=(4, 4),
+        ),
+        mistake("That is one number for all positions: each position needs its own (reduction='none').", shape=()),
+    )
+    seen.leaves_arguments_alone()
+
+    test("logits (2, 5, 7), labels (2, 5)")
+    some_logits = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1))
+    some_labels = torch.tensor([[6, 0, 3, 3, 1], [2, 5, 0, 4, 6]])
+    seen = observe(label_log_prob, some_logits, some_labels).expecting(*known)
+    seen.returns(pick(normalised(some_logits, -1), some_labels))
+
+    test("logits of 1e4: the improbable label has log-probability -10000, not -inf")
+    seen = observe(label_log_prob, torch.tensor([[1e4, 0.0, 3.0], [2.0, -5.0, 1e4]]), torch.tensor([1, 2]))
+    seen.returns(
+        torch.tensor([-1e4, 0.0]),
+        mistake(
+            "Here log(softmax(x)) underflows: a small probability becomes 0 and its logarithm -inf. Use log_softmax.",
+            when=lambda seen: seen.value.tolist() == [-torch.inf, 0.0],
+        ),
+        mistake(
+            "Here exp(1e4) is inf, and what follows is inf or nan. log_softmax subtracts the largest logit first.",
+            when=lambda seen: not seen.value.isfinite().all(),
+        ),
+        mistake(
+            "A small number added to the probability, or a bound on the logits, hides how improbable the label is: "
+            "{detail}. Use log_softmax.",
+            when=lambda seen: -1000 < seen.value[0].item() < -5,
+        ),
+    )
+
+    ### BEGIN HIDDEN TESTS
+    def reference(logits, labels):
+        return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+    squeezed = mistake(
+        "A squeeze() without an argument removes every dimension of size 1, a batch of one too: name the dimension.",
+        when=lambda seen: seen.value.shape == seen.args[1].squeeze().shape != seen.args[1].shape,
+    )
+    g = torch.Generator().manual_seed(2)
+    for idea, size in [
+        ("a batch of one", (1, 3)),
+        ("sequences of length one", (4, 1, 5)),
+        ("no leading dimension", (5,)),
+        ("an empty batch", (0, 3)),
+        ("a single class", (4, 1)),
+        ("as many positions as classes", (3, 3, 3)),
+        ("four dimensions", (2, 3, 2, 5)),
+    ]:
+        test.hidden(idea)
+        some_logits = torch.randn(size, generator=g) + 2
+        some_labels = torch.randint(size[-1], size[:-1], generator=g)
+        observe(label_log_prob, some_logits, some_labels).expecting(squeezed, *known).returns(reference)
+
+    test.hidden("logits and labels that are not contiguous")
+    some_logits = torch.randn(5, 3, 4, generator=g).permute(2, 1, 0)
+    some_labels = torch.randint(5, (3, 4), generator=g).t()
+    observe(label_log_prob, some_logits, some_labels).expecting(*known).returns(reference)
+
+    test.hidden("float64, float16 and bfloat16 logits keep their dtype")
+    for dtype, rtol in ((torch.float64, 1e-10), (torch.float16, 5e-3), (torch.bfloat16, 3e-2)):
+        some_logits = torch.tensor([[0.5, -1.25, 2.0], [1.5, 0.25, -0.75]], dtype=dtype)
+        seen = observe(label_log_prob, some_logits, torch.tensor([1, 2]))
+        seen.returns(reference, rtol=rtol, atol=0)
+
+    test.hidden("a class with logit -inf that is not the label")
+    masked = torch.tensor([[0.5, -torch.inf, 1.0], [-torch.inf, -torch.inf, 2.0]], requires_grad=True)
+    seen = observe(label_log_prob, masked, torch.tensor([0, 2]))
+    seen.returns(
+        reference,
+        mistake(
+            "One-hot times log-probabilities multiplies 0 by -inf where a class is masked: nan. "
+            "Pick the value instead of summing products.",
+            when=lambda seen: seen.value.isnan().all(),
+        ),
+    )
+    detached = mistake("No gradient reaches the logits.", when=lambda seen: not seen.noted.tracked)
+    seen.gives_gradients(reference, detached)
+
+    test.hidden("labels of other integer dtypes")
+    for dtype in (torch.int32, torch.uint8):
+        some_logits = torch.randn(4, 200, generator=g)
+        seen = observe(label_log_prob, some_logits, torch.tensor([3, 199, 0, 150], dtype=dtype))
+        seen.returns(
+            reference,
+            mistake(
+                "The index must be int64 for gather: convert labels ({detail}).",
+                raises="dtype|tensors used as indices|to be Long|shape of the mask",
+            ),
+        )
+        seen.leaves_arguments_alone()
+
+    test.hidden("labels that do not exist are refused")
+    some_logits = torch.tensor([[0.3, -1.0, 2.0], [1.0, 0.2, -0.4], [-0.5, 0.1, 0.7]])
+    wrong_kind = mistake(
+        "A label that does not exist raised another kind of exception: raise IndexError, RuntimeError or ValueError.",
+        raises=".",
+    )
+    for label in (-1, -100, 3, 5):
+        skipped = mistake(
+            f"Label {label} was accepted: cross_entropy skips it (ignore_index) and gives 0.",
+            when=lambda seen: seen.args[1][1] == -100 and seen.value[1] == 0,
+        )
+        wrapped = mistake(
+            f"Label {label} was accepted: ordinary indexing counts negative labels from the end and "
+            "take_along_dim wraps them around; gather refuses them.",
+            gives=lambda logits, labels: reference(logits, labels % 3),
+        )
+        seen = observe(label_log_prob, some_logits, torch.tensor([0, label, 2]))  # in the middle: rows on both sides
+        seen.raises(
+            IndexError,
+            RuntimeError,
+            ValueError,
+            because=f"Label {label} was accepted, and it must raise.",
+            mistakes=[skipped, wrapped, wrong_kind],
+        )
+
+    test.hidden("the gradient: one-hot minus softmax, times the incoming gradient")
+    for size in ((4, 3), (2, 3, 5)):
+        some_logits = torch.randn(size, generator=g, requires_grad=True)
+        some_labels = torch.randint(size[-1], size[:-1], generator=g)
+        seen = observe(label_log_prob, some_logits, some_labels)
+        seen.gives_gradients(reference, detached)
+    ### END HIDDEN TESTS

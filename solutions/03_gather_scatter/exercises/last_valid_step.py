@@ -1,0 +1,230 @@
+# %% [markdown]
+# ### Exercise 3.2 · The last real time step of every sequence
+#
+# debug · solid · 15 min · 3 points
+#
+# A recurrent network returns an output for every time step, and a batch is padded to its longest sequence. To
+# classify a sequence you want the output of its last real step. Somebody tried: the first attempt raises, the second
+# one runs and is wrong, which is worse. Repair it.
+#
+# **Contract**
+#
+# - `out[b] = h[b, lengths[b] - 1]`; a sequence of length 0 gives a row of zeros (with zero gradient).
+# - Padding (positions >= length) never leaks, in value or gradient; it may hold nan or inf. Only the chosen step gets
+#   a gradient.
+# - `lengths` is int64 or int32 and is not changed. A length above T or below 0 raises IndexError, RuntimeError or
+#   ValueError. The dtype of `h` is kept. T may be 0 (then all lengths are 0), and so may B.
+#
+# <details><summary>Hint 1</summary>
+#
+# The output of gather has the shape of its index. Which shape must the index have to bring home D numbers per
+# sequence?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The index (B, 1, 1) must be made (B, 1, D), gather does not do it by itself, and at the end dimension 1 alone is
+# removed. For length 0 gather needs a legal position: blank that row afterwards by a selection, not a product; or put
+# a step of zeros in front of `h`, and every length is a legal position.
+#
+# </details>
+
+
+# %% answer="last-valid-step"
+def last_step(h: Tensor, lengths: Tensor) -> Tensor:
+    """The output of each sequence's last real time step; zeros for a sequence of length 0.
+
+    h: (B, T, D); lengths: (B,) int64 or int32; returns (B, D) in the dtype of h.
+    """
+    ### BEGIN SOLUTION
+    batch, _, features = h.shape
+    padded = torch.cat([h.new_zeros(batch, 1, features), h], dim=1)  # a sequence of length n ends at position n
+    index = lengths.long()[:, None, None].expand(batch, 1, features)
+    return padded.gather(1, index).squeeze(1)
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    # return h.gather(1, lengths - 1)
+    # # RuntimeError: Index tensor must have the same number of dimensions as input tensor
+    #
+    # # second try: no error any more, but every row of the result has one number instead of D
+    # # return h.gather(1, (lengths - 1)[:, None, None]).squeeze()
+    ### END GIVEN
+
+
+# %% check="last-valid-step" points=3
+"""The last real step of each sequence, zeros for length 0; nothing leaks from the padding."""
+with check("last-valid-step") as test:
+
+    def nan_leaked(where):
+        """The sentence for nan that came through a product with a mask."""
+        return (
+            f"A nan in the padding leaked into the {where}: multiplying by a 0/1 mask does not remove nan "
+            "(0 * nan is nan). Select instead."
+        )
+
+    def has_nan(seen):
+        return seen.value.isnan().any()
+
+    test("h (3, 5, 4), lengths 5, 1, 3")
+    some_h = (torch.arange(1.0, 61) * 37 % 61).reshape(3, 5, 4)
+    seen = observe(last_step, some_h, torch.tensor([5, 1, 3]))
+    seen.returns(
+        torch.stack([some_h[0, 4], some_h[1, 0], some_h[2, 2]]),
+        mistake(
+            "Gather wants an index with as many dimensions as h (3): give lengths two more.",
+            raises="same number of dimensions",
+        ),
+        mistake(
+            "Gather does not broadcast: an index of shape (B, 1, 1) fetches one number per sequence, "
+            "the first feature. Expand it to (B, 1, D).",
+            when=lambda seen: (
+                seen.value.flatten().tolist() == [h[0].item() for h in (some_h[0, 4], some_h[1, 0], some_h[2, 2])]
+            ),
+        ),
+        mistake(
+            "A length counts, positions start at 0: the last step of a sequence of length n is n - 1.",
+            raises="index 5 is out of bounds",
+        ),
+        mistake(
+            "A length counts, positions start at 0: the last step of a sequence of length n is n - 1.",
+            when=lambda seen: seen.value[1:].equal(torch.stack([some_h[1, 1], some_h[2, 3]])),
+        ),
+        mistake("Indexing h[:, lengths - 1] gives (B, B, D): every sequence at every length.", shape=(3, 3, 4)),
+        mistake("The time dimension of size 1 is still there: remove it at the end.", shape=(3, 1, 4)),
+        mistake(
+            "That is the last padded position of all sequences, not each one's own last step.",
+            gives=some_h[:, -1],
+        ),
+        mistake(
+            "Those are averages over the valid steps; asked for is the last one.",
+            gives=torch.stack([some_h[0].mean(0), some_h[1, 0], some_h[2, :3].mean(0)]),
+        ),
+        mistake(
+            "Those are sums over the valid steps; asked for is the last one.",
+            gives=torch.stack([some_h[0].sum(0), some_h[1, 0], some_h[2, :3].sum(0)]),
+        ),
+    )
+    seen.leaves_arguments_alone()
+
+    test("nan in the padding does not reach the result")
+    some_h = (torch.arange(1.0, 31) * 7 % 31).reshape(3, 5, 2)
+    some_h[0, 2:] = some_h[1, 4:] = some_h[2, 1:] = torch.nan
+    seen = observe(last_step, some_h, torch.tensor([2, 4, 1]))
+    seen.returns(
+        torch.stack([some_h[0, 1], some_h[1, 3], some_h[2, 0]]),
+        mistake(nan_leaked("result"), when=has_nan),
+    )
+
+    test("length 0 gives zeros")
+    some_h = (torch.arange(1.0, 25) * 7 % 29).reshape(3, 4, 2)
+    expected_steps = torch.stack([some_h[0, 1], torch.zeros(2), some_h[2, 3]])
+    observe(last_step, some_h, torch.tensor([2, 0, 4])).returns(
+        expected_steps,
+        mistake(
+            "Length 0 must give a row of zeros; index -1 silently picked the last position (or raised).", raises="-1"
+        ),
+        mistake(
+            "Length 0 must give a row of zeros; index -1 silently picked the last position (or raised).",
+            when=lambda seen: seen.value[1].equal(some_h[1, -1]),
+        ),
+        mistake(
+            "Length 0 must give a row of zeros; a clamped index picked the first position.",
+            when=lambda seen: seen.value[1].equal(some_h[1, 0]),
+        ),
+    )
+
+    test("length 0 gives zeros where its padding is nan, too")
+    some_h[1] = torch.nan
+    seen = observe(last_step, some_h, torch.tensor([2, 0, 4]))
+    seen.returns(expected_steps, mistake(nan_leaked("result"), when=has_nan))
+
+    ### BEGIN HIDDEN TESTS
+    def reference(h, lengths):
+        steps = [row[n - 1] if n else torch.zeros_like(h[0, 0]) for row, n in zip(h, lengths.tolist(), strict=True)]
+        return torch.stack(steps)
+
+    squeezed = mistake(
+        "A squeeze() without a dimension also removed a batch (or feature) dimension of size 1: name the dimension.",
+        when=lambda seen: seen.value.shape == torch.empty(seen.args[0].shape[::2]).squeeze().shape,
+    )
+    g = torch.Generator().manual_seed(4)
+    for idea, size, lengths in [
+        ("a batch of one", (1, 4, 3), [3]),
+        ("one feature", (3, 4, 1), [2, 4, 1]),
+        ("one time step", (2, 1, 3), [1, 0]),
+        ("one of each", (1, 1, 1), [1]),
+        ("as many sequences as steps and features", (4, 4, 4), [2, 4, 1, 3]),
+    ]:
+        test.hidden(idea)
+        some_h = torch.randn(size, generator=g)
+        observe(last_step, some_h, torch.tensor(lengths)).returns(reference, squeezed)
+
+    test.hidden("an empty batch, and sequences without any step")
+    observe(last_step, torch.empty(0, 5, 4), torch.empty(0, dtype=torch.int64)).returns(torch.empty(0, 4))
+    observe(last_step, torch.empty(2, 0, 3), torch.tensor([0, 0])).returns(
+        torch.zeros(2, 3),
+        mistake("Where T is 0 there is no position to read from: all rows are zeros.", stage="raised"),
+    )
+
+    test.hidden("int32 lengths")
+    some_h = torch.randn(3, 5, 4, generator=g)
+    seen = observe(last_step, some_h, torch.tensor([5, 2, 4], dtype=torch.int32))
+    seen.returns(reference, mistake("Lengths of dtype int32 must work: convert the index.", stage="raised"))
+    seen.leaves_arguments_alone()
+
+    test.hidden("float64 and bfloat16, and h that is not contiguous")
+    for dtype in (torch.float64, torch.bfloat16):
+        some_h = torch.randn(4, 3, 5, generator=g, dtype=torch.float64).to(dtype).permute(1, 2, 0)
+        observe(last_step, some_h, torch.tensor([5, 0, 4])).returns(reference)
+
+    test.hidden("inf in the padding, nan and inf in a chosen step")
+    some_h = torch.randn(3, 4, 2, generator=g)
+    some_h[0, 3:] = torch.inf
+    some_h[1, 2:] = -torch.inf
+    some_h[1, 1] = torch.tensor([torch.nan, torch.inf])
+    some_h[2] = torch.inf
+    observe(last_step, some_h, torch.tensor([3, 2, 0])).returns(
+        reference,
+        mistake(
+            "A nan or inf in the chosen step itself must stay: only the padding is to be ignored.",
+            when=lambda seen: seen.value.isfinite().all(),
+        ),
+        mistake(
+            "An inf in the padding leaked into the result: multiplying by a 0/1 mask makes it nan. Select instead.",
+            when=lambda seen: seen.value[[0, 2]].isnan().any(),
+        ),
+    )
+
+    test.hidden("lengths that can't be are refused")
+    wrong_kind = mistake(
+        "A length that can't be raised another kind of exception: raise IndexError, RuntimeError or ValueError.",
+        raises=".",
+    )
+    for length in (6, -1, -5, 9):  # in the middle, so that a flattened h has rows on both sides
+        seen = observe(last_step, torch.randn(3, 5, 3, generator=g), torch.tensor([2, length, 4]))
+        seen.raises(
+            IndexError,
+            RuntimeError,
+            ValueError,
+            because=f"Length {length} must raise (clamping or wrapping hides a data error).",
+            mistakes=[wrong_kind],
+        )
+
+    test.hidden("only the chosen step gets a gradient, whatever the padding holds")
+    some_h = torch.randn(4, 5, 3, generator=g)
+    for fill in (0.5, torch.nan):
+        some_h[0, 2:] = some_h[1] = some_h[2, 3:] = fill
+        seen = observe(last_step, some_h.requires_grad_(), torch.tensor([2, 0, 3, 5]))
+        seen.returns(reference)
+        seen.gives_gradients(
+            reference,
+            mistake(
+                nan_leaked("gradient"),
+                when=lambda seen: seen.gradient(0).isnan().any(),
+            ),
+            because="The gradient must flow to the chosen step: {detail}",
+        )
+        some_h = some_h.detach()
+    ### END HIDDEN TESTS

@@ -1,0 +1,211 @@
+# %% [markdown]
+# ### Exercise 3.8 · Top-p: sort, decide, put back
+#
+# implement · long · 20 min · 4 points
+#
+# Every language model that samples with top-p (nucleus sampling) has these lines: sort the tokens, decide by rank,
+# and bring the decision back to the tokens. The last step is where they go wrong.
+#
+# **Contract**
+#
+# - Tokens of each row are ranked by probability (softmax over the last dimension), highest first, equal ones in the
+#   order of their position. A token is kept exactly if the probabilities of the tokens ranked *before* it sum to less
+#   than p. So the smallest leading set with a total of at least p is kept, and always at least one token.
+# - `logits` is (..., V) and may contain -inf; the mask has the same shape, in the order of the *tokens* (`mask[...,
+#   v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, without a graph. `logits` is not changed.
+# - A p outside (0, 1] raises ValueError.
+#
+# <details><summary>Hint 1</summary>
+#
+# After sorting you know which *ranks* are kept. Which tensor knows which token had which rank, and is putting the
+# ranks back a reading or a writing job?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# sort returns (values, order): token `order[r]` has rank r. Write the decision for rank r to position `order[r]`;
+# that is the inverse permutation. For the decision itself use the cumulative sum *without* the token's own
+# probability. (`sort` takes `stable=True` only together with `dim=` as a keyword.)
+#
+# </details>
+
+
+# %% answer="nucleus-mask"
+def nucleus_mask(logits: Tensor, p: float) -> Tensor:
+    """Which tokens belong to the smallest set of most probable tokens whose total probability reaches p.
+
+    logits: (..., V) floating point; returns bool of the same shape. Raises ValueError for p outside (0, 1].
+    """
+    ### BEGIN SOLUTION
+    if not 0 < p <= 1:
+        raise ValueError(f"p must be in (0, 1], it is {p}")
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    before = probs.cumsum(-1) - probs
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, before < p)
+    ### END SOLUTION
+
+
+# %% check="nucleus-mask" points=4
+"""A token is kept if those ranked before it sum to less than p; ties go by position."""
+with check("nucleus-mask") as test:
+    six_probs = torch.tensor([0.1, 0.35, 0.05, 0.3, 0.15, 0.05])
+    six_logits = six_probs.log() + 1.5
+    not_bool = mistake("The mask must be bool: {detail}", stage="dtype")
+
+    test("probabilities .1 .35 .05 .3 .15 .05 and p = 0.6: .35 and .3 are kept")
+    seen = observe(nucleus_mask, six_logits, 0.6)
+    seen.returns(
+        torch.tensor([False, True, False, True, False, False]),
+        not_bool,
+        mistake(
+            "The mask is still in sorted order: it must be brought back to the order of the tokens.",
+            gives=torch.tensor([1, 1, 0, 0, 0, 0]),
+        ),
+        mistake(
+            "You read with the sort order (gather) where you had to write with it (scatter): that applies the "
+            "permutation again in place of undoing it.",
+            gives=torch.tensor([1, 0, 0, 1, 0, 0]),
+        ),
+        mistake(
+            "The token that carries the sum across p is missing (where the best token alone exceeds p, nothing would "
+            "be left): decide by the sum *before* it.",
+            gives=torch.tensor([0, 1, 0, 0, 0, 0]),
+        ),
+        mistake(
+            "One token too many: a token whose predecessors already reach p is dropped.",
+            gives=torch.tensor([0, 1, 0, 1, 1, 0]),
+        ),
+        mistake(
+            "You summed from the least probable token up.",
+            gives=torch.tensor([1, 0, 1, 1, 1, 1]),
+        ),
+        mistake(
+            "Those are the tokens to drop: the most probable ones are kept.",
+            gives=torch.tensor([1, 0, 1, 0, 1, 1]),
+        ),
+        mistake(
+            "The sums run over raw logits: turn them into probabilities first.",
+            gives=torch.tensor([1, 1, 1, 1, 0, 1]),
+        ),
+        mistake(
+            "The sums run over raw logits: turn them into probabilities first.",
+            gives=torch.tensor([1, 1, 1, 0, 1, 1]),
+        ),
+        mistake(
+            "Here p is a probability mass, not a share of the vocabulary.",
+            gives=torch.tensor([1, 1, 0, 1, 1, 0]),
+        ),
+        mistake(
+            "Asked for is a mask with one entry per token, not the list of kept tokens: {detail}",
+            shape=(2,),
+        ),
+        mistake(
+            "With sort, stable is accepted only when dim is given as a keyword: sort(dim=-1, stable=True, ...).",
+            raises=r"sort\(\) takes from 1 to 0",
+        ),
+    )
+    seen.leaves_arguments_alone()
+
+    test("p = 0.7 keeps .15 too, p = 0.3 keeps .35 only")
+    seen = observe(nucleus_mask, six_logits, 0.7)
+    seen.returns(torch.tensor([False, True, False, True, True, False]))
+    seen = observe(nucleus_mask, six_logits, 0.3)
+    seen.returns(torch.tensor([False, True, False, False, False, False]))
+
+    test("two rows with different winners")
+    two_rows = torch.stack([six_logits, torch.tensor([0.5, 0.05, 0.25, 0.1, 0.05, 0.05]).log() - 0.5])
+    each_row = "Each row is its own distribution: softmax, sort and cumsum run over the last dimension."
+    seen = observe(nucleus_mask, two_rows, 0.6)
+    seen.returns(
+        torch.tensor([[False, True, False, True, False, False], [True, False, True, False, False, False]]),
+        mistake(each_row, gives=torch.ones(2, 6)),
+        mistake(each_row, gives=torch.tensor([[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0]])),
+        mistake(each_row, gives=torch.tensor([[0, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0]])),
+    )
+
+    test("the best token alone exceeds p: it is kept")
+    seen = observe(nucleus_mask, torch.tensor([0.06, 0.9, 0.04]).log(), 0.5)
+    seen.returns(torch.tensor([False, True, False]))
+
+    ### BEGIN HIDDEN TESTS
+    def reference(logits, p):
+        probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
+        return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
+
+    test.hidden("a sort order that is not its own inverse, and 50 random rows")
+    seen = observe(nucleus_mask, torch.tensor([0.2, 0.5, 0.3]).log(), 0.6)
+    seen.returns(torch.tensor([False, True, True]))
+    g = torch.Generator().manual_seed(8)
+    fifty_rows = torch.randn(50, 9, generator=g) * 2
+    seen = observe(nucleus_mask, fifty_rows, 0.8)
+    seen.returns(reference)
+
+    test.hidden("equal probabilities are ranked by position")
+    by_position = mistake(
+        "Equal probabilities: they are ranked by position; a threshold on the probability keeps all or none of them, "
+        "an unstable sort any.",
+        stage="value",
+    )
+    exactly_p = mistake(
+        "A token whose predecessors sum to exactly p is dropped: it is kept for less than p only.",
+        when=lambda seen: seen.value.sum() == 3 and seen.args[1] == 0.5,
+    )
+    for p, kept in ((0.45, 2), (0.5, 2), (0.55, 3)):
+        seen = observe(nucleus_mask, torch.full((4,), -0.7), p)
+        seen.returns(torch.arange(4) < kept, exactly_p, by_position)
+    seen = observe(nucleus_mask, torch.full((2, 64), 1.3), 0.5)
+    seen.returns((torch.arange(64) < 32).expand(2, 64), by_position)
+    two_levels = torch.tensor([0.125, 0.25, 0.125, 0.25, 0.125, 0.125]).log()
+    seen = observe(nucleus_mask, two_levels, 0.6)
+    seen.returns(torch.tensor([True, True, False, True, False, False]), by_position)
+
+    test.hidden("tokens of logit -inf")
+    masked = torch.tensor([[1.0, -torch.inf, 2.0, 0.0, -torch.inf], [-torch.inf, 3.0, -torch.inf, -torch.inf, 0.0]])
+    for p in (0.3, 0.9, 0.97):
+        observe(nucleus_mask, masked, p).returns(reference)
+
+    test.hidden("p = 1 keeps all, a tiny p keeps the best token")
+    observe(nucleus_mask, two_rows[:, :4], 1.0).returns(torch.ones(2, 4, dtype=torch.bool))
+    observe(nucleus_mask, two_rows[:, :4], 1).returns(torch.ones(2, 4, dtype=torch.bool))
+    observe(nucleus_mask, two_rows, 1e-6).returns(reference)
+
+    for idea, some_logits in [
+        ("a vocabulary of one token", torch.randn(3, 1, generator=g)),
+        ("three dimensions", torch.randn(2, 3, 5, generator=g) * 2),
+        ("as many rows as tokens", torch.randn(5, 5, generator=g) * 2),
+        ("an empty batch", torch.empty(0, 5)),
+        ("logits that are not contiguous", (torch.randn(6, 4, generator=g) * 2).t()),
+        ("float64", torch.randn(4, 6, generator=g, dtype=torch.float64) * 2),
+    ]:
+        test.hidden(idea)
+        seen = observe(nucleus_mask, some_logits, 0.75)
+        seen.returns(
+            reference,
+            mistake(each_row, gives=lambda logits, p: reference(logits.transpose(0, -1), p).transpose(0, -1)),
+        )
+        seen.leaves_arguments_alone()
+
+    test.hidden("bfloat16 and float16")
+    for dtype in (torch.bfloat16, torch.float16):
+        observe(nucleus_mask, torch.tensor([[3.0, 1, 0, -1, 2], [0, 2, 5, 4, 1]], dtype=dtype), 0.8).returns(reference)
+
+    test.hidden("logits that require grad: the mask carries no graph")
+    graph = mistake("The mask must not carry a graph.", when=lambda seen: seen.noted.tracked)
+    seen = observe(nucleus_mask, two_rows.clone().requires_grad_(), 0.6).expecting(graph)
+    seen.returns(reference)
+    seen.is_untracked()
+    seen.leaves_arguments_alone()
+
+    test.hidden("a p outside (0, 1] is refused")
+    for p in (0.0, -0.1, 1.5, 0):
+        observe(nucleus_mask, six_logits, p).raises(ValueError, because=f"p = {p} must raise ValueError.")
+
+    test.hidden("logits on another device: the mask is there too")
+    seen = observe(nucleus_mask, torch.empty(2, 5, device="meta"), 0.5)
+    if not seen.error_text or "expected device" in seen.error_text or "same device" in seen.error_text:
+        seen.returns(
+            torch.empty(2, 5, dtype=torch.bool, device="meta"),
+            mistake("The mask must be on the device of logits: {detail}", stage=("raised", "device")),
+        )  # (an answer that reads values raises something else: meta has none, and it is not judged here)
+    ### END HIDDEN TESTS

@@ -1,0 +1,190 @@
+# %% [markdown]
+# ### Exercise 3.6 · The votes that got lost
+#
+# fix · solid · 10 min · 2 points
+#
+# Weighted votes into bins: calibration curves, token counts per expert, energy per atom. This version loses votes:
+#
+#     weighted_histogram(torch.tensor([0, 1, 1]), torch.tensor([1.0, 2.0, 4.0]), 3)
+#     # tensor([1., 4., 0.]): where is the 2?
+#
+# Repair it.
+#
+# **Contract**
+#
+# - `out[b]` is the sum of the weights whose bin is b; empty bins are 0. `bins` and `weights` have equal shapes, of
+#   any number of dimensions (0-d too); the result has shape (n,).
+# - Dtype and device are those of `weights`: float64 stays float64, integers are summed as integers. The result is
+#   differentiable with respect to `weights` (each weight gets the gradient of its bin). The arguments are not
+#   changed.
+# - A bin outside 0..n-1, negative ones too, raises IndexError, RuntimeError or ValueError. No deprecated call.
+#
+# <details><summary>Hint 1</summary>
+#
+# `h[bins] += w` reads `h[bins]`, adds, and writes back. What do the two reads for bin 1 see, and which write
+# survives?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# You need an operation that adds into its target once per entry, duplicates included. There are several (along dim 0
+# of a flat target); the target must have the dtype of `weights`.
+#
+# </details>
+
+
+# %% answer="weighted-histogram"
+def weighted_histogram(bins: Tensor, weights: Tensor, n: int) -> Tensor:
+    """The sum of the weights in each of n bins.
+
+    bins: (...) int64; weights: (...); returns (n,) in the dtype of weights.
+    """
+    ### BEGIN SOLUTION
+    return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    # h = torch.zeros(n)
+    # h[bins] += weights
+    # return h
+    ### END GIVEN
+
+
+# %% check="weighted-histogram" points=2
+"""Weights of a bin add up; each gets the gradient of its bin; bad bins raise."""
+with check("weighted-histogram") as test:
+    lost = (
+        "Repeated bins lost weights: `h[bins] += w` (and index_put_ without accumulate) reads once and writes back, "
+        "so only one of the weights of a bin survives."
+    )
+    no_gradient = mistake(
+        "No gradient reaches the weights: something on the way cuts the graph, or has no derivative.",
+        stage="gradient",
+        when=lambda seen: seen.gradient(1) is None,
+    )
+
+    test("repeated bins add up; an empty bin is 0")
+    seen = observe(weighted_histogram, torch.tensor([3, 1, 0, 1]), torch.tensor([8.0, 2, 1, 4]), 5)
+    seen.returns(
+        torch.tensor([1.0, 6, 0, 8, 0]),
+        mistake(lost, gives=torch.tensor([1.0, 4, 0, 8, 0])),
+        mistake(lost, gives=torch.tensor([1.0, 2, 0, 8, 0])),
+        mistake("Those are counts; the weights are not used.", gives=torch.tensor([1.0, 2, 0, 1, 0])),
+        mistake("The weights of a bin are summed, not averaged.", gives=torch.tensor([1.0, 3, 0, 8, 0])),
+        mistake(
+            "The mean counts the zero that you started from as well, and asked for is the sum.",
+            gives=torch.tensor([0.5, 2, 0, 4, 0]),
+        ),
+        mistake("There must be n bins, empty ones at the end included: {detail}", stage="shape"),
+    )
+    seen.leaves_arguments_alone()
+    deprecated = [
+        message
+        for category, message in seen.noted.warned
+        if category in ("DeprecationWarning", "FutureWarning") or "deprecated" in message
+    ]
+    seen.that(
+        not deprecated,
+        f"A deprecated call was used: {deprecated}.",
+        mistake(
+            "The call scatter_(..., reduce=) with a tensor is deprecated: "
+            "use scatter_add_ / scatter_reduce_ / index_add_.",
+            when=lambda seen: any("scatter" in message for message in deprecated),
+        ),
+        stage="rule",
+    )
+
+    test("each weight gets the gradient of its bin")
+    some_weights = torch.tensor([8.0, 2, 1, 4], requires_grad=True)
+    seen = observe(weighted_histogram, torch.tensor([3, 1, 0, 1]), some_weights, 5)
+    bin_gradient = incoming_gradient(torch.zeros(5))
+    seen.gives_gradients(
+        {1: torch.stack([bin_gradient[3], bin_gradient[1], bin_gradient[0], bin_gradient[1]])}, no_gradient
+    )
+
+    test("bins n and -1 raise")
+    for bad in (5, -1):
+        seen = observe(weighted_histogram, torch.tensor([3, bad, 0]), torch.tensor([8.0, 2, 1]), 5)
+        wrapped = mistake(
+            f"Bin {bad} was accepted: advanced indexing counts negative bins from the end, "
+            "the out-of-range weight ends up in a wrong bin.",
+            gives=torch.tensor([1.0, 0, 0, 8, 2]),
+            when=lambda seen: seen.args[0][1] == -1,
+        )
+        dropped = mistake(
+            "Weights of out-of-range bins were dropped silently; they must raise.",
+            gives=torch.tensor([1.0, 0, 0, 8, 0]),
+        )
+        seen.raises(
+            IndexError,
+            RuntimeError,
+            ValueError,
+            mistakes=[wrapped, dropped],
+            because=f"Bin {bad} of 5 must raise IndexError, RuntimeError or ValueError.",
+        )
+
+    ### BEGIN HIDDEN TESTS
+    def reference(bins, weights, n):
+        return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
+
+    flat = mistake(
+        "Arguments bins and weights may have more than one dimension, or none: flatten them first.",
+        raises="vector|same number of dimensions|1-d",
+    )
+    g = torch.Generator().manual_seed(6)
+    for idea, bins, weights, n in [
+        ("two dimensions", torch.tensor([[0, 2, 2], [1, 0, 2]]), torch.randn(2, 3, generator=g), 4),
+        ("a single vote", torch.tensor(2), torch.tensor(0.5), 3),
+        ("no votes", torch.empty(0, dtype=torch.int64), torch.empty(0), 3),
+        ("one bin", torch.tensor([0, 0, 0]), torch.tensor([0.5, 0.25, 2.0]), 1),
+        ("not contiguous", torch.tensor([[0, 2, 2], [1, 0, 2]]).t(), torch.randn(2, 3, generator=g).t(), 4),
+        ("weights not contiguous", torch.tensor([[0, 2], [2, 1], [0, 1]]), torch.randn(2, 3, generator=g).t(), 3),
+        ("many more bins than votes", torch.tensor([7, 2, 7]), torch.randn(3, generator=g), 100),
+    ]:
+        test.hidden(idea)
+        observe(weighted_histogram, bins, weights, n).returns(reference, flat)
+
+    test.hidden("float64, float16 and integer weights keep their dtype")
+    wants_dtype = "The result must have the dtype of weights: {detail}"
+    for dtype in (torch.float64, torch.float16, torch.int64, torch.int32):
+        some_weights = torch.tensor([2, 1, 4, 9]).to(dtype) / (8 if dtype.is_floating_point else 1)
+        observe(weighted_histogram, torch.tensor([1, 1, 0, 1]), some_weights.to(dtype), 3).returns(
+            reference,
+            mistake(wants_dtype, stage="dtype"),
+            mistake(wants_dtype, raises="dtype|scalar type|can't be cast"),
+        )
+
+    test.hidden("integers are summed as integers, large ones too; float64 keeps its precision")
+    for some_weights in (torch.tensor([2**24, 1, 2, 2**53 + 1]), torch.tensor([1.0, 1e-9, 0.5, 3.0]).double()):
+        observe(weighted_histogram, torch.tensor([1, 1, 1, 0]), some_weights, 2).returns(
+            reference,
+            mistake("The sums went through a dtype of lower precision than that of weights.", stage="value"),
+            rtol=1e-14 if some_weights.is_floating_point() else 0,
+            atol=0,
+        )
+
+    test.hidden("the gradient for 20 votes in 4 bins, in two dimensions")
+    some_weights = torch.randn(5, 4, generator=g, dtype=torch.float64).requires_grad_()
+    some_bins = torch.randint(4, (5, 4), generator=g)
+    seen = observe(weighted_histogram, some_bins, some_weights, 4)
+    seen.returns(reference)
+    seen.gives_gradients(reference, no_gradient)
+    seen.leaves_arguments_alone()
+
+    test.hidden("weights on another device: the sums are there too")
+    seen = observe(
+        weighted_histogram, torch.zeros(3, dtype=torch.int64, device="meta"), torch.empty(3, device="meta"), 4
+    )
+    if not seen.error_text or "expected device" in seen.error_text or "same device" in seen.error_text:
+        seen.returns(
+            torch.empty(4, device="meta"),
+            mistake("The result must be on the device of weights: {detail}", stage=("raised", "device")),
+        )  # (an answer that reads values raises something else: meta has none, and it is not judged here)
+
+    test.hidden("bad bins raise among many dimensions, too")
+    for bad in (4, -4, 6):
+        some_bins = torch.tensor([[0, 1], [bad, 3]])
+        seen = observe(weighted_histogram, some_bins, torch.ones(2, 2), 4)
+        seen.raises(IndexError, RuntimeError, ValueError, because=f"Bin {bad} of 4 must raise.")
+    ### END HIDDEN TESTS

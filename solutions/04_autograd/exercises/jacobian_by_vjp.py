@@ -1,0 +1,298 @@
+# %% [markdown]
+# ### Exercise 4.4 · A Jacobian, row by row
+#
+# implement · solid · 15 min · 2 points
+#
+# One backward pass with a vector v delivers v times the Jacobian. With the right vectors, that is all it takes to build
+# the whole matrix.
+#
+# **Contract**
+#
+# - `J[i..., j...]` is the derivative of `fn(x)[i...]` with respect to `x[j...]`: the shape of the output, followed by
+#   the shape of x. Outputs and inputs may have any shape, 0-d and empty ones included. What does not depend on x has
+#   derivative zero, a whole output included. J has the dtype of x.
+# - x may or may not require grad, and it may be the result of other operations. Afterwards `x.requires_grad` and every
+#   `.grad` (that of x, those of parameters inside fn) are what they were. J carries no graph.
+# - fn is called once.
+#
+# **Rule.** By hand: `torch.autograd.functional` and the transforms of `torch.func` (jacrev, vjp, grad, …) are not
+# allowed; `torch.autograd.grad`, `backward` and `torch.vmap` are.
+#
+# <details><summary>Hint 1</summary>
+#
+# backward on a result with several elements needs a vector v and delivers v times J. Which v delivers row i?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# One tensor of x's data that requires grad; one call of fn; then for each output element a vector with a single 1,
+# handed to `torch.autograd.grad` as `grad_outputs`. The graph must survive all calls but the last, and an input that
+# is not used must count as zero.
+#
+# </details>
+
+
+# %% answer="jacobian-by-vjp"
+def jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """All derivatives of fn at x: shape (*fn(x).shape, *x.shape), dtype of x, no graph."""
+    ### BEGIN SOLUTION
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        y = fn(x)
+    rows = x.new_zeros(y.numel(), *x.shape)
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            (row,) = torch.autograd.grad(y, x, v.view(y.shape), retain_graph=True, allow_unused=True)
+            if row is not None:
+                rows[i] = row
+    return rows.view(y.shape + x.shape)
+    ### END SOLUTION
+
+
+# %% check="jacobian-by-vjp" points=2
+"""Every row of J, for all shapes; nothing else is touched; fn is called once; by hand."""
+with check("jacobian-by-vjp") as test:
+
+    class NotByHand(BaseException):
+        """A ready-made Jacobian was called."""
+
+    def forbid(frame, event, argument):
+        """Stops a call into torch.autograd.functional or the transforms of torch.func."""
+        if event == "call":
+            module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
+            of_func = module == "torch._functorch.eager_transforms"
+            of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
+            if of_func or module == "torch.autograd.functional":
+                raise NotByHand
+
+    def by_hand(jacobian, fn, x):
+        """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
+        calls = []
+
+        def counted(v):
+            calls.append(type(v).__name__)
+            return fn(v)
+
+        before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
+        profiler = sys.getprofile()
+        sys.setprofile(forbid)
+        try:
+            result = jacobian(counted, x)
+        except NotByHand:
+            return {"by hand": False}
+        finally:
+            sys.setprofile(profiler)
+        facts = {
+            "by hand": True,
+            "calls": len(calls),
+            "type": type(result).__name__,
+            "recording": torch.is_grad_enabled(),
+        }
+        facts["flag"] = [before[0], x.requires_grad]
+        with_grad = x.grad if x.is_leaf else None
+        facts["x"] = [before[1], x.detach().clone()]
+        facts["x.grad"] = [before[2], None if with_grad is None else with_grad.clone()]
+        if isinstance(result, Tensor):
+            facts |= {"tracked": result.requires_grad, "jacobian": result.detach().clone()}
+        return facts
+
+    def judge(seen, expected, *mistakes):
+        """The values first, then what the call left behind."""
+        seen.expecting(
+            mistake(
+                "The graph was freed after the first row: all but the last call need retain_graph=True.",
+                raises="backward through the graph a second time",
+            ),
+            mistake(
+                "On an output with several elements backward and grad need the vector (grad_outputs); by default they "
+                "only know scalars.",
+                raises="implicitly created only for scalar outputs",
+            ),
+            mistake(
+                "An output that does not use x has derivative zero: allow it (allow_unused), and replace None by "
+                "zeros ({detail}).",
+                raises="not have been used|does not require grad and does not have a grad_fn|NoneType(?!.*callable)",
+            ),
+        )
+        seen.that(
+            seen["by hand"],
+            "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
+            stage="rule",
+        )
+        came = seen.value.get("jacobian")
+        sparse = seen["type"] in ("Tensor", "Parameter")
+        words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."
+        seen.that(isinstance(came, Tensor), words, stage="type")
+        shape = f"expected {tuple(expected.shape)}, got {tuple(came.shape)}."
+        seen.that(
+            came.shape == expected.shape,
+            f"The Jacobian has the shape of the output followed by the shape of x: {shape}",
+            *mistakes,
+            stage="shape",
+        )
+        seen.that(
+            came.dtype == expected.dtype,
+            f"The Jacobian has the dtype of x: expected {expected.dtype}, got {came.dtype}.",
+            stage="dtype",
+        )
+        seen.that(
+            torch.allclose(came, expected, rtol=1e-5, atol=1e-6),
+            f"The derivatives are wrong. Expected {expected.tolist()}, got {came.tolist()}."
+            if expected.numel() <= 12
+            else "The derivatives are wrong.",
+            *mistakes,
+        )
+        seen.that(not seen["tracked"], "The result must not carry a graph: it requires grad.", stage="gradient")
+        seen.that(seen["flag"][0] == seen["flag"][1], "x.requires_grad was changed.", stage="arguments")
+        seen.that(torch.equal(*seen["x"]), "The values of x were changed.", stage="arguments")
+        old, new = seen["x.grad"]
+        same = new is old if old is None or new is None else torch.equal(old, new)
+        seen.that(
+            same,
+            "The .grad of x was changed: backward fills every leaf it reaches. "
+            "torch.autograd.grad returns the gradient and touches nothing.",
+            stage="arguments",
+        )
+        seen.that(seen["calls"] == 1, f"Your code called fn {seen['calls']} times; one call is enough.", stage="rule")
+        seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
+
+    def looks(wrong):
+        """Whether the Jacobian that came has these values, in whatever shape."""
+        return lambda seen: (
+            seen["jacobian"].numel() == len(wrong)
+            and torch.allclose(seen["jacobian"].double().flatten(), torch.tensor(wrong).double())
+        )
+
+    def two_of_three(jacobian):
+        """Three numbers in, two numbers out."""
+        return by_hand(
+            jacobian, lambda v: torch.stack([v[0] * v[1], v[2] ** 2 + 3 * v[0]]), torch.tensor([2.0, 5.0, 7.0])
+        )
+
+    test("three inputs, two outputs: x0 * x1 and x2 ** 2 + 3 * x0, at 2, 5, 7")
+    summed = "You differentiated the sum of the outputs: one row in place of one row per output."
+    judge(
+        observe_scenario(two_of_three, jacobian),
+        torch.tensor([[5.0, 2.0, 0.0], [3.0, 0.0, 14.0]]),
+        mistake(
+            "Rows contain the sum of all rows before: .grad accumulates. Use torch.autograd.grad, or clear .grad "
+            "between rows.",
+            when=looks([5.0, 2, 0, 8, 2, 14]),
+        ),
+        mistake(
+            "Rows and columns are exchanged: output dimensions come first, then those of x.",
+            when=looks([5.0, 3, 2, 0, 0, 14]),
+        ),
+        mistake(summed, when=looks([8.0, 2, 14])),
+        mistake(summed, when=looks([8.0, 2, 14, 8, 2, 14])),
+    )
+
+    def transposed(jacobian):
+        """(2, 3) to (3, 2), each element times 10."""
+        return by_hand(jacobian, lambda v: v.t() * 10, torch.arange(6.0).reshape(2, 3))
+
+    def to_one_number(jacobian):
+        """(3,) to a 0-d output."""
+        return by_hand(jacobian, lambda v: (v * v).sum(), torch.tensor([1.0, 2, 3], dtype=torch.float64))
+
+    test("(2, 3) to (3, 2), and three inputs to one number")
+    times_ten = torch.zeros(3, 2, 2, 3)
+    for i in range(2):
+        for j in range(3):
+            times_ten[j, i, i, j] = 10
+    judge(observe_scenario(transposed, jacobian), times_ten)
+    judge(observe_scenario(to_one_number, jacobian), torch.tensor([2.0, 4, 6], dtype=torch.float64))
+
+    def unused(jacobian, kind):
+        """One output element without x; all of them; all of them, but with a parameter."""
+        p = torch.tensor([3.0, 4], dtype=torch.float64, requires_grad=True)
+        functions = {
+            "one element": lambda v: torch.stack([v[0] * v[1], p[0], v[1] ** 2]),
+            "no graph": lambda v: torch.tensor([1.0, 2, 3], dtype=torch.float64),
+            "another graph": lambda v: p * p,
+        }
+        return by_hand(jacobian, functions[kind], torch.tensor([2.0, 5], dtype=torch.float64))
+
+    test("an output element, or a whole output, that does not depend on x")
+    judge(observe_scenario(unused, jacobian, "one element"), torch.tensor([[5.0, 2], [0, 0], [0, 10]]).double())
+    judge(observe_scenario(unused, jacobian, "another graph"), torch.zeros(2, 2).double())
+    judge(observe_scenario(unused, jacobian, "no graph"), torch.zeros(3, 2).double())
+
+    ### BEGIN HIDDEN TESTS
+    def with_gradients(jacobian, kind):
+        """A parameter inside fn, and x, have gradients already; or x is the result of other operations."""
+        p = torch.tensor([[1.0, 2, 3], [4, 5, 6]], requires_grad=True)
+        base = torch.tensor([0.5, 1.5, -1], requires_grad=True)
+        p.grad = torch.full((2, 3), 7.0)
+        x = base * 2 if kind == "result" else base
+        if kind == "leaf":
+            base.grad = torch.tensor([8.0, 9, 10])
+        old = None if base.grad is None else base.grad.clone()
+        facts = by_hand(jacobian, lambda v: (p * v.exp()).sum(1), x)
+        torch.set_grad_enabled(True)
+        kept = torch.equal(p.grad, torch.full((2, 3), 7.0))
+        kept &= base.grad is None if old is None else base.grad is not None and torch.equal(base.grad, old)
+        facts |= {"kept": kept, "flags": [p.requires_grad, base.requires_grad], "usable": True}
+        if kind == "result":
+            try:
+                x.exp().sum().backward()
+            except RuntimeError:
+                facts["usable"] = False
+        return facts
+
+    rows = torch.tensor([[1.0, 2, 3], [4, 5, 6]])
+    for idea, kind, place in [
+        ("a parameter inside fn and x have gradients already", "leaf", [0.5, 1.5, -1.0]),
+        ("x is the result of other operations", "result", [1.0, 3.0, -2.0]),
+    ]:
+        test.hidden(idea)
+        seen = observe_scenario(with_gradients, jacobian, kind)
+        judge(seen, rows * torch.tensor(place).exp())
+        seen.that(
+            seen["kept"],
+            "The .grad of a parameter inside fn, or of x, was changed: backward fills every leaf it reaches. "
+            "torch.autograd.grad returns the gradient and touches nothing.",
+            stage="arguments",
+        )
+        seen.that(seen["flags"] == [True, True], "Somebody's requires_grad was changed.", stage="arguments")
+        seen.that(seen["usable"], "The graph that leads to x was freed: x can't be used any more.", stage="arguments")
+
+    def shaped(v, name):
+        """Functions with inputs and outputs of many shapes."""
+        if name in ("itself", "0-d"):
+            return v
+        if name == "a copy":
+            copy = v.clone()
+            copy[0] *= 3
+            return copy.mul_(copy.detach() + v)
+        if name == "nothing":
+            return v[:0].exp()
+        if name == "wider":
+            return v.double() * 3
+        if name == "rows":
+            return torch.stack([v, v * v, v.sin()])
+        return (v[..., None] * v).cumsum(0)
+
+    def any_shape(jacobian, name, x):
+        return by_hand(jacobian, lambda v: shaped(v, name), x)
+
+    some = torch.tensor([[0.5, 1.5, -1.0], [2.0, 0.25, 3.0]])
+    for idea, name, x in [
+        ("the identity", "itself", torch.tensor([1.0, 2, 3])),
+        ("a 0-d input", "0-d", torch.tensor(2.0)),
+        ("an empty input", "rows", torch.empty(0, dtype=torch.float64)),
+        ("an empty output", "nothing", torch.tensor([1.0, 2, 3], dtype=torch.float64)),
+        ("a 0-d input, three outputs", "rows", torch.tensor(2.0)),
+        ("a function that works in place on a copy", "a copy", torch.tensor([1.0, 2, 3])),
+        ("(2, 3) to (2, 3, 3) by products and sums", "products", torch.tensor([1.5, -2.0])),
+        ("float64", "rows", some.double()),
+        ("float32 in, float64 out", "wider", torch.tensor([1.0, 2])),
+        ("a view, not contiguous", "rows", some.t()[1:]),
+    ]:
+        test.hidden(idea)
+        expected = torch.zeros(shaped(x, name).shape + x.shape, dtype=x.dtype)
+        if expected.numel():
+            expected = torch.autograd.functional.jacobian(lambda v, name=name: shaped(v, name), x)
+        judge(observe_scenario(any_shape, jacobian, name, x), expected)
+    ### END HIDDEN TESTS

@@ -1,0 +1,478 @@
+# %% [markdown]
+# ### Exercise 4.9 · Autograd from scratch, for single numbers
+#
+# implement · long · 35 min · 3 points
+#
+# Write a class of numbers that record how they were computed and can run backward: what torch does for tensors, for
+# single numbers. Write all the methods that the docstring names; `__init__` is only the first. It takes 40 to 80
+# lines.
+#
+# Python turns `a + b` into `a.__add__(b)`, and `2 + b` into `b.__radd__(2)`, since the 2 does not know what to do
+# with a Value. The others are called `__sub__`, `__mul__`, `__truediv__`, with `r` for the left side, and `__neg__`,
+# `__pow__`.
+#
+# **Contract**
+#
+# - `.data` is the number, as Python computes it; `.grad` is 0.0 at first. The derivative of relu at 0 is 0. A value
+#   that is used several times gets the sum over all its uses.
+# - `backward()` adds the derivative of self with respect to v to `v.grad`, for every leaf v: every Value that was made
+#   by `Value(number)`. As in torch, two calls add up, on one expression or on two. What results in between hold in
+#   `.grad` is up to you, but it must not spoil a later backward.
+# - The work grows with the number of nodes, not of paths: `v = v + v`, thirty times, is thirty additions. Chains of
+#   3000 operations work.
+#
+# **Rule.** No torch and no numpy inside the class; `math` is fine.
+#
+# <details><summary>Hint 1</summary>
+#
+# If v is used by two results, when may v pass its gradient on: after the first of them has reported, or after the
+# last?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Every result remembers its inputs and the local derivatives. backward: order all reachable nodes so that results
+# come before their inputs, start with 1 for self, and let each node *add* gradient times local derivative to its
+# inputs. Keep the running gradients of one call apart from the `.grad` of the leaves.
+#
+# </details>
+
+
+# %% answer="micrograd"
+class Value:
+    """A number that remembers how it was computed.
+
+    Attributes: data, the number; grad, the sum of all derivatives that reached it, 0.0 at first.
+    Operators: +, -, *, / with Values and Python numbers on either side, unary -, ** with a Python number.
+    Methods: tanh(), exp(), relu(), and backward(), which adds to the grad of every leaf.
+    """
+
+    def __init__(self, data: float):
+        ### BEGIN SOLUTION
+        self.data, self.grad = data, 0.0
+        self._inputs = ()  # pairs: an input, and the derivative with respect to it
+
+    @staticmethod
+    def _result(data, *inputs):
+        made = Value(data)
+        made._inputs = inputs
+        return made
+
+    @staticmethod
+    def _value(other):
+        return other if isinstance(other, Value) else Value(other)
+
+    def __add__(self, other):
+        other = Value._value(other)
+        return Value._result(self.data + other.data, (self, 1.0), (other, 1.0))
+
+    def __mul__(self, other):
+        other = Value._value(other)
+        return Value._result(self.data * other.data, (self, other.data), (other, self.data))
+
+    def __truediv__(self, other):
+        other = Value._value(other)
+        slope = -self.data / other.data**2
+        return Value._result(self.data / other.data, (self, 1 / other.data), (other, slope))
+
+    def __pow__(self, n):
+        return Value._result(self.data**n, (self, n * self.data ** (n - 1)))
+
+    def __neg__(self):
+        return Value._result(-self.data, (self, -1.0))
+
+    def __sub__(self, other):
+        return self + -Value._value(other)
+
+    def __rsub__(self, other):
+        return Value._value(other) - self
+
+    def __rtruediv__(self, other):
+        return Value._value(other) / self
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def tanh(self):
+        t = math.tanh(self.data)
+        return Value._result(t, (self, 1 - t * t))
+
+    def exp(self):
+        e = math.exp(self.data)
+        return Value._result(e, (self, e))
+
+    def relu(self):
+        return Value._result(max(self.data, 0.0), (self, float(self.data > 0)))
+
+    def backward(self):
+        order, seen, waiting = [], set(), [(self, False)]
+        while waiting:
+            node, is_done = waiting.pop()
+            if is_done:
+                order.append(node)  # after all of its inputs
+            elif node not in seen:
+                seen.add(node)
+                waiting.append((node, True))
+                waiting.extend((v, False) for v, _ in node._inputs)
+        gradients = {self: 1.0}  # of this call
+        for node in reversed(order):
+            for v, slope in node._inputs:
+                gradients[v] = gradients.get(v, 0.0) + gradients[node] * slope
+            if not node._inputs:
+                node.grad += gradients[node]
+        ### END SOLUTION
+
+
+# %% check="micrograd" points=1
+"""Values and derivatives of single operations, numbers on either side, and the chain rule."""
+with check("micrograd") as test:
+
+    def operation(name, a, b):
+        """One operation by its name, for Values and for tensors."""
+        functions = {
+            "a + b": lambda: a + b,
+            "a - b": lambda: a - b,
+            "a * b": lambda: a * b,
+            "a / b": lambda: a / b,
+            "-a": lambda: -a,
+            "a ** 3": lambda: a**3,
+            "a ** -1": lambda: a**-1,
+            "a ** 0.5": lambda: a**0.5,
+            "a.tanh()": lambda: a.tanh(),
+            "b.tanh()": lambda: b.tanh(),
+            "a.exp()": lambda: a.exp(),
+            "a.relu()": lambda: a.relu(),
+            "b.relu()": lambda: b.relu(),
+            "a + 2": lambda: a + 2,
+            "a - 2": lambda: a - 2,
+            "a * 3": lambda: a * 3,
+            "a / 4": lambda: a / 4,
+            "2 + a": lambda: 2 + a,
+            "2 - a": lambda: 2 - a,
+            "3 * a": lambda: 3 * a,
+            "1 / a": lambda: 1 / a,
+            "a * b * 3": lambda: a * b * 3,
+            "((2 * a + b) * 3).tanh()": lambda: ((2 * a + b) * 3).tanh(),
+            "(a / b - a.exp()) ** 2": lambda: (a / b - a.exp()) ** 2,
+        }
+        return functions[name]()
+
+    def results_of(Value, names, x, y):
+        """Value, derivative by a and derivative by b of each operation."""
+        facts = {}
+        for name in names:
+            a, b = Value(x), Value(y)
+            out = operation(name, a, b)
+            data = getattr(out, "data", out)
+            out.backward()
+            facts[name] = [data, a.grad, b.grad]
+        return facts
+
+    def in_torch(name, x, y):
+        """The same by torch, in float64."""
+        a, b = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (x, y))
+        out = operation(name, a, b)
+        grads = torch.autograd.grad(out, [a, b], materialize_grads=True)
+        return [v.item() for v in (out.detach(), *grads)]
+
+    def near(came, wanted):
+        """Whether two numbers agree."""
+        return math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-9)
+
+    def judge(seen, x, y, *mistakes):
+        """Compare each operation with torch: the value first, then the derivatives."""
+        for name, numbers in seen.value.items():
+            odd = [type(n).__name__ for n in numbers if type(n) not in (int, float)]
+            odd = odd and f"The class must compute with Python floats, in data and in grad; {name} gave another kind."
+            seen.that(not odd, odd or "", stage="type")
+            wanted = in_torch(name, x, y)
+            words = f"The forward value of {name} is wrong: expected {wanted[0]:.6g}, got {numbers[0]:.6g}."
+            seen.that(near(numbers[0], wanted[0]), words, *mistakes)
+            right = near(numbers[1], wanted[1]) and near(numbers[2], wanted[2])
+            words = f"The derivative of {name} is wrong."
+            if not any(numbers[1:]) and any(wanted[1:]):
+                words = "No gradient arrives: backward starts with d self / d self = 1."
+            seen.that(right, words, *mistakes, stage="gradient")
+
+    test("every operation on Values, at a = 0.75 and b = -1.25")
+    names = ["a + b", "a * b", "a * b * 3", "-a", "a - b", "a ** 3", "a ** -1", "a ** 0.5", "a / b"]
+    names += ["a.tanh()", "b.tanh()", "a.exp()", "a.relu()", "b.relu()"]
+    no_chain = mistake(
+        "The incoming gradient is missing: each local derivative is multiplied by the gradient of the result.",
+        stage="gradient",
+        when=lambda seen: near(seen["a * b * 3"][1], -1.25) and near(seen["a * b * 3"][2], 0.75),
+    )
+    seen = observe_scenario(results_of, Value, names, 0.75, -1.25)
+    seen.expecting(
+        mistake(
+            "A method is missing: {detail}. `a + b` needs __add__, -a needs __neg__, a ** 3 needs __pow__, and so on.",
+            raises="unsupported operand|bad operand|has no attribute '(backward|tanh|exp|relu|grad)'",
+        )
+    )
+    judge(seen, 0.75, -1.25, no_chain)
+
+    test("Python numbers on the right: a + 2, a - 2, a * 3, a / 4")
+    names = ["a + 2", "a - 2", "a * 3", "a / 4"]
+    judge(observe_scenario(results_of, Value, names, 0.75, -1.25), 0.75, -1.25)
+
+    test("Python numbers on the left: 2 + a, 2 - a, 3 * a, 1 / a")
+    left = "Python numbers on the left side need __radd__, __rmul__, __rsub__, __rtruediv__{detail}"
+    names = ["2 + a", "2 - a", "3 * a", "1 / a"]
+    seen = observe_scenario(results_of, Value, names, 0.75, -1.25)
+    seen.expecting(
+        mistake(left.replace("{detail}", ": {detail}."), raises="unsupported operand|__r[a-z]+__|must be real number"),
+        mistake(left.replace("{detail}", "; 2 - a is not a - 2, and 1 / a is not a / 1."), stage=("value", "gradient")),
+    )
+    judge(seen, 0.75, -1.25)
+
+    test("the chain rule: ((2 * a + b) * 3).tanh() and (a / b - a.exp()) ** 2")
+    names = ["((2 * a + b) * 3).tanh()", "(a / b - a.exp()) ** 2"]
+    judge(observe_scenario(results_of, Value, names, 0.35, -0.8), 0.35, -0.8)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("all of them at two other places")
+    names = ["a + b", "a - b", "a * b", "a / b", "-a", "a ** 3", "a ** -1", "a.tanh()", "a.exp()", "a.relu()"]
+    names += ["b.relu()", "2 - a", "1 / a", "a / 4", "((2 * a + b) * 3).tanh()", "(a / b - a.exp()) ** 2"]
+    for x, y in ((-0.5, 2.25), (2.0, 0.5)):
+        judge(observe_scenario(results_of, Value, names, x, y), x, y)
+
+    test.hidden("relu at exactly 0")
+    seen = observe_scenario(results_of, Value, ["a.relu()"], 0.0, 1.0)
+    judge(seen, 0.0, 1.0, mistake("The derivative of relu at 0 is 0, as in torch.", stage="gradient"))
+
+    def fresh(Value):
+        """A leaf before and after its own backward, and one that nobody used."""
+        v, other = Value(1.5), Value(2.5)
+        before = v.grad
+        v.backward()
+        return [before, v.data, v.grad, other.grad]
+
+    test.hidden("a leaf: grad is 0.0 at first, and its own backward adds 1")
+    observe_scenario(fresh, Value).returns(
+        [0.0, 1.5, 1.0, 0.0],
+        because="A fresh leaf has its number in data and 0.0 in grad; its own backward adds 1 to its grad.",
+    )
+    ### END HIDDEN TESTS
+
+# %% check="micrograd" points=2
+"""Shared values, any graph, two calls of backward, long chains, many paths; by hand."""
+with check("micrograd") as test:
+
+    def built(steps, values):
+        """The last of the values that one gets by a list of steps [operation, position, position]."""
+        values = list(values)
+        for kind, i, j in steps:
+            a, b = values[i], values[j]
+            functions = {
+                "add": lambda a=a, b=b: a + b,
+                "sub": lambda a=a, b=b: a - b,
+                "mul": lambda a=a, b=b: a * b,
+                "div": lambda a=a, b=b: a / (b * b + 1),
+                "tanh": lambda a=a: a.tanh(),
+                "relu": lambda a=a: a.relu(),
+                "exp": lambda a=a: (-a * a).exp(),
+                "neg": lambda a=a: 2 - a,
+                "pow": lambda a=a: a**2,
+            }
+            values.append(functions[kind]())
+        return values[-1]
+
+    def gradients_of(Value, programs, numbers):
+        """The gradients of all leaves, for each of the programs."""
+        found = []
+        for steps in programs:
+            leaves = [Value(n) for n in numbers]
+            built(steps, leaves).backward()
+            found.append([leaf.grad for leaf in leaves])
+        return found
+
+    def in_torch(programs, numbers):
+        """The same by torch, in float64."""
+        found = []
+        for steps in programs:
+            leaves = [torch.tensor(n, dtype=torch.float64, requires_grad=True) for n in numbers]
+            built(steps, leaves).backward()
+            found.append([0.0 if leaf.grad is None else leaf.grad.item() for leaf in leaves])
+        return found
+
+    def alike(came, wanted):
+        """Whether two lists of numbers, or lists of such lists, agree."""
+        if isinstance(wanted, list):
+            return len(came) == len(wanted) and all(alike(a, b) for a, b in zip(came, wanted, strict=True))
+        return isinstance(came, (int, float)) and math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-9)
+
+    test("values that are used twice: a * a + a, and (a + b) * (a - b)")
+    twice_used = [
+        [["mul", 0, 0], ["add", 2, 0]],
+        [["add", 0, 1], ["sub", 0, 1], ["mul", 2, 3]],
+    ]
+    seen = observe_scenario(gradients_of, Value, twice_used, [3.0, 2.0])
+    seen.that(
+        alike(seen.value, [[7.0, 0.0], [6.0, -4.0]]),
+        f"The derivatives are wrong: expected [7, 0] and [6, -4], got {seen.value}.",
+        mistake(
+            "A value that is used twice must receive the sum of both contributions: you overwrite its gradient (=) "
+            "instead of adding (+=).",
+            when=lambda seen: abs(seen.value[0][0]) < 7,
+        ),
+        stage="gradient",
+    )
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("a result in between that two branches of different length use")
+    diamonds = [
+        # c = a * b;  d = c.tanh();  out = d * c  (and the other way round, and longer)
+        [["mul", 0, 1], ["tanh", 2, 2], ["mul", 3, 2]],
+        [["mul", 0, 1], ["tanh", 2, 2], ["mul", 2, 3]],
+        [["add", 0, 1], ["mul", 2, 2], ["tanh", 3, 3], ["exp", 4, 4], ["sub", 5, 2], ["mul", 6, 2], ["add", 2, 7]],
+        [["mul", 0, 1], ["neg", 2, 2], ["neg", 3, 3], ["mul", 2, 4], ["mul", 5, 3], ["add", 6, 2]],
+    ]
+    seen = observe_scenario(gradients_of, Value, diamonds, [0.5, -0.75])
+    seen.that(
+        alike(seen.value, in_torch(diamonds, [0.5, -0.75])),
+        "A node passed its gradient on before all of its users had reported: process results before their inputs "
+        "(topological order).",
+        stage="gradient",
+    )
+
+    test.hidden("30 random expressions, compared with torch")
+    generator = torch.Generator().manual_seed(12)
+    kinds = ["add", "sub", "mul", "div", "tanh", "relu", "exp", "neg", "tanh", "mul", "add", "pow"]
+    programs = []
+    for _ in range(30):
+        steps = []
+        for k in range(12):
+            kind = "tanh" if k % 4 == 3 else kinds[int(torch.randint(len(kinds), (), generator=generator))]
+            newest = torch.randint(max(0, k - 2), 3 + k, (2,), generator=generator).tolist()
+            steps.append([kind, *newest])
+        programs.append(steps)
+    seen = observe_scenario(gradients_of, Value, programs, [0.7, -1.1, 0.4])
+    seen.that(
+        alike(seen.value, in_torch(programs, [0.7, -1.1, 0.4])),
+        "The derivatives of a random expression differ from those of torch.",
+        stage="gradient",
+    )
+
+    def again_and_again(Value):
+        """backward twice on one expression, then on another one that shares a part with it, then on that part."""
+        a, b = Value(3.0), Value(2.0)
+        c = a * b
+        first, second = c * c + a, c + b * b
+        noted = []
+        for out in (first, first, second, c):
+            out.backward()
+            noted.append([a.grad, b.grad])
+        return noted
+
+    test.hidden("backward again: on one expression, on another one, on a part of both")
+    # d first = [25, 36], d second = [2, 7], d c = [2, 3]
+    seen = observe_scenario(again_and_again, Value)
+    seen.that(
+        alike(seen.value, [[25.0, 36.0], [50.0, 72.0], [52.0, 79.0], [54.0, 82.0]]),
+        "A second backward goes wrong: gradients left over in intermediate results are counted again. Start every call "
+        "from zero for them, and only add to leaves.",
+        mistake(
+            "Two backward calls must add up in the leaves' .grad; yours start again.",
+            when=lambda seen: alike(seen.value[:2], [[25.0, 36.0]] * 2) or alike(seen.value[2], [2.0, 7.0]),
+        ),
+        mistake("The first backward is wrong already.", when=lambda seen: not alike(seen.value[0], [25.0, 36.0])),
+        stage="gradient",
+    )
+
+    class TooMuchWork(BaseException):
+        """More lines were run than any walk over the nodes needs."""
+
+    def watched(lines, action):
+        """What action returns, or a note that it ran more than so many lines of Python."""
+        left = [lines]
+
+        def trace(frame, event, argument):
+            left[0] -= 1
+            if left[0] < 0:
+                raise TooMuchWork
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            return action()
+        except TooMuchWork:
+            return "too much work"
+        finally:
+            sys.settrace(before)
+
+    def thirty_doublings(Value):
+        """v = v + v, thirty times."""
+        leaf = Value(0.5)
+
+        def run():
+            v = leaf
+            for _ in range(30):
+                v = v + v
+            v.backward()
+            return leaf.grad
+
+        return watched(100_000, run)
+
+    def long_chain(Value):
+        """3000 additions, one after the other."""
+        leaf = Value(0.5)
+        v = leaf
+        for _ in range(3000):
+            v = v + 1
+        v.backward()
+        return [v.data, leaf.grad]
+
+    too_deep = mistake(
+        "Recursion stops at about 1000 levels: build the order with a list.", raises="RecursionError|recursion depth"
+    )
+    test.hidden("v = v + v, thirty times")
+    observe_scenario(thirty_doublings, Value).returns(
+        2.0**30,
+        mistake(
+            "The work explodes: 30 times v = v + v has a billion paths but 30 nodes. Visit every node once.",
+            when=lambda seen: seen.value == "too much work",
+        ),
+        because="The derivative of v = v + v, thirty times, is 2 ** 30.",
+    )
+
+    test.hidden("a chain of 3000 additions")
+    observe_scenario(long_chain, Value).returns(
+        [3000.5, 1.0], too_deep, because="The derivative of a chain of additions is 1."
+    )
+
+    def codes(function):
+        """The code objects of a function, those of functions inside it too."""
+        found = [function.__code__]
+        for code in found:
+            found += [inner for inner in code.co_consts if isinstance(inner, type(code))]
+        return found
+
+    def libraries_in(Value):
+        """The libraries that the methods of a class use, of torch and numpy; those of its base classes, too."""
+        found = []
+        members = [member for kind in Value.__mro__[:-1] for member in vars(kind).values()]
+        for member in members:
+            member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+            if not hasattr(member, "__code__"):
+                continue
+            for code in codes(member):
+                for step in dis.get_instructions(code):
+                    if step.opname == "IMPORT_NAME":
+                        found.append(step.argval)
+                    elif step.opname == "LOAD_GLOBAL":
+                        thing = member.__globals__.get(step.argval)
+                        found.append(getattr(thing, "__module__", None) or getattr(thing, "__name__", ""))
+        return sorted({root for root in (str(name).split(".")[0] for name in found) if root in ("torch", "numpy")})
+
+    def used_libraries(Value):
+        """A small computation, and what the class is made of."""
+        a = Value(0.5)
+        (a.tanh() * a.exp() + a.relu() / 2).backward()
+        return libraries_in(Value)
+
+    test.hidden("no torch and no numpy inside the class")
+    seen = observe_scenario(used_libraries, Value)
+    libraries = ", ".join(dict.fromkeys([*seen.value, *["torch"] * bool(seen.op_names())]))
+    seen.that(not libraries, f"The class must do the work itself: {libraries} is used inside it.", stage="rule")
+    ### END HIDDEN TESTS

@@ -1,0 +1,247 @@
+# %% [markdown]
+# ### Exercise 5.3 · Three bugs in a gradient reversal layer
+#
+# fix · warm-up · 10 min · 2 points
+#
+# A gradient reversal layer passes its input on unchanged and turns the gradient round: what lies behind it learns to do
+# well, what lies before it learns to make that hard. This one has three bugs. Repair it.
+#
+# **Contract**
+#
+# - Forward: bit for bit the values of x, in the same dtype and shape; whether as a view or as a copy is up to you.
+# - Backward: `-lam` times the incoming gradient, for any number `lam >= 0` (0.3, 0, 1, …); for `lam = 0` these are
+#   zeros, not None. A negative `lam` raises ValueError. The default is 1.
+# - Only uses of the *result* are reversed: x used elsewhere keeps its ordinary gradient.
+# - The incoming gradient and x are never changed. x need not require grad. A second differentiation works.
+#
+# <details><summary>Hint 1</summary>
+#
+# One bug raises for lam = 0.5, one raises in backward, one raises nothing and spoils the gradient of a neighbour. Which
+# is which?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# backward owes one value per argument of forward, and may not write into its own argument. The contract asks for one
+# more thing that the code does not do at all.
+#
+# </details>
+
+
+# %% answer="fix-gradient-reversal"
+### BEGIN SOLUTION
+class GradReverse(torch.autograd.Function):
+    """The identity; backward multiplies the incoming gradient by -lam."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, lam: float) -> Tensor:
+        ctx.lam = lam
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> tuple[Tensor, None]:
+        return grad_output * -ctx.lam, None
+
+
+def grad_reverse(x: Tensor, lam: float = 1.0) -> Tensor:
+    """x unchanged, with -lam times the incoming gradient as its gradient. x: (...) float; lam >= 0."""
+    if lam < 0:
+        raise ValueError(f"lam must not be negative, it is {lam}")
+    return GradReverse.apply(x, lam)
+
+
+### END SOLUTION
+### BEGIN GIVEN
+# class GradReverse(torch.autograd.Function):
+#     """The identity; backward multiplies the incoming gradient by -lam."""
+#
+#     @staticmethod
+#     def forward(ctx, x, lam):
+#         assert isinstance(lam, int)
+#         ctx.lam = lam
+#         return x.view_as(x)
+#
+#     @staticmethod
+#     def backward(ctx, grad_output):
+#         return grad_output.neg_().mul_(ctx.lam)
+#
+#
+# def grad_reverse(x: Tensor, lam: float = 1) -> Tensor:
+#     """x unchanged, with -lam times the incoming gradient as its gradient. x: (...) float; lam >= 0."""
+#     raise NotImplementedError  # repair the code above and below, then delete this line
+#     return GradReverse.apply(x, lam)
+### END GIVEN
+
+# %% check="fix-gradient-reversal" points=2
+"""The identity on the way forward, -lam times the gradient on the way back, and only there."""
+with check("fix-gradient-reversal") as test:
+    known = [
+        mistake("`lam` may be any number >= 0; nothing in the maths needs an integer.", raises="^AssertionError"),
+        mistake(
+            "`backward` must return two values, one per argument of forward: None for lam.",
+            raises="incorrect number of gradients",
+        ),
+        mistake("`x` need not require grad: {detail}", raises="hook on a tensor that doesn't require grad"),
+        mistake(
+            "The gradient of lam = 0 is a tensor of zeros (not None, not an error).",
+            stage="gradient",
+            when=lambda seen: seen.gradient(0) is None and seen.args[1] == 0,
+        ),
+        mistake("No gradient reaches x: the result is not connected to it.", raises="element 0 of tensors does not"),
+        mistake(
+            "No gradient reaches x: the result is not connected to it.",
+            stage="gradient",
+            when=lambda seen: seen.gradient(0) is None,
+        ),
+    ]
+    identity = [
+        mistake(
+            "The forward must be the identity; only the gradient is scaled.",
+            when=lambda seen: not torch.allclose(seen.value, seen.args[0], rtol=1e-2, atol=1e-2, equal_nan=True),
+        ),
+        mistake(
+            "The forward is not bit for bit x: arithmetic like x * (-lam) + (1 + lam) * x.detach() rounds. ({detail})",
+            stage="value",
+        ),
+    ]
+    scale = "The sign or the factor is wrong, the gradient is -lam times the incoming one: {detail}"
+
+    test("lam = 0.5: the result is x, its gradient -0.5 times the incoming one")
+    x = torch.tensor([[0.1, -0.7, 1.3], [2.9, -3.1, 0.3]], requires_grad=True)
+    seen = observe(grad_reverse, x, 0.5).expecting(*known)
+    seen.returns(x.detach(), *identity, rtol=0, atol=0)
+    seen.gives_gradients({0: -0.5 * incoming_gradient(x)}, because=scale)
+    seen.leaves_arguments_alone()
+
+    test("the default is lam = 1")
+    seen = observe(grad_reverse, x).expecting(*known)
+    seen.returns(x.detach(), *identity, rtol=0, atol=0)
+    seen.gives_gradients({0: -incoming_gradient(x)}, because=scale)
+
+    test("lam = 2, an int, by name")
+    seen = observe(grad_reverse, x, lam=2).expecting(*known)
+    seen.returns(x.detach(), *identity, rtol=0, atol=0)
+    seen.gives_gradients({0: -2 * incoming_gradient(x)}, because=scale)
+
+    def shared(grad_reverse, a, b):
+        """A sum: both branches of the graph get the same incoming gradient."""
+        return b.exp() + grad_reverse(a, 0.5)
+
+    spoilt = (
+        "`backward` modified its incoming gradient in place: another branch of the graph received the same tensor "
+        "and got a wrong gradient, without an error."
+    )
+    test("exp(b) + grad_reverse(a, 0.5): the gradient of b is right")
+    a, b = torch.tensor([1.5, -2.0, 0.7], requires_grad=True), torch.tensor([0.5, -1.0, 0.3], requires_grad=True)
+    seen = observe_scenario(shared, grad_reverse, a, b).expecting(*known)
+    of_b = (incoming_gradient(b) * b.exp()).detach()
+    seen.gives_gradients(
+        {0: -0.5 * incoming_gradient(a), 1: of_b},
+        mistake(spoilt, when=lambda seen: not torch.allclose(seen.gradient(1), of_b)),
+        because=scale,
+    )
+
+    ### BEGIN HIDDEN TESTS
+    def used_twice(grad_reverse, x, weight):
+        """The result and what it was made of are both used; once for a leaf, once for a tensor in the graph."""
+        h = x * 3
+        return torch.stack([grad_reverse(x, 0.5) * weight + x, grad_reverse(h, 0.25) * weight + h])
+
+    test.hidden("x is used a second time, directly: that gradient is not reversed")
+    x = torch.tensor([1.5, -2.0, 0.7], requires_grad=True)
+    weight = torch.tensor([3.0, 0.5, -2.0])
+    seen = observe_scenario(used_twice, grad_reverse, x, weight).expecting(*known)
+    with torch.no_grad():
+        seen.returns(torch.stack([x * weight + x, 3 * x * weight + 3 * x]))
+        first, second = incoming_gradient(torch.empty(2, 3))
+        right = first * (1 - 0.5 * weight) + second * 3 * (1 - 0.25 * weight)
+        second_lam = right + first * 0.25 * weight
+    seen.gives_gradients(
+        {0: right},
+        mistake(
+            "Of two calls with different lam, the first took the lam of the second on the way back: keep lam on ctx, "
+            "not on the class or in a global name.",
+            when=lambda seen: torch.allclose(seen.gradient(0), second_lam),
+        ),
+        because="x's other uses were reversed as well: the hook (or the change) sits on x itself, not on the result.",
+    )
+
+    def started_from(grad_reverse, x, g):
+        """The incoming gradient, after the backward pass that started from it."""
+        torch.autograd.grad(grad_reverse(x, 0.5), x, g)
+        return g
+
+    test.hidden("the incoming gradient stays as it is")
+    given = torch.tensor([3.0, -2.0, 5.0])
+    observe_scenario(started_from, grad_reverse, x, given).expecting(*known).returns(given, because=spoilt)
+
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        test.hidden(f"large, tiny and special numbers, {dtype}")
+        most, least = torch.finfo(dtype).max, torch.finfo(dtype).smallest_normal
+        special = [most, -most, least, -least, 0.0, -0.0, torch.inf, -torch.inf, torch.nan, 0.1, 1 / 3, -1000.7]
+        special = torch.tensor(special, dtype=dtype).requires_grad_()
+        for lam in (0.1, 1e3):
+            seen = observe(grad_reverse, special, lam).expecting(*known)
+            seen.returns(special.detach(), *identity, rtol=0, atol=0)
+            seen.that(
+                torch.equal(seen.value.signbit()[:-4], special.signbit()[:-4]),
+                "The forward is not bit for bit x: a zero has lost its sign.",
+            )
+            seen.gives_gradients({0: incoming_gradient(special) * -lam}, because=scale)
+
+    test.hidden("lam = 0")
+    for lam in (0, 0.0):
+        seen = observe(grad_reverse, x, lam).expecting(*known)
+        seen.returns(x.detach(), *identity, rtol=0, atol=0)
+        seen.gives_gradients({0: torch.zeros(3)}, because="The gradient of lam = 0 is zero: {detail}")
+
+    test.hidden("an x that does not require grad")
+    seen = observe(grad_reverse, weight, 0.3).expecting(*known)
+    seen.returns(weight, *identity, rtol=0, atol=0)
+    seen.is_untracked(because="x does not require grad, and so the result must not: {detail}")
+    seen.leaves_arguments_alone()
+
+    def left_as_it_was(grad_reverse, x):
+        """Call grad_reverse twice; is x still the tensor that it was, and does it differentiate as before?"""
+        grad_reverse(x, 0.5)
+        grad_reverse(x, 3.0).sum()
+        (gradient,) = torch.autograd.grad((x * 2).sum(), x)
+        return {"gradient": gradient, "requires_grad": x.requires_grad, "is leaf": x.is_leaf}
+
+    test.hidden("x itself is left as it was")
+    observe_scenario(left_as_it_was, grad_reverse, x).expecting(*known).returns(
+        {"gradient": torch.full((3,), 2.0), "requires_grad": True, "is leaf": True},
+        because="x's other uses were reversed as well: the hook (or the change) sits on x itself, not on the result.",
+    )
+
+    for idea, some_x in [
+        ("a 0-d x", torch.tensor(0.3)),
+        ("an empty x", torch.empty(0, 2)),
+        ("a transposed x", torch.arange(6.0).reshape(2, 3).t()),
+    ]:
+        test.hidden(idea)
+        seen = observe(grad_reverse, some_x.clone().requires_grad_(), 0.3).expecting(*known)
+        seen.returns(some_x, *identity, rtol=0, atol=0)
+        seen.gives_gradients({0: incoming_gradient(some_x) * -0.3}, because=scale)
+
+    test.hidden("a negative lam is refused")
+    for lam in (-0.5, -1):
+        for some_x in (x, weight):
+            observe(grad_reverse, some_x, lam).raises(ValueError, because="A negative lam must raise ValueError.")
+
+    def twice(grad_reverse, x, g, lam):
+        """The gradient of (reverse(x) ** 2 * g).sum(), and the gradients of that one."""
+        (first,) = torch.autograd.grad((grad_reverse(x, lam) ** 2 * g).sum(), x, create_graph=True)
+        by_x, by_g = torch.autograd.grad(first.sum(), (x, g), materialize_grads=True)
+        return {"first": first.detach(), "by x": by_x, "by g": by_g}
+
+    test.hidden("the gradient of the gradient")
+    g = torch.tensor([2.0, 0.5, -3.0], requires_grad=True)
+    for lam in (0.5, 3):
+        expected = {"first": -2 * lam * x * g, "by x": 2 * lam**2 * g, "by g": -2 * lam * x}
+        observe_scenario(twice, grad_reverse, x, g, lam).expecting(*known).returns(
+            {name: value.detach() for name, value in expected.items()},
+            mistake("Differentiating twice must work: {detail}", stage=("raised", "type", "value")),
+        )
+    ### END HIDDEN TESTS

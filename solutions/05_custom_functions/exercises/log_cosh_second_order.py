@@ -1,0 +1,236 @@
+# %% [markdown]
+# ### Exercise 5.6 · gradcheck passes, the second derivative is zero
+#
+# fix · solid · 12 min · 2 points
+#
+# log(cosh(x)) is a smooth cousin of |x|, used as a robust loss. This one passes gradcheck. A gradient penalty on it has
+# no effect at all, and `log_cosh(torch.tensor(1000.0))` is inf. Repair both.
+#
+# **Contract**
+#
+# - log(cosh(x)), elementwise, one tensor of the shape and dtype of x. Finite for |x| up to 1e4, and in float64 right to
+#   a millionth of the value (or to 1e-12 where that is more).
+# - The first derivative is tanh(x), the second 1 - tanh(x)², both right for all these x, x = 0 and large |x| included.
+#   gradcheck and gradgradcheck pass.
+# - x is not changed and need not require grad. A custom Function is allowed, not demanded.
+#
+# <details><summary>Hint 1</summary>
+#
+# In backward, t is a saved number: does autograd know that it came from x?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Save the input and compute tanh again in backward (then it is recorded), or give t out as a second output and add its
+# gradient, or write the whole thing with built-in operations, in a form that neither overflows nor has a kink at 0.
+# For the value take e^|x| out of the logarithm.
+#
+# </details>
+
+
+# %% answer="log-cosh-second-order"
+### BEGIN SOLUTION
+class LogCosh(torch.autograd.Function):
+    """log(cosh(x)), elementwise; keeps x and computes tanh(x) again in backward, where it can be recorded."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        size = x.abs()
+        return size + torch.log1p(torch.exp(-2 * size)) - math.log(2)
+
+    @staticmethod
+    def backward(ctx, g: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return g * torch.tanh(x)
+
+
+def log_cosh(x: Tensor) -> Tensor:
+    """log(cosh(x)), elementwise, twice differentiable. x: (...) float; returns the same shape and dtype."""
+    return LogCosh.apply(x)
+
+
+### END SOLUTION
+### BEGIN GIVEN
+# class LogCosh(torch.autograd.Function):
+#     """log(cosh(x)), elementwise."""
+#
+#     @staticmethod
+#     def forward(ctx, x):
+#         t = torch.tanh(x)
+#         ctx.save_for_backward(t)
+#         return torch.log(torch.cosh(x))
+#
+#     @staticmethod
+#     def backward(ctx, g):
+#         (t,) = ctx.saved_tensors
+#         return g * t
+#
+#
+# def log_cosh(x: Tensor) -> Tensor:
+#     """log(cosh(x)), elementwise, twice differentiable. x: (...) float; returns the same shape and dtype."""
+#     raise NotImplementedError  # repair the code above and below, then delete this line
+#     return LogCosh.apply(x)
+### END GIVEN
+
+# %% check="log-cosh-second-order" points=2
+"""Values also where cosh overflows; first and second derivative, at 0 and far out too."""
+with check("log-cosh-second-order") as test:
+    value_is_off = [
+        mistake(
+            "`cosh` overflows for large |x|: {detail}. Take e^|x| out of the logarithm.",
+            when=lambda seen: seen.value.isinf().any(),
+        ),
+        mistake(
+            "`log_cosh` returns one tensor; keep an additional output to yourself.",
+            when=lambda seen: isinstance(seen.value, (tuple, list)),
+        ),
+    ]
+    precise = {"rtol": 1e-6, "atol": 1e-12}
+
+    test("values between -3 and 3, and at 20, -100 and 1e4")
+    x = torch.tensor([-3.0, -1.2, 0.0, 0.01, 0.5, 3.0, 20.0, -100.0, 1e4], dtype=torch.float64)
+    near = [math.log(math.cosh(number)) for number in x[:6].tolist()]
+    far = [19.306852819440055, 99.30685281944005, 9999.306852819440]
+    seen = observe(log_cosh, x)
+    seen.returns(torch.tensor(near + far, dtype=torch.float64), *value_is_off, **precise)
+    seen.leaves_arguments_alone()
+
+    test("the first derivative is tanh(x)")
+    seen = observe(log_cosh, x[:6].clone().requires_grad_())
+    slopes = torch.tensor([math.tanh(number) for number in x[:6].tolist()], dtype=torch.float64)
+    seen.gives_gradients(
+        {0: incoming_gradient(slopes) * slopes}, because="The first derivative is wrong: {detail}", **precise
+    )
+
+    def checked(log_cosh, x):
+        """gradcheck's opinion."""
+        return gradcheck(log_cosh, (x,), raise_exception=False)
+
+    test("gradcheck")
+    observe_scenario(checked, log_cosh, x[:6].clone().requires_grad_()).returns(
+        True, because="The first derivative is wrong: gradcheck fails."
+    )
+
+    def derivatives(log_cosh, x, g):
+        """The first derivative, and the second one for an incoming gradient g that is tracked."""
+        (first,) = torch.autograd.grad(log_cosh(x), x, g, create_graph=True)
+        try:
+            first.sum().backward()
+        except RuntimeError as error:
+            return {"error": str(error)}
+        return {"first": first.detach(), "second": torch.zeros_like(x) if x.grad is None else x.grad}
+
+    def has_derivatives(seen, first, second, *mistakes):
+        """Judge what `derivatives` found."""
+        error = seen.value.get("error", "")
+        seen.that(
+            "once_differentiable" not in error,
+            "The second derivative raises: once_differentiable forbids it, asked for is the right value.",
+            stage="gradient",
+        )
+        seen.that(
+            not error,
+            "The second derivative raises: what backward computed is not connected to x or to its incoming gradient "
+            "(no_grad, detach or .data cuts it off).",
+            stage="gradient",
+        )
+        seen.returns(
+            {"first": first, "second": second},
+            *mistakes,
+            mistake(
+                "The first derivative is wrong: {detail}",
+                when=lambda seen: not torch.allclose(seen["first"], first, rtol=1e-6, atol=1e-9),
+            ),
+            mistake(
+                "The second derivative is 0: the saved tanh is a constant for backward. Save x and recompute, "
+                "or return it as an output.",
+                when=lambda seen: not seen["second"].any(),
+            ),
+            because="The second derivative is wrong: {detail}",
+            rtol=1e-6,
+            atol=1e-9,
+        )
+
+    test("the second derivative is 1 - tanh(x)²")
+    x = torch.tensor([-2.0, 0.5, 1.0], dtype=torch.float64, requires_grad=True)
+    ones = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    seconds = torch.tensor([1 - math.tanh(number) ** 2 for number in (-2.0, 0.5, 1.0)], dtype=torch.float64)
+    seen = observe_scenario(derivatives, log_cosh, x, ones)
+    has_derivatives(seen, torch.tensor([math.tanh(v) for v in (-2.0, 0.5, 1.0)], dtype=torch.float64), seconds)
+
+    ### BEGIN HIDDEN TESTS
+    kink = mistake(
+        "At x = 0 the second derivative must be 1; |x| has a kink there and sign(0) = 0 swallows it.",
+        when=lambda seen: not torch.allclose(seen["second"], torch.ones(1, dtype=torch.float64)),
+    )
+    test.hidden("x = 0: the first derivative is 0, the second is 1")
+    one = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    for zero in (0.0, -0.0):
+        x = torch.tensor([zero], dtype=torch.float64, requires_grad=True)
+        seen = observe_scenario(derivatives, log_cosh, x, one)
+        has_derivatives(seen, x.detach().abs(), one.detach(), kink)
+
+    test.hidden("x = 50, -800 and 1e4: the first derivative is 1, -1 and 1, the second is 0")
+    x = torch.tensor([50.0, -800.0, 1e4, -1e4, 400.0], dtype=torch.float64, requires_grad=True)
+    seen = observe_scenario(derivatives, log_cosh, x, torch.ones(5, dtype=torch.float64, requires_grad=True))
+    far_out = mistake("The gradient is nan or wrong for large |x|.", when=lambda seen: True)
+    has_derivatives(seen, x.detach().sign(), torch.zeros(5, dtype=torch.float64), far_out)
+
+    torch.manual_seed(3)
+    matrix = torch.randn(3, 4, dtype=torch.float64) * 3
+    test.hidden("a matrix with other incoming gradients")
+    seen = observe_scenario(derivatives, log_cosh, matrix.clone().requires_grad_(), (matrix + 7).requires_grad_())
+    has_derivatives(seen, matrix.tanh() * (matrix + 7), (matrix + 7) * (1 - matrix.tanh() ** 2))
+
+    def checked_twice(log_cosh, x):
+        """gradcheck's and gradgradcheck's opinion."""
+        return [check(log_cosh, (x,), raise_exception=False) for check in (gradcheck, gradgradcheck)]
+
+    test.hidden("gradcheck and gradgradcheck for a matrix")
+    observe_scenario(checked_twice, log_cosh, matrix[:2].clone().requires_grad_()).returns(
+        [True, True], because="The second derivative is wrong: gradgradcheck fails."
+    )
+
+    def penalty(log_cosh, w, x):
+        """The gradient of a gradient penalty with respect to the weights."""
+        (slope,) = torch.autograd.grad(log_cosh(x @ w).sum(), x, create_graph=True)
+        (gradient,) = torch.autograd.grad((slope.norm(dim=1) - 1).pow(2).sum(), w)
+        return gradient
+
+    test.hidden("a gradient penalty")
+    w = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    data = (matrix / 5).requires_grad_()
+    observe_scenario(penalty, log_cosh, w, data).returns(
+        penalty(lambda x: torch.log(torch.cosh(x)), w, data),
+        because="A gradient penalty through log_cosh gets the wrong gradient.",
+    )
+
+    test.hidden("many values")
+    x = torch.cat([torch.linspace(-12, 12, 241, dtype=torch.float64), torch.tensor([-1e4, 700, -711, 1e3]).double()])
+    expected = [abs(v) + math.log1p(math.exp(-2 * abs(v))) - math.log(2) for v in x.tolist()]
+    observe(log_cosh, x).returns(torch.tensor(expected, dtype=torch.float64), *value_is_off, **precise)
+
+    keep_dtype = mistake("The dtype must be kept: {detail}", stage="dtype")
+    for idea, some_x in [
+        ("float32", torch.tensor([-1e4, -95.0, -3, -0.3, 0, 0.7, 2, 30, 89, 1000])),
+        ("a 0-d x", torch.tensor(-0.7)),
+        ("an empty x", torch.empty(0, 2)),
+        ("a transposed x", matrix.float().t()),
+    ]:
+        test.hidden(idea)
+        expected = [abs(v) + math.log1p(math.exp(-2 * abs(v))) - math.log(2) for v in some_x.flatten().tolist()]
+        expected = torch.tensor(expected).reshape(some_x.shape)
+        seen = observe(log_cosh, some_x)
+        seen.returns(expected, keep_dtype, *value_is_off, rtol=1e-5, atol=1e-6)
+        seen.is_untracked()
+        seen.leaves_arguments_alone()
+        seen = observe(log_cosh, some_x.clone().requires_grad_())
+        seen.gives_gradients(
+            {0: incoming_gradient(some_x) * some_x.tanh()},
+            because="The first derivative is wrong: {detail}",
+            rtol=1e-5,
+            atol=1e-6,
+        )
+    ### END HIDDEN TESTS

@@ -1,0 +1,384 @@
+# %% [markdown]
+# ### Exercise 5.7 · c times the identity, without the identity
+#
+# implement · solid · 18 min · 2 points
+#
+# `c * torch.eye(n)` needs n² numbers to say one. Write a class that stands for this matrix, that torch functions
+# accept, and that never builds it. It is a plain class, no subclass of Tensor.
+#
+# **Contract**
+#
+# - `E = ScaledEye(n, c)` has the attributes n and c; c is a float or a 0-d tensor.
+# - These work, with the results of the dense matrix: `torch.matmul(E, t)`, `torch.matmul(t, E)`, `E @ t`, `t @ E` and
+#   `t.matmul(E)` for t of shape (n,), (n, m) or (m, n), as it fits; `torch.trace(E)` and `torch.diagonal(E)`, which are
+#   tensors. A float64 t gives a float64 result.
+# - `torch.add(E, F)` and `torch.matmul(E, F)` of two ScaledEyes give a ScaledEye.
+# - Further arguments, such as `alpha` of `torch.add` or `offset` of `torch.diagonal`, need not be understood, but must
+#   not be ignored: they raise TypeError, or the result is right.
+# - If c requires grad, gradients reach it. A size that does not fit raises ValueError or RuntimeError.
+# - Every other torch function raises TypeError, and that is the protocol's own: where `__torch_function__` returns
+#   NotImplemented, torch asks the classes of the other arguments, and raises if they don't know either. No deprecation
+#   warning.
+#
+# **Rule.** No tensor of n · n elements is made: this is recorded, and n = 100,000 occurs in the tests.
+#
+# <details><summary>Hint 1</summary>
+#
+# `torch.matmul(E, t)` asks E's class what to do: with which four arguments, and what do you return for functions that
+# you do not know?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A classmethod with a table from torch functions to your own. `t @ E` arrives as another function object than
+# `torch.matmul` (print func), and `E @ t` is Python's own protocol first. If your functions get all of `args` and
+# `kwargs`, Python itself raises TypeError for what they don't know.
+#
+# </details>
+
+
+# %% answer="scaled-eye"
+class ScaledEye:
+    """Stands for c * torch.eye(n) in torch functions, and holds nothing but n and c (a float or a 0-d tensor)."""
+
+    ### BEGIN SOLUTION
+    def __init__(self, n: int, c: float | Tensor):
+        self.n, self.c = n, c
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if kwargs:
+            return NotImplemented
+        if func in (torch.matmul, Tensor.matmul):
+            return cls._product(*args)
+        if func is torch.add and all(isinstance(arg, cls) for arg in args):
+            return cls._combined(*args, args[0].c + args[1].c)
+        if func is torch.diagonal and len(args) == 1:
+            return torch.as_tensor(args[0].c).expand(args[0].n)
+        if func is torch.trace:
+            return torch.as_tensor(args[0].c * args[0].n)
+        return NotImplemented
+
+    @classmethod
+    def _product(cls, left, right):
+        if isinstance(left, cls) and isinstance(right, cls):
+            return cls._combined(left, right, left.c * right.c)
+        eye, t, size = (left, right, right.shape[:1]) if isinstance(left, cls) else (right, left, left.shape[-1:])
+        if size != (eye.n,):
+            raise ValueError(f"a matrix of {eye.n} × {eye.n} does not fit a tensor of shape {tuple(t.shape)}")
+        return eye.c * t
+
+    @classmethod
+    def _combined(cls, left, right, c):
+        if left.n != right.n:
+            raise ValueError(f"the sizes {left.n} and {right.n} do not fit")
+        return cls(left.n, c)
+
+    def __matmul__(self, other):
+        return torch.matmul(self, other)
+
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # def __init__(self, n: int, c: float | Tensor):
+    #     raise NotImplementedError  # your code here
+    ### END GIVEN
+
+
+# %% check="scaled-eye" points=1
+"""Products from both sides, in all spellings, without a dense matrix."""
+with check("scaled-eye") as test:
+
+    def product(ScaledEye, spelling, n, c, t):
+        """E times t or t times E, in one of five spellings."""
+        E = ScaledEye(n, c)
+        if spelling == "torch.matmul(E, t)":
+            return torch.matmul(E, t)
+        if spelling == "torch.matmul(t, E)":
+            return torch.matmul(t, E)
+        if spelling == "E @ t":
+            return E @ t
+        return t @ E if spelling == "t @ E" else t.matmul(E)
+
+    def handler(ScaledEye):
+        """What kind of method __torch_function__ is, and whether torch warns when it meets the class."""
+        torch.matmul(ScaledEye(3, 2.5), torch.ones(3))
+        found = inspect.getattr_static(ScaledEye, "__torch_function__", None)
+        is_class = isinstance(ScaledEye, type)
+        return {
+            "kind": type(found).__name__,
+            "class": is_class,
+            "tensor": is_class and issubclass(ScaledEye, Tensor),
+        }
+
+    refused = mistake(
+        "torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(), "
+        "kwargs=None).",
+        raises="must be Tensor, not ",
+    )
+    vector = torch.tensor([1.0, -2.0, 4.0])
+    matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0]])
+
+    test("torch.matmul(E, t) for a vector and a matrix, n = 3 and c = 2.5")
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, vector)
+    seen.returns(torch.tensor([2.5, -5.0, 10.0]), refused)
+    seen.leaves_arguments_alone()
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, matrix)
+    seen.returns(torch.tensor([[2.5, 5.0], [7.5, 12.5], [-10.0, 17.5]]), refused)
+
+    test("__torch_function__ is a classmethod, and ScaledEye no subclass of Tensor")
+    seen = observe_scenario(handler, ScaledEye)
+    seen.that(seen["class"], "ScaledEye is to be a class.", stage="type")
+    plain = "`__torch_function__` is a plain method: deprecated. Make it a classmethod."
+    seen.that(seen["kind"] != "function", plain, stage="rule")
+    seen.warned_nothing(because="torch warns about the class: {detail}")
+    seen.that(not seen["tensor"], "ScaledEye is to be a plain class, not a subclass of Tensor.", stage="rule")
+
+    one_sided = mistake("The product must work from both sides: {detail}", stage=("raised", "type", "shape", "value"))
+    test("torch.matmul(t, E) for a vector and a matrix")
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 3, 2.5, vector)
+    seen.returns(torch.tensor([2.5, -5.0, 10.0]), one_sided)
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 3, 2.5, matrix.t())
+    seen.returns(torch.tensor([[2.5, 7.5, -10.0], [5.0, 12.5, 17.5]]), one_sided)
+
+    ### BEGIN HIDDEN TESTS
+    spellings = "torch.matmul(E, t)", "torch.matmul(t, E)", "E @ t", "t @ E", "t.matmul(E)"
+    for spelling in spellings:
+        test.hidden(spelling)
+        must_work = mistake(
+            f"{spelling} must work too: {{detail}}. The operators arrive as other function objects than torch.matmul, "
+            "and E @ t starts with Python's own __matmul__.",
+            stage=("raised", "type"),
+        )
+        from_left = spelling.index("E") < spelling.rindex("t")
+        for t in (
+            vector,
+            matrix if from_left else matrix.t(),
+            vector.double(),
+            torch.empty((3, 0)[:: 1 if from_left else -1]),
+        ):
+            seen = observe_scenario(product, ScaledEye, spelling, 3, -0.75, t)
+            seen.returns(-0.75 * t, must_work, mistake("The dtype of t must be kept: {detail}", stage="dtype"))
+            seen.warned_nothing(because="torch warns about the class: {detail}")
+
+    def dense(seen, n):
+        """The operations that made a tensor of n * n elements or more."""
+        return ", ".join(dict.fromkeys(op["name"] for op in seen.noted.ops if op["elements"] >= n * n))
+
+    for n in (12, 1000, 100_000):
+        test.hidden(f"n = {n:,}: no n × n tensor")
+        t = torch.arange(2.0 * n).reshape(n, 2)
+        for spelling in spellings:
+            from_left = spelling.index("E") < spelling.rindex("t")
+            seen = observe_scenario(product, ScaledEye, spelling, n, 2.0, t if from_left else t.t())
+            made = dense(seen, n)
+            seen.that(
+                not made,
+                f"A dense n x n tensor was made, by {made}. c * t is all that the product needs.",
+                stage="rule",
+            )
+            seen.returns(2 * (t if from_left else t.t()))
+
+    for spelling in spellings:
+        test.hidden(f"{spelling}: gradients reach c and t")
+        c, t = torch.tensor(1.5, requires_grad=True), vector.clone().requires_grad_()
+        seen = observe_scenario(product, ScaledEye, spelling, 3, c, t)
+        g = incoming_gradient(t)
+        seen.returns((c * t).detach())
+        lost = mistake(
+            "No gradient reaches c: it was converted to a Python number.",
+            stage="gradient",
+            when=lambda seen: list(seen.noted.gradients.values())[:1] in ([], [None]),
+        )
+        names = list(seen.noted.arguments)
+        seen.gives_gradients({names.index("c"): (g * t).sum().detach(), names.index("t"): 1.5 * g}, lost)
+
+    for spelling in spellings:
+        test.hidden(f"{spelling}: a size that does not fit is refused")
+        from_left = spelling.index("E") < spelling.rindex("t")
+        for size in (
+            (4,),
+            (1,),
+            (2,),
+            (4, 2),
+            (1, 3) if from_left else (3, 1),
+            (2, 3) if from_left else (3, 2),
+            (4, 4),
+        ):
+            seen = observe_scenario(product, ScaledEye, spelling, 3, 2.5, torch.ones(size))
+            seen.raises(
+                ValueError,
+                RuntimeError,
+                because=f"A size that does not fit must raise ValueError or RuntimeError: {spelling} with n = 3 and "
+                f"t of shape {size}.",
+            )
+    ### END HIDDEN TESTS
+
+# %% check="scaled-eye" points=1
+"""trace, diagonal, sums and products of two; every other function ends in the protocol's TypeError."""
+with check("scaled-eye") as test:
+
+    def applied(ScaledEye, function, n, c):
+        """The trace or the diagonal."""
+        E = ScaledEye(n, c)
+        return torch.trace(E) if function == "trace" else torch.diagonal(E)
+
+    refused = mistake(
+        "torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(), "
+        "kwargs=None).",
+        raises="must be Tensor, not ",
+    )
+    test("trace and diagonal of 2.5 times the identity, n = 3: tensors")
+    observe_scenario(applied, ScaledEye, "trace", 3, 2.5).returns(torch.tensor(7.5), refused)
+    observe_scenario(applied, ScaledEye, "diagonal", 3, 2.5).returns(torch.tensor([2.5, 2.5, 2.5]), refused)
+
+    def combined(ScaledEye, function, n, c, m, d):
+        """The sum or the product of two, with what it does to a vector of ones."""
+        E, F = ScaledEye(n, c), ScaledEye(m, d)
+        out = torch.add(E, F) if function == "add" else torch.matmul(E, F)
+        if not isinstance(out, ScaledEye):
+            return {"kind": type(out).__name__}
+        times_ones = torch.matmul(out, torch.ones(n)) if n < 9 else None
+        return {"kind": "ScaledEye", "n": out.n, "c": float(out.c), "times ones": times_ones}
+
+    again = mistake(
+        "The sum (or product) of two ScaledEyes is a ScaledEye again: {detail}",
+        when=lambda seen: seen.noted.raised or seen["kind"] != "ScaledEye",
+    )
+    test("torch.add and torch.matmul of two, with the factors 2.5 and 4 and n = 3")
+    seen = observe_scenario(combined, ScaledEye, "add", 3, 2.5, 3, 4.0)
+    seen.returns({"kind": "ScaledEye", "n": 3, "c": 6.5, "times ones": torch.full((3,), 6.5)}, again)
+    seen = observe_scenario(combined, ScaledEye, "matmul", 3, 2.5, 3, 4.0)
+    seen.returns(
+        {"kind": "ScaledEye", "n": 3, "c": 10.0, "times ones": torch.full((3,), 10.0)},
+        mistake(
+            "The product of two ScaledEyes multiplies their factors: {detail}",
+            when=lambda seen: seen["c"] == 6.5,
+        ),
+        again,
+    )
+
+    def unknown(ScaledEye, name):
+        """Call a function that ScaledEye does not know; what came of it?"""
+        E = ScaledEye(3, 2.5)
+        function = {"torch.exp": torch.exp, "torch.linalg.inv": torch.linalg.inv, "torch.sum": torch.sum}.get(name)
+        try:
+            out = function(E) if function else torch.sub(E, E)
+        except Exception as error:
+            return {"outcome": f"it raised {type(error).__name__}", "kinds": [t.__name__ for t in type(error).__mro__]}
+        return {"outcome": f"it returned an object of type {type(out).__name__}", "kinds": []}
+
+    def ends_in_type_error(seen, name):
+        """Judge what came of an unknown function."""
+        seen.that(
+            "TypeError" in seen["kinds"],
+            f"An unknown function must end in TypeError; return NotImplemented from __torch_function__. For {name} "
+            f"{seen['outcome']}.",
+        )
+
+    test("torch.exp(E) and torch.linalg.inv(E) raise TypeError")
+    for name in ("torch.exp", "torch.linalg.inv"):
+        ends_in_type_error(observe_scenario(unknown, ScaledEye, name), name)
+
+    ### BEGIN HIDDEN TESTS
+    for name in ("torch.sum", "torch.sub"):
+        test.hidden(f"{name} raises TypeError")
+        ends_in_type_error(observe_scenario(unknown, ScaledEye, name), name)
+
+    def with_more(ScaledEye, call):
+        """Call a known function with one more argument; what came of it?"""
+        E, F = ScaledEye(3, 2.5), ScaledEye(3, 4.0)
+        try:
+            if call == "torch.add(E, F, alpha=2)":
+                return float(torch.add(E, F, alpha=2).c)
+            return (torch.diagonal(E, offset=1) if "=" in call else torch.diagonal(E, 1)).tolist()
+        except TypeError:
+            return "TypeError"
+
+    for call, right in [
+        ("torch.add(E, F, alpha=2)", 10.5),
+        ("torch.diagonal(E, offset=1)", [0.0, 0.0]),
+        ("torch.diagonal(E, 1)", [0.0, 0.0]),
+    ]:
+        test.hidden(f"{call}: TypeError, or right")
+        seen = observe_scenario(with_more, ScaledEye, call)
+        seen.that(
+            seen.value in ("TypeError", right),
+            f"{call}: the additional argument was ignored, and the result is wrong. Raise TypeError for arguments that "
+            "you don't support.",
+        )
+
+    def in_company(ScaledEye):
+        """A function that ScaledEye does not know, but the class of the other argument does."""
+
+        class Willing:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return "asked"
+
+        return torch.atan2(ScaledEye(3, 2.5), Willing())
+
+    test.hidden("an unknown function is left to the class of the other argument")
+    observe_scenario(in_company, ScaledEye).returns(
+        "asked",
+        mistake(
+            "An unknown function must end in the protocol's own TypeError: where __torch_function__ returns "
+            "NotImplemented, the class of the other argument is asked, too. Here it was not.",
+            stage=("raised", "type", "value"),
+        ),
+    )
+
+    def dense(seen, n):
+        """The operations that made a tensor of n * n elements or more."""
+        return ", ".join(dict.fromkeys(op["name"] for op in seen.noted.ops if op["elements"] >= n * n))
+
+    for n in (12, 1000, 100_000):
+        test.hidden(f"n = {n:,}: no n × n tensor")
+        for seen, expected in [
+            (observe_scenario(applied, ScaledEye, "trace", n, -0.5), torch.tensor(-0.5 * n)),
+            (observe_scenario(applied, ScaledEye, "diagonal", n, -0.5), torch.full((n,), -0.5)),
+        ]:
+            made = dense(seen, n)
+            seen.that(not made, f"A dense n x n tensor was made, by {made}.", stage="rule")
+            seen.returns(expected)
+        for function, c in (("add", 1.75), ("matmul", -1.5)):
+            seen = observe_scenario(combined, ScaledEye, function, n, -0.5 if function == "matmul" else -1.25, n, 3.0)
+            made = dense(seen, n)
+            seen.that(not made, f"A dense n x n tensor was made, by {made}.", stage="rule")
+            seen.returns({"kind": "ScaledEye", "n": n, "c": c, "times ones": None}, again)
+
+    lost = mistake(
+        "No gradient reaches c: it was converted to a Python number.",
+        stage="gradient",
+        when=lambda seen: not seen.noted.gradients or None in seen.noted.gradients.values(),
+    )
+    c = torch.tensor(1.5, requires_grad=True)
+    for function, value, factor in [("trace", torch.tensor(6.0), 4), ("diagonal", torch.full((4,), 1.5), 1)]:
+        test.hidden(f"torch.{function}: gradients reach c")
+        seen = observe_scenario(applied, ScaledEye, function, 4, c)
+        seen.returns(value)
+        seen.gives_gradients({2: incoming_gradient(value).sum() * factor}, lost)
+
+    def factor_of(ScaledEye, function, c, d):
+        """c of the sum or the product of two."""
+        E, F = ScaledEye(5, c), ScaledEye(5, d)
+        return (torch.add(E, F) if function == "add" else torch.matmul(E, F)).c
+
+    for function, value, slopes in [("add", 3.5, (1, 1)), ("matmul", 3.0, (2, 1.5))]:
+        test.hidden(f"torch.{function} of two: gradients reach both factors")
+        pair = torch.tensor(1.5, requires_grad=True), torch.tensor(2.0, requires_grad=True)
+        seen = observe_scenario(factor_of, ScaledEye, function, *pair)
+        seen.returns(torch.tensor(value))
+        g = incoming_gradient(torch.tensor(value))
+        seen.gives_gradients({1: g * slopes[0], 2: g * slopes[1]}, lost)
+
+    test.hidden("two of different sizes are refused")
+    for function in ("add", "matmul"):
+        for n, m in ((3, 4), (4, 3), (1, 3)):
+            seen = observe_scenario(combined, ScaledEye, function, n, 2.5, m, 4.0)
+            seen.raises(
+                ValueError,
+                RuntimeError,
+                because=f"A size that does not fit must raise: torch.{function} of two with n = {n} and n = {m}.",
+            )
+    ### END HIDDEN TESTS

@@ -1,0 +1,287 @@
+# %% [markdown]
+# ### Exercise 5.2 · A gradient for a step function
+#
+# implement · warm-up · 12 min · 2 points
+#
+# Networks with binary weights or activations send everything through a step. Its derivative is 0 wherever it exists, so
+# nothing would be learned. The usual way out is the *straight-through estimator*: the forward is the step, the backward
+# is that of a smoother function, the *surrogate*, here `clamp(x, -1, 1)`.
+#
+# **Contract**
+#
+# - Forward: exactly +1 where x >= 0 (0 and -0 included), exactly -1 where x < 0, nan stays nan. Same shape, dtype and
+#   device as x, new memory.
+# - Backward: the incoming gradient where |x| <= 1, zero elsewhere. (What it is where x is nan is left open.) A second
+#   differentiation works: the result of backward depends on the incoming gradient only, so its derivative with respect
+#   to x is zero, not an error.
+# - x and the incoming gradient are never changed. x may be of any shape and need not require grad. Other uses of x keep
+#   their ordinary gradient.
+# - If x is changed in place between forward and backward, backward raises, or the gradient is right all the same.
+#
+# gradcheck compares with the true derivative of the step, so it fails here by design. The tests compare with the
+# gradient of the surrogate.
+#
+# <details><summary>Hint 1</summary>
+#
+# The derivative of the step is 0 almost everywhere. Whose derivative do you want instead, and where does that one look
+# at x?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Either a Function whose backward multiplies by the indicator of |x| <= 1 (save x), or arithmetic: the surrogate plus a
+# correction that is invisible to autograd.
+#
+# </details>
+
+
+# %% answer="straight-through-sign"
+### BEGIN SOLUTION
+class StraightThroughSign(torch.autograd.Function):
+    """The sign with 0 counted as positive; its gradient is that of clamp(x, -1, 1)."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return torch.where(x >= 0, 1, -1).to(x.dtype).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad_output * (x.abs() <= 1)
+
+
+def ste_sign(x: Tensor) -> Tensor:
+    """+1 where x >= 0, -1 where x < 0, the gradient of clamp(x, -1, 1). x: (...) float; gives the like of x."""
+    return StraightThroughSign.apply(x)
+
+
+### END SOLUTION
+### BEGIN GIVEN
+# def ste_sign(x: Tensor) -> Tensor:
+#     """+1 where x >= 0, -1 where x < 0, the gradient of clamp(x, -1, 1). x: (...) float; gives the like of x."""
+#     raise NotImplementedError  # your code here
+### END GIVEN
+
+# %% check="straight-through-sign" points=2
+"""The forward is the step, the gradient that of clamp; nobody else's gradient is changed."""
+with check("straight-through-sign") as test:
+    keep_dtype = mistake("The dtype must be kept: {detail}", stage="dtype")
+    x_changed = "x was changed in place."
+
+    test("the step at -2, -0.5, 0, 0.5, 2")
+    five = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0])
+    seen = observe(ste_sign, five)
+    seen.returns(
+        torch.tensor([-1.0, -1, 1, 1, 1]),
+        keep_dtype,
+        mistake("torch.sign(0) is 0; here 0 counts as positive.", gives=torch.tensor([-1.0, -1, 0, 1, 1])),
+        mistake("0 counts as positive: the comparison must be >=.", gives=torch.tensor([-1.0, -1, -1, 1, 1])),
+        mistake("These are 0 and 1; asked for are -1 and +1.", gives=torch.tensor([0.0, 0, 1, 1, 1])),
+    )
+    seen.leaves_arguments_alone(because=x_changed)
+    seen.owns_its_memory(because="The result must have memory of its own: {detail}")
+
+    def incoming(seen):
+        """The gradient that the observed backward pass started from."""
+        return incoming_gradient(seen.args[0])
+
+    passes_everywhere = mistake(
+        "The gradient passes for |x| > 1 too: the surrogate is flat there.",
+        when=lambda seen: torch.equal(seen.gradient(0), incoming(seen)),
+    )
+    not_connected = mistake(
+        "The output is not connected to x: no gradient arrives.",
+        stage="gradient",
+        when=lambda seen: seen.gradient(0) is None,
+    )
+    edge = mistake(
+        "|x| = 1 still passes the gradient (<=).",
+        when=lambda seen: torch.allclose(seen.gradient(0), incoming(seen) * (seen.args[0].abs() < 1)),
+    )
+    gradient_is_off = "Inside [-1, 1] the incoming gradient passes unchanged, outside nothing does: {detail}"
+
+    test("the gradient passes at -0.5, 0 and 0.5, not at -2 and 2")
+    seen = observe(ste_sign, five.clone().requires_grad_())
+    seen.gives_gradients(
+        {0: incoming(seen) * torch.tensor([0.0, 1, 1, 1, 0])},
+        not_connected,
+        mistake(
+            "The gradient is zero everywhere: that is the true derivative of a step, nothing would be learned. "
+            "Replace it in backward.",
+            when=lambda seen: not seen.gradient(0).any(),
+        ),
+        passes_everywhere,
+        mistake(
+            "The mask was used as the gradient: multiply the incoming gradient by it.",
+            when=lambda seen: torch.equal(seen.gradient(0), (seen.args[0].abs() <= 1).float()),
+        ),
+        because=gradient_is_off,
+    )
+    seen.returns(torch.tensor([-1.0, -1, 1, 1, 1]))
+
+    test("x = -1 and 1 pass the gradient, 1.001 and -1.001 do not")
+    seen = observe(ste_sign, torch.tensor([-1.001, -1, 1, 1.001, -3], requires_grad=True))
+    seen.gives_gradients(
+        {0: incoming(seen) * torch.tensor([0.0, 1, 1, 0, 0])}, passes_everywhere, edge, because=gradient_is_off
+    )
+
+    ### BEGIN HIDDEN TESTS
+    def shared(ste_sign, a, b):
+        """A sum: both branches of the graph get the same incoming gradient."""
+        return b.exp() + ste_sign(a)
+
+    def started_from(ste_sign, a, g):
+        """The incoming gradient, after the backward pass that started from it."""
+        torch.autograd.grad(ste_sign(a), a, g)
+        return g
+
+    in_place = (
+        "`backward` changed its incoming gradient in place: another branch of the graph received the same tensor "
+        "and got a wrong gradient, silently."
+    )
+    test.hidden("two branches of a sum get the same incoming gradient")
+    a, b = (
+        torch.tensor([-3.0, 0.2, 1.7, -0.4], requires_grad=True),
+        torch.tensor([0.5, -1, 0.3, 0.1], requires_grad=True),
+    )
+    seen = observe_scenario(shared, ste_sign, a, b)
+    grads = {0: incoming_gradient(a) * torch.tensor([0.0, 1, 0, 1]), 1: (incoming_gradient(a) * b.exp()).detach()}
+    seen.gives_gradients(
+        grads,
+        mistake(in_place, when=lambda seen: not torch.allclose(seen.gradient(1), grads[1])),
+        because=gradient_is_off,
+    )
+    for dtype in (torch.float32, torch.bfloat16):
+        some_x = torch.tensor([-3.0, 0.2, 1.7, -0.4], dtype=dtype, requires_grad=True)
+        given = torch.tensor([3.0, -2, 5, 0.5], dtype=dtype)
+        observe_scenario(started_from, ste_sign, some_x, given).returns(given, because=in_place)
+
+    def reference(x):
+        step = torch.ones_like(x, requires_grad=False)
+        step[x < 0] = -1
+        step[x.isnan()] = torch.nan
+        return step.detach()
+
+    rounds = mistake(
+        "The values must be exactly +1 and -1, and some of these are only close to it.",
+        when=lambda seen: (seen.value - reference(seen.args[0])).abs().max() < 0.1,
+    )
+    zero = mistake(
+        "Where x is 0 or -0 the result must be +1.", when=lambda seen: (seen.value[seen.args[0] == 0] != 1).any()
+    )
+    infinite = mistake(
+        "Where x is infinite the result is nan: inf - inf is nan, and so is 0 * inf.",
+        when=lambda seen: seen.value[seen.args[0].isinf()].isnan().any(),
+    )
+    nan_stays = mistake(
+        "`nan` must stay nan (a comparison with nan is False).",
+        when=lambda seen: seen.args[0].isnan().any() and not seen.value[seen.args[0].isnan()].isnan().all(),
+    )
+    g = torch.Generator().manual_seed(1)
+    many = torch.randn(10_000, generator=g, dtype=torch.float64)
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        test.hidden(f"exactly +1 and -1 for 10,000 random numbers, {dtype}")
+        seen = observe(ste_sign, many.to(dtype))
+        seen.returns(reference, keep_dtype, rounds, rtol=0, atol=0)
+        test.hidden(f"zeros, nan, infinities and the smallest numbers, {dtype}")
+        tiny, inf = torch.finfo(dtype).smallest_normal, torch.inf
+        seen = observe(ste_sign, torch.tensor([-0.0, 0.0, tiny, -tiny, inf, -inf, torch.nan, 1, -1], dtype=dtype))
+        seen.returns(reference, keep_dtype, zero, infinite, nan_stays, rtol=0, atol=0)
+        seen.leaves_arguments_alone(because=x_changed)
+    for idea, some_x in [
+        ("an empty x", torch.empty(0, 3)),
+        ("a 0-d x", torch.tensor(-0.3)),
+        ("a row that is expanded", torch.tensor([[-0.5, 0.0, 3.0]]).expand(2, 3)),
+        ("a transposed x", many[:12].reshape(3, 4).t()),
+    ]:
+        test.hidden(idea)
+        seen = observe(ste_sign, some_x)
+        seen.returns(reference, keep_dtype)
+        seen.leaves_arguments_alone(because=x_changed)
+        seen.owns_its_memory(because="The result must have memory of its own: {detail}")
+
+    test.hidden("x on another device: the result is there too")
+    seen = observe(ste_sign, torch.empty(2, 3, device="meta"))
+    if not seen.error_text or "expected device" in seen.error_text or "same device" in seen.error_text:
+        seen.returns(
+            torch.empty(2, 3, device="meta"),
+            mistake("The result must be on the device of x: {detail}", stage=("raised", "device")),
+        )
+
+    test.hidden("the gradient of clamp at many points")
+    for some_x in (
+        many[:1000] * 1.5,
+        (many[1000:2000] * 1.5).reshape(20, 50).t(),
+        torch.tensor(0.4),
+        torch.empty(0, 2),
+    ):
+        seen = observe(ste_sign, some_x.clone().requires_grad_())
+        seen.gives_gradients(lambda x: x.clamp(-1, 1), not_connected, passes_everywhere, edge, because=gradient_is_off)
+        seen.leaves_arguments_alone(because=x_changed)
+    for dtype in (torch.float16, torch.bfloat16):
+        seen = observe(ste_sign, (many[:100] * 1.5).to(dtype).requires_grad_())
+        seen.gives_gradients(lambda x: x.clamp(-1, 1), not_connected, passes_everywhere, edge, because=gradient_is_off)
+
+    def used_twice(ste_sign, x):
+        """The step of x, and beside it x itself; once for a leaf, once for a tensor in the graph."""
+        h = x * 2
+        return torch.stack([ste_sign(x) + x, ste_sign(h) + h])
+
+    test.hidden("x is used a second time, directly: that gradient is not masked")
+    some_x = torch.tensor([-3.0, 0.2, 1.7, -0.6], requires_grad=True)
+    seen = observe_scenario(used_twice, ste_sign, some_x)
+    of_x, of_h = incoming_gradient(torch.empty(2, 4))
+    seen.gives_gradients(
+        {0: of_x * torch.tensor([1.0, 2, 1, 2]) + 2 * of_h * torch.tensor([1.0, 2, 1, 1])},
+        because="x is used directly, too, and that gradient was changed: a hook (or the change) sits on x itself.",
+    )
+
+    def changed_between(ste_sign, x, g):
+        """The gradient, or the error, where x is changed between forward and backward."""
+        h = x * 1
+        out = ste_sign(h)
+        h.add_(7)
+        try:
+            return torch.autograd.grad(out, x, g)[0]
+        except RuntimeError as error:
+            if "modified by an inplace operation" not in str(error):
+                raise
+            return g * (x.detach().abs() <= 1)
+
+    test.hidden("x is changed in place between forward and backward")
+    given = torch.tensor([3.0, -2.0, 5.0, 0.5])
+    observe_scenario(changed_between, ste_sign, some_x, given).returns(
+        given * torch.tensor([0.0, 1, 0, 1]),
+        mistake(
+            "x was changed in place between forward and backward, and the gradient is silently that of the new x: "
+            "store x with ctx.save_for_backward, not as an attribute of ctx.",
+            gives=torch.zeros(4),
+        ),
+    )
+
+    def twice(ste_sign, x, g):
+        """Differentiate gradient * x once more, with respect to x and to the incoming gradient."""
+        (first,) = torch.autograd.grad(ste_sign(x), x, g, create_graph=True)
+        by_x, by_g = torch.autograd.grad((first * x).sum(), (x, g), materialize_grads=True)
+        return {"first": first.detach(), "by x": by_x, "by g": by_g}
+
+    test.hidden("differentiate twice: the gradient times x has the mask as its derivative")
+    some_x = torch.tensor([-1.5, -0.7, 0.3, 1.0, 2.5], dtype=torch.float64, requires_grad=True)
+    given = torch.tensor([2.0, -3, 5, 0.5, 7], dtype=torch.float64, requires_grad=True)
+    passing = torch.tensor([0.0, 1, 1, 1, 0], dtype=torch.float64)
+    observe_scenario(twice, ste_sign, some_x, given).returns(
+        {
+            "first": (given * passing).detach(),
+            "by x": (given * passing).detach(),
+            "by g": (some_x * passing).detach(),
+        },
+        mistake("Differentiating twice must work: {detail}", stage=("raised", "value")),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+    ### END HIDDEN TESTS

@@ -1,0 +1,430 @@
+# %% [markdown]
+# ### Exercise 6.2 · Capture features and leave no trace
+#
+# implement · warm-up · 15 min · 3 points
+#
+# What does the third layer of somebody else's model see in your data? Take the outputs of any layers out of one forward
+# pass, without touching the model's code, and leave the model as you found it.
+#
+# **Contract**
+#
+# - Runs `model(*args, **kwargs)` once and returns its output, untouched and still attached to its graph, and a dict of
+#   features. Its keys are exactly the given names.
+# - `features[name]` lists the outputs of the submodule with that dotted name (`""` is the model itself), one entry for
+#   each call of the submodule, in the order of the calls; no call, no entry. The outputs asked for are tensors.
+# - Every feature is a detached copy of its own: what happens in place later does not change it.
+# - Afterwards the model has exactly the hooks and the training mode that it had before, also when its forward raises;
+#   the exception passes through.
+# - An unknown name raises `KeyError` with that name, before anything runs and without leaving a hook.
+#
+# **Rule.** The model's own code, its state, hooks that are not yours and torch's grad mode stay as they are.
+#
+# <details><summary>Hint 1</summary>
+#
+# What does the loop variable hold by the time the hook runs? And who owns the memory of a layer's output once an
+# in-place ReLU has passed over it?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Look all names up first. Bind the name when you define each hook (a default argument or a small factory); store a
+# detached *clone*; keep the handles and remove them in a `finally`.
+#
+# </details>
+
+
+# %% answer="capture-features"
+def capture_features(
+    model: nn.Module, names: Sequence[str], *args: Any, **kwargs: Any
+) -> tuple[Any, dict[str, list[Tensor]]]:
+    """The model's output for these arguments, and the outputs of the named submodules, one for each call."""
+    ### BEGIN SOLUTION
+    modules = dict(model.named_modules(remove_duplicate=False))
+    chosen = {name: modules[name] for name in names}  # raises KeyError for an unknown name
+    features: dict[str, list[Tensor]] = {name: [] for name in names}
+
+    def storing(kept: list[Tensor]) -> Callable:
+        def hook(module: nn.Module, args: tuple, output: Tensor) -> None:
+            kept.append(output.detach().clone())
+
+        return hook
+
+    handles = []
+    try:
+        for name, module in chosen.items():
+            handles.append(module.register_forward_hook(storing(features[name])))
+        return model(*args, **kwargs), features
+    finally:
+        for handle in handles:
+            handle.remove()
+    ### END SOLUTION
+
+
+# %% check="capture-features" points=2
+"""Output and features are right; the features are detached copies, one for each call of a layer."""
+with check("capture-features") as test:
+
+    def small_net():
+        """body.0, body.1, body.2, head and last, one after the other."""
+        torch.manual_seed(3)
+        net = nn.Sequential()
+        net.add_module("body", nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)))
+        net.add_module("head", nn.Linear(4, 2))
+        net.add_module("last", nn.Tanh())
+        return net
+
+    def features_of(capture, names, x):
+        """Capture features of the small net."""
+        return capture(small_net(), names, x)
+
+    def filled(seen):
+        """The names under which something arrived."""
+        return [name for name, entries in seen.value[1].items() if not isinstance(entries, list) or entries]
+
+    def all_under_one_name(seen):
+        """Whether the hooks share a name that they can't all have."""
+        (name,) = filled(seen)
+        return name != "head" or len(seen.value[1][name]) > 1
+
+    children_only = (
+        "Only direct children are found; 'body.0' lives deeper. "
+        "Look the names up in named_modules() or with get_submodule()."
+    )
+    pair = "Return the model's output and the dict of features, in this order."
+    still_attached = (
+        "The stored feature still requires grad, so it keeps the whole graph alive. "
+        "Detach it (but not the output you return)."
+    )
+    known = [
+        mistake(children_only, raises=r"(Key|Attribute)Error.*body\.0"),
+        mistake(pair, when=lambda seen: not isinstance(seen.value, tuple) or len(seen.value) != 2),
+        mistake(pair, when=lambda seen: isinstance(seen.value[0], dict) and isinstance(seen.value[1], Tensor)),
+        mistake(
+            "Every name has a list, with one entry for each call; you stored the tensor itself.",
+            when=lambda seen: isinstance(next(iter(seen.value[1].values())), Tensor),
+        ),
+        mistake(
+            "Every feature landed under one name: the hook looked up the loop variable when it ran, "
+            "not when you registered it. Bind it with a default argument.",
+            when=all_under_one_name,
+        ),
+        mistake(children_only, when=lambda seen: filled(seen) == ["head"]),
+        mistake(
+            "The features are there, but the output is missing: return what the model returned.",
+            when=lambda seen: seen.value[0] is None,
+        ),
+        mistake(
+            "The keys of the dict must be exactly the names that were asked for; {detail}.",
+            stage="shape",
+            when=lambda seen: set(seen.value[1]) != {"head", "body.0", "body.2"},
+        ),
+    ]
+
+    test("three layers of a nested model, asked for in another order")
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+    net = small_net()
+    body_0 = net.body[0](x)
+    body_2 = net.body[2](net.body[1](body_0))
+    head = net.head(body_2)
+    seen = observe_scenario(features_of, capture_features, ["head", "body.0", "body.2"], x).expecting(*known)
+    seen.returns(
+        (net.last(head), {"head": [head], "body.0": [body_0], "body.2": [body_2]}),
+        mistake(
+            "Those are the layers' inputs; a feature is what a layer gives out.",
+            when=lambda seen: isinstance(seen.value[1], dict) and torch.allclose(seen.value[1]["head"][0], body_2),
+        ),
+    )
+
+    test("the features are detached")
+    attached = any(entry.requires_grad for entries in seen.value[1].values() for entry in entries)
+    seen.that(not attached, still_attached, stage="gradient")
+
+    def trained_by(capture, x):
+        """Capture features, then run a backward pass from the returned output."""
+        net = small_net()
+        output = capture(net, ["body.0", "head"], x)[0]
+        grad_mode = torch.is_grad_enabled()
+        tracked = isinstance(output, Tensor) and output.requires_grad
+        if tracked:
+            with torch.enable_grad():
+                output.square().sum().backward()
+        gradients = {name: p.grad for name, p in net.named_parameters()}
+        return {"tracked": tracked, "gradients": gradients, "grad mode": grad_mode}
+
+    test("the returned output still trains the model")
+    seen = observe_scenario(trained_by, capture_features, x)
+    seen.that(
+        seen["tracked"],
+        "The returned output has lost its graph, so it can't train the model: detach the stored features only, "
+        "return nothing from the hook, and leave the grad mode as it is.",
+        stage="gradient",
+    )
+    net = small_net()
+    net(x).square().sum().backward()
+    for name, parameter in net.named_parameters():
+        came = seen["gradients"][name]
+        seen.that(
+            isinstance(came, Tensor) and torch.allclose(came, parameter.grad),
+            f"A backward pass from the returned output gives another gradient for {name} than without your hooks.",
+            mistake(
+                "The returned output does not train this model: no gradient reaches its parameters. Run the model "
+                "itself, not a copy.",
+                when=lambda seen: all(came is None for came in seen["gradients"].values()),
+            ),
+            stage="gradient",
+        )
+    seen.that(seen["grad mode"], "After the call the grad mode is off: leave it as it is.", stage="rule")
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("the model itself, under the name ''")
+    seen = observe_scenario(features_of, capture_features, ["", "body.1", "body"], x)
+    seen.returns(
+        (net(x), {"": [net(x)], "body.1": [torch.tanh(body_0)], "body": [body_2]}),
+        mistake(
+            "Hooks on the model itself did not fire: you called model.forward(...), which skips them. Call model(...).",
+            when=lambda seen: filled(seen) == ["body.1", "body"],
+        ),
+        mistake("The name '' is the model itself and no other module.", when=lambda seen: len(seen.value[1][""]) > 1),
+        mistake("The name '' is the model itself; here it raised: {detail}", raises="."),
+    )
+    seen.that(not seen.value[1][""][0].requires_grad, still_attached, stage="gradient")
+
+    def before_in_place(capture, x):
+        """The layer after the captured ones works in place; then the returned output is changed in place."""
+        torch.manual_seed(4)
+        net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2), nn.Identity())
+        returned = capture(net, ["0", "2", "3", ""], x)
+        with torch.no_grad():
+            returned[0].fill_(7.0)
+        return returned[1]
+
+    test.hidden("what works in place later does not change a feature")
+    torch.manual_seed(4)
+    first, second = nn.Linear(3, 4), nn.Linear(4, 2)
+    before, after = first(x), second(first(x).relu())
+    seen = observe_scenario(before_in_place, capture_features, x)
+    seen.returns(
+        {"0": [before], "2": [after], "3": [after], "": [after]},
+        mistake(
+            "The captured tensor changed after you stored it: the next layer works in place and detach() shares "
+            "memory. Clone it.",
+            when=lambda seen: torch.equal(seen.value["0"][0], before.relu()),
+        ),
+        mistake(
+            "A feature changed when the returned output was changed in place: every feature needs memory of its own.",
+            when=lambda seen: any((entries[0] == 7).all() for entries in seen.value.values()),
+        ),
+    )
+
+    class Again(nn.Module):
+        """Uses one layer three times, another one not at all."""
+
+        def __init__(self):
+            super().__init__()
+            self.cell, self.idle = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def forward(self, start, *, steps=1, shift=0.0):
+            state = start + shift
+            for _ in range(steps):
+                state = self.cell(state)
+            return {"state": state, "steps": steps}
+
+    def repeated(capture, start):
+        """One layer, several calls; keyword arguments; a dict as output."""
+        torch.manual_seed(5)
+        return capture(Again().double(), ("cell", "idle"), start, steps=3, shift=0.5)
+
+    test.hidden("a layer called three times gives three entries; one that is not called gives none")
+    torch.manual_seed(5)
+    start, again = torch.tensor([[0.25, -1.5]], dtype=torch.float64), Again().double()
+    one = again.cell(start + 0.5)
+    two = again.cell(one)
+    three = again.cell(two)
+    seen = observe_scenario(repeated, capture_features, start)
+    seen.returns(
+        ({"state": three, "steps": 3}, {"cell": [one, two, three], "idle": []}),
+        mistake(
+            "A layer used twice must give two entries; a plain assignment keeps only the last.",
+            when=lambda seen: len(seen.value[1]["cell"]) == 1,
+        ),
+        mistake(
+            "A layer that was not called has an empty list: its name is a key of the dict all the same.",
+            when=lambda seen: "idle" not in seen.value[1],
+        ),
+        mistake("The arguments of the call must all reach the model, those given by keyword too.", raises="TypeError"),
+    )
+    seen.that(seen.value[0]["state"].requires_grad, "The returned output has lost its graph.", stage="gradient")
+
+    def two_towers():
+        """left and right, each with layers 0 and 1; a norm in training mode."""
+        torch.manual_seed(6)
+        net = nn.Sequential()
+        net.add_module("left", nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)))
+        net.add_module("right", nn.Sequential(nn.Linear(4, 2), nn.Tanh()))
+        return net
+
+    def in_training(capture, x):
+        """Features of the two towers."""
+        return capture(two_towers(), ["left.1", "right.1"], x)
+
+    test.hidden("a model in training mode, with layers of the same name in two containers")
+    net = two_towers()
+    left = net.left(x)
+    frozen = two_towers().eval()
+    seen = observe_scenario(in_training, capture_features, x)
+    seen.returns(
+        (net.right(left), {"left.1": [left], "right.1": [net.right(left)]}),
+        mistake(
+            "The model was in training mode and must run in it; a norm or a dropout gives other values in eval mode.",
+            when=lambda seen: torch.allclose(seen.value[0], frozen(x)),
+        ),
+        mistake(
+            "Layers 'left.1' and 'right.1' are two: a dotted name must be found as a whole.",
+            when=lambda seen: any(len(entries) > 1 for entries in seen.value[1].values()),
+        ),
+    )
+    ### END HIDDEN TESTS
+
+# %% check="capture-features" points=1
+"""No hook stays and none is lost, also after an error; an unknown name is refused at once."""
+with check("capture-features") as test:
+
+    def small_net():
+        """body.0, body.1, body.2 and head, one after the other."""
+        net = nn.Sequential()
+        net.add_module("body", nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 4)))
+        net.add_module("head", nn.Linear(4, 2))
+        return net
+
+    def hooks_on(model):
+        """Every hook of the model's modules, and those that torch calls for all modules, with their places."""
+        places = [(name or "the model", vars(module)) for name, module in model.named_modules()]
+        places.append(("all modules", vars(nn.modules.module)))
+        return [
+            (f"{kind} of {place}", key, hook)
+            for place, attributes in places
+            for kind, hooks in attributes.items()
+            if kind.endswith("_hooks") and isinstance(hooks, dict)
+            for key, hook in hooks.items()
+        ]
+
+    def changed_hooks(model, before):
+        """The places of hooks that came, and of hooks that went."""
+        after = hooks_on(model)
+        came = [place for place, key, hook in after if (place, key, hook) not in before]
+        return {"came": came, "went": [place for place, key, hook in before if (place, key, hook) not in after]}
+
+    def condition_of(model):
+        """What must stay as it is, apart from hooks."""
+        return {
+            "the training modes": [module.training for module in model.modules()],
+            "the gradients": [parameter.grad is None for parameter in model.parameters()],
+            "requires_grad": [parameter.requires_grad for parameter in model.parameters()],
+            "the parameters": [parameter.tolist() for parameter in model.parameters()],
+            "the attributes": [sorted(vars(module)) for module in model.modules()],
+        }
+
+    def with_hooks_of_others(capture, x):
+        """Capture features of a model on which somebody else has hooks; two of them count calls."""
+        net, calls = small_net(), []
+        net.body[1].eval()
+        net.body[0].register_forward_hook(lambda *args: calls.append("body.0"))
+        net.body[2].register_forward_pre_hook(lambda *args: calls.append("body.2"))
+        net.head.register_full_backward_hook(lambda *args: None)
+        before, condition = hooks_on(net), condition_of(net)
+        returned = capture(net, ["body.0", "head"], x)
+        changed = [what for what, was in condition.items() if condition_of(net)[what] != was]
+        features = returned[1] if isinstance(returned, tuple) and len(returned) == 2 else None
+        features = features if isinstance(features, dict) else {}
+        entries = [len(entry) for entry in features.values() if isinstance(entry, list)]
+        return {"hooks": changed_hooks(net, before), "calls": calls, "entries": entries, "changed": changed}
+
+    def judge_hooks(seen, sentence="{places}"):
+        """Judge that the hooks are those that were there before."""
+        came, went = seen["hooks"]["came"], seen["hooks"]["went"]
+        seen.that(
+            not went,
+            "Someone else's hook disappeared: remove your own handles only, never clear the dictionary "
+            f"({', '.join(went)}).",
+            stage="rule",
+        )
+        seen.that(not came, sentence.replace("{places}", ", ".join(dict.fromkeys(came))), stage="rule")
+
+    test("no hook is left, and the hooks of others survive")
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+    seen = observe_scenario(with_hooks_of_others, capture_features, x)
+    judge_hooks(
+        seen,
+        "Hooks are still registered after the call; the next forward would go on collecting. Remove the handles "
+        "({places}).",
+    )
+    seen.that(
+        seen["calls"] == ["body.0", "body.2"],
+        "The model must run once, and the hooks of others fire in it as usual.",
+        stage="rule",
+    )
+    seen.that(seen["entries"] == [1, 1], "Two layers were asked for, and they were not both captured, once each.")
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("training modes, parameters and gradients of the model stay")
+    changed = ", ".join(seen["changed"])
+    seen.that(not changed, f"Something of the model was changed: {changed}.", stage="arguments")
+
+    class Broken(nn.Module):
+        """A layer that raises."""
+
+        def forward(self, x):
+            raise ArithmeticError("this layer is broken")
+
+    def forward_raises(capture, x):
+        """Capture features of a model whose forward raises."""
+        net, raised = small_net(), "nothing"
+        net.add_module("broken", Broken())
+        net.head.register_forward_hook(lambda *args: None)
+        before = hooks_on(net)
+        try:
+            capture(net, ["", "body.0", "head", "broken"], x)
+        except Exception as error:
+            raised = type(error).__name__
+        return {"raised": raised, "hooks": changed_hooks(net, before)}
+
+    test.hidden("a forward that raises: no hook is left, the exception passes through")
+    seen = observe_scenario(forward_raises, capture_features, x)
+    judge_hooks(seen, "When forward raised, your hooks stayed. Removal belongs into `finally`.")
+    seen.that(
+        seen["raised"] == "ArithmeticError",
+        "The model's own exception must reach the caller; it was swallowed or replaced by another one.",
+        stage="raised",
+    )
+
+    def unknown_name(capture, names, x):
+        """Ask for a name that does not exist."""
+        net, runs, raised = small_net(), [], ["nothing", ""]
+        net.body[0].register_forward_pre_hook(lambda *args: runs.append(1))
+        before = hooks_on(net)
+        try:
+            capture(net, names, x)
+        except Exception as error:
+            raised = [type(error).__name__, str(error)]
+        return {"raised": raised, "runs": len(runs), "hooks": changed_hooks(net, before)}
+
+    refused = (
+        "An unknown name must raise KeyError with that name before anything runs; "
+        "otherwise a typo gives an empty result."
+    )
+    too_late = "The unknown name was refused, but hooks for the other names stayed: look all names up first."
+    for idea, names, unknown in [
+        ("an unknown name after known ones", ["body.0", "head", "haed"], "haed"),
+        ("an unknown name before known ones", ["body.7", "head"], "body.7"),
+        ("the name of a parameter", ["head.weight"], "head.weight"),
+    ]:
+        test.hidden(idea)
+        seen = observe_scenario(unknown_name, capture_features, names, x)
+        raised, message = seen["raised"]
+        seen.that(raised != "nothing", refused, stage="raised")
+        seen.that(raised == "KeyError", f"An unknown name must raise KeyError; it raised {raised}.", stage="raised")
+        seen.that(seen["runs"] == 0, "The model ran before the unknown name was refused: look all names up first.")
+        judge_hooks(seen, too_late)
+        seen.that(unknown in message, "The KeyError must name the unknown name.", stage="raised")
+    ### END HIDDEN TESTS

@@ -1,0 +1,535 @@
+# %% [markdown]
+# ### Exercise 7.7 · Exponential moving average of the weights
+#
+# implement · long · 25 min · 3 points
+#
+# Many models are evaluated not with their last weights but with a moving average of them. Write the module that keeps
+# it beside the model that is trained. Most of the work is to decide where a tensor lives, and who may change it.
+#
+# **Contract**
+#
+# - `EMA(model)` starts at the model's current values. `update(model)`: every floating point entry of the model's
+#   state_dict becomes `decay * average + (1 - decay) * current`; integer entries (such as num_batches_tracked) are
+#   copied. A weight with two names is averaged once, and known under both.
+# - `average()` returns a dict with exactly the names of `model.state_dict()`. `copy_to(model)` writes the averages into
+#   a model, in place.
+# - The averages are state: `ema.state_dict()` restores them in a new EMA of another model of the same kind, `ema.to(…)`
+#   moves and casts them, and `update` goes on in their dtype then, whatever the model's is. Nothing in EMA requires
+#   grad.
+# - `update` never changes the model, and training never changes the EMA.
+#
+# <details><summary>Hint 1</summary>
+#
+# If the average starts as a reference to the parameter, how far can the two ever differ? And where must a tensor live
+# to be saved and moved but never trained?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Register one buffer for each entry of `model.state_dict()`, from a detached clone; a buffer's name must not contain a
+# dot, so number the buffers and keep the list of names. Update under `no_grad` with `mul_` and `add_`; entries that are
+# not floating point with `copy_`.
+#
+# </details>
+
+
+# %% answer="ema-weights"
+class EMA(nn.Module):
+    """The exponential moving average of all floating point entries of a model's state_dict."""
+
+    def __init__(self, model: nn.Module, decay: float = 0.999) -> None:
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.decay = decay
+        self.names = list(model.state_dict())
+        for number, tensor in enumerate(model.state_dict().values()):
+            self.register_buffer(f"average_{number}", tensor.clone())
+        ### END SOLUTION
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Move the averages towards the model's current values."""
+        ### BEGIN SOLUTION
+        current = model.state_dict()
+        for name, average in self.average().items():
+            if average.is_floating_point():
+                average.mul_(self.decay).add_(current[name].to(average), alpha=1 - self.decay)
+            else:
+                average.copy_(current[name])
+        ### END SOLUTION
+
+    def average(self) -> dict[str, Tensor]:
+        """The averages under the names of the model's state_dict."""
+        ### BEGIN SOLUTION
+        return {name: self.get_buffer(f"average_{number}") for number, name in enumerate(self.names)}
+        ### END SOLUTION
+
+    @torch.no_grad()
+    def copy_to(self, model: nn.Module) -> None:
+        """Write the averages into a model, in place."""
+        ### BEGIN SOLUTION
+        current = model.state_dict()
+        for name, average in self.average().items():
+            current[name].copy_(average)
+        ### END SOLUTION
+
+
+# %% check="ema-weights" points=2
+"""The formula for parameters and buffers; the averages are saved; nothing requires grad."""
+with check("ema-weights") as test:
+
+    class Tied(nn.Module):
+        """Two names for one weight, and a frozen parameter."""
+
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(4, 3)
+            self.head = nn.Linear(3, 4)
+            self.head.weight = self.embedding.weight
+            self.head.bias.requires_grad_(False)
+
+    class Alike(nn.Module):
+        """Names that become the same when dots become underscores."""
+
+        def __init__(self):
+            super().__init__()
+            self.x = nn.Sequential(OrderedDict(y=nn.Linear(2, 1)))
+            self.x_y = nn.Linear(2, 1)
+            self.x__y = nn.Linear(2, 1)
+
+    def model_of(kind):
+        """A model of some kind."""
+        if kind == "alike":
+            return Alike()
+        if kind == "tied":
+            return Tied()
+        if kind == "flat":
+            return nn.Linear(2, 3)
+        return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+
+    def moved(net, shift):
+        """The net, every entry set to numbers that depend on its place and on the shift."""
+        with torch.no_grad():
+            for place, tensor in enumerate(net.state_dict().values()):
+                numbers = torch.arange(tensor.numel()) * 7 % 11 / 4 + place / 2 + shift
+                tensor.copy_(numbers.reshape(tensor.shape))
+        return net
+
+    def copies_of(state):
+        """Copies of a dict of tensors; None for anything else."""
+        if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+            return None
+        return {str(name): tensor.detach().clone() for name, tensor in state.items()}
+
+    def tracked_in(ema):
+        """Which tensors of an EMA require grad."""
+        named = [*ema.named_parameters(), *ema.named_buffers(), *ema.average().items()]
+        return sorted({str(name) for name, tensor in named if tensor.requires_grad})
+
+    def story(answer, kind, decay, shifts):
+        """Make an EMA, move the model without an update, then with one after each move; note everything."""
+        net = moved(model_of(kind), 0.5)
+        facts = {"models": [copies_of(net.state_dict())], "averages": [], "changed": []}
+        ema = answer(net) if decay is None else answer(net, decay)
+        facts["is module"] = isinstance(ema, nn.Module)
+        if not facts["is module"]:
+            return facts
+        facts["averages"].append(copies_of(ema.average()))
+        moved(net, 30.0)
+        facts["untouched"] = copies_of(ema.average())
+        objects = [id(parameter) for parameter in net.parameters()]
+        for shift in shifts:
+            moved(net, shift)
+            before = copies_of(net.state_dict())
+            ema.update(net)
+            now = copies_of(net.state_dict())
+            facts["changed"] += [name for name in before if not torch.equal(before[name], now[name])]
+            facts["models"].append(before)
+            facts["averages"].append(copies_of(ema.average()))
+        facts["replaced"] = objects != [id(parameter) for parameter in net.parameters()]
+        if facts["averages"][-1] is not None:
+            facts["tracked"] = tracked_in(ema)
+            facts["trainable"] = [name for name, parameter in ema.named_parameters() if parameter.requires_grad]
+        return facts
+
+    known = [
+        mistake(
+            "A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().",
+            raises="buffer name can",
+        ),
+        mistake(
+            "Integer entries cannot be averaged: copy them.",
+            raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
+        ),
+        mistake("super().__init__() comes first in __init__.", raises="before Module.__init__"),
+    ]
+
+    def same_state(came, state, tolerance=1e-5):
+        """Whether two states agree in names, dtypes and values."""
+        return came.keys() == state.keys() and all(
+            came[name].dtype == state[name].dtype
+            and came[name].shape == state[name].shape
+            and torch.allclose(came[name].double(), state[name].double(), rtol=tolerance, atol=tolerance)
+            for name in state
+        )
+
+    def averaged(average, current, decay):
+        """The formula, entry by entry."""
+        return {
+            name: decay * average[name] + (1 - decay) * current[name]
+            if average[name].is_floating_point()
+            else current[name].clone()
+            for name in average
+        }
+
+    def judge(seen, decay):
+        """Judge names, start, each update, the model and who requires grad."""
+        seen.expecting(*known)
+        seen.that(seen["is module"], "EMA must be a module.", stage="type")
+        names = set(seen["models"][0])
+        for average in seen["averages"]:
+            seen.that(average is not None, "average() must return a dict from names to tensors.", stage="type")
+            seen.that(
+                average.keys() == names,
+                "average() must have the names of model.state_dict().",
+                mistake(
+                    "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
+                    when=lambda seen, average=average: {*average} == {n for n in names if "weight" in n or "bias" in n},
+                ),
+                mistake(
+                    "All entries of the state_dict belong in average(), the integer ones too.",
+                    when=lambda seen, average=average: {*average} == {n for n in names if "tracked" not in n},
+                ),
+                stage="shape",
+            )
+        one_name = mistake(
+            "Names that differ only in dots and underscores have become one.", when=lambda seen: seen.args[1] == "alike"
+        )
+        starts = same_state(seen["averages"][0], seen["models"][0])
+        seen.that(starts, "The EMA starts at the model's current values.", one_name)
+        seen.that(
+            same_state(seen["untouched"], seen["models"][0]),
+            "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
+            stage="aliasing",
+        )
+        changed = ", ".join(dict.fromkeys(seen["changed"]))
+        seen.that(not changed, f"update() changed the model: {changed}.", stage="arguments")
+        expected = seen["averages"][0]
+        for current, average in zip(seen["models"][1:], seen["averages"][1:], strict=True):
+            before, expected = expected, averaged(expected, current, decay)
+            wrong = [name for name in expected if not same_state({name: average[name]}, {name: expected[name]})]
+            exchanged = averaged(before, current, 1 - decay)
+            twice = averaged(expected, current, decay)
+            whole = [name for name in wrong if not expected[name].is_floating_point()]
+            seen.that(
+                not whole,
+                f"Integer entries cannot be averaged: copy them, with their dtype ({', '.join(whole)}).",
+            )
+            seen.that(
+                not wrong,
+                f"The average is not decay * average + (1 - decay) * current: {', '.join(wrong)}.",
+                mistake(
+                    "decay and 1 - decay are exchanged: the average moved almost all the way.",
+                    when=lambda seen, average=average, exchanged=exchanged: same_state(average, exchanged),
+                ),
+                mistake(
+                    "A weight with two names was averaged twice: state_dict() lists it under both.",
+                    when=lambda seen, average=average, twice=twice, wrong=wrong: (
+                        seen.args[1] == "tied" and all(same_state({n: average[n]}, {n: twice[n]}) for n in wrong)
+                    ),
+                ),
+                mistake(
+                    "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
+                    when=lambda seen, wrong=wrong: all("running" in name for name in wrong),
+                ),
+                one_name,
+                mistake(
+                    f"Not updated: {', '.join(wrong)}.",
+                    when=lambda seen, average=average, before=before, wrong=wrong: all(
+                        torch.equal(average[name], before[name]) for name in wrong
+                    ),
+                ),
+            )
+        seen.that(
+            not seen["trainable"],
+            "ema.parameters() holds trainable parameters: an optimizer would train the average.",
+            stage="gradient",
+        )
+        seen.that(
+            not seen["tracked"],
+            "The averages require grad (or grow a graph): update under no_grad, from detached values.",
+            stage="gradient",
+        )
+        seen.that(not seen["replaced"], "update() replaced the model's parameters.", stage="aliasing")
+
+    test("two updates with decay 0.75: parameters and batch-norm statistics are averaged, the counter is copied")
+    seen = observe_scenario(story, EMA, "batch norm", 0.75, [4.0, -2.0])
+    judge(seen, 0.75)
+    numbers = [float(average["0.weight"][0, 0]) for average in seen["averages"]]
+    counters = [int(average["1.num_batches_tracked"]) for average in seen["averages"]]
+    seen.that(
+        [round(number, 4) for number in numbers] == [0.5, 1.375, 0.5312],
+        f"The first weight goes 0.5, 4, -2, so its average goes 0.5, 1.375, 0.5312; yours goes {numbers}.",
+    )
+    seen.that(counters == [3, 7, 1], f"The counter goes 3, 7, 1, and the copy with it; yours goes {counters}.")
+
+    def restored(answer, kind, decay):
+        """An EMA's state_dict goes into a new EMA of another model."""
+        net, other = moved(model_of(kind), 0.5), moved(model_of(kind), 9.0)
+        ema = answer(net, decay)
+        ema.update(moved(net, 4.0))
+        wanted = copies_of(ema.average())
+        new = answer(other, decay)
+        before = copies_of(new.average())
+        new.load_state_dict(ema.state_dict())
+        after = copies_of(new.average())
+        new.update(net)
+        return {
+            "saved": len(ema.state_dict()),
+            "wanted": wanted,
+            "before": before,
+            "after": after,
+            "first after update": copies_of(ema.average()),
+            "model": copies_of(net.state_dict()),
+            "next": copies_of(new.average()),
+        }
+
+    not_saved = (
+        "ema.state_dict() (or ema.to()) does not reach the averages: plain attributes and dicts are neither saved nor "
+        "moved. Use buffers."
+    )
+
+    def judge_restored(seen, decay):
+        """Judge that the averages went over, and that the new EMA goes on from there."""
+        seen.expecting(*known)
+        all_dicts = all(seen[key] is not None for key in ("wanted", "before", "after", "next"))
+        seen.that(all_dicts, "average() must return a dict from names to tensors.", stage="type")
+        seen.that(same_state(seen["after"], seen["wanted"]), not_saved)
+        independent = same_state(seen["first after update"], seen["wanted"])
+        seen.that(independent, "Two EMAs share their averages after load_state_dict.", stage="aliasing")
+        goes_on = same_state(seen["next"], averaged(seen["wanted"], seen["model"], decay))
+        seen.that(goes_on, "After load_state_dict, update() must go on from the averages that were loaded.")
+
+    test("the state_dict goes into a new EMA of another model")
+    judge_restored(observe_scenario(restored, EMA, "batch norm", 0.75), 0.75)
+
+    ### BEGIN HIDDEN TESTS
+    for idea, kind, decay, shifts in [
+        ("decay 0: the average is the model", "batch norm", 0.0, [4.0, -2.0]),
+        ("decay 1: the average stays", "batch norm", 1.0, [4.0, -2.0]),
+        ("the default decay is 0.999", "batch norm", None, [400.0, -200.0]),
+        ("many updates", "batch norm", 0.9, [4.0, -2.0, 1.0, 7.0, 3.0, 8.0]),
+        ("names that differ in dots and underscores only", "alike", 0.75, [4.0, -2.0]),
+        ("a weight with two names, a frozen parameter", "tied", 0.75, [4.0, -2.0]),
+        ("a model that is a single layer", "flat", 0.75, [4.0, -2.0]),
+    ]:
+        test.hidden(idea)
+        judge(observe_scenario(story, EMA, kind, decay, shifts), 0.999 if decay is None else decay)
+
+    for kind in ("alike", "tied"):
+        test.hidden("the state_dict, for models with special names")
+        judge_restored(observe_scenario(restored, EMA, kind, 0.5), 0.5)
+    ### END HIDDEN TESTS
+
+# %% check="ema-weights" points=1
+"""Casts and moves reach the averages; copy_to writes in place; training does not reach the EMA."""
+with check("ema-weights") as test:
+
+    def small_net(shift):
+        """A layer and a batch norm; every entry depends on its place and on the shift."""
+        net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        with torch.no_grad():
+            for place, tensor in enumerate(net.state_dict().values()):
+                numbers = torch.arange(tensor.numel()) * 7 % 11 / 4 + place / 2 + shift
+                tensor.copy_(numbers.reshape(tensor.shape))
+        return net
+
+    def copies_of(state):
+        """Copies of a dict of tensors; None for anything else."""
+        if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+            return None
+        return {str(name): tensor.detach().clone() for name, tensor in state.items()}
+
+    def same_values(came, state, tolerance=1e-5):
+        """Whether two states agree in names and values."""
+        return came.keys() == state.keys() and all(
+            came[name].shape == state[name].shape
+            and torch.allclose(came[name].double(), state[name].double(), rtol=tolerance, atol=tolerance)
+            for name in state
+        )
+
+    def beside_training(answer):
+        """A step of training after an update, with gradients on everywhere."""
+        net = small_net(0.5)
+        ema = answer(net, 0.75)
+        ema.update(net)
+        before = copies_of(ema.average())
+        net(torch.tensor([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5]])).square().sum().backward()
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter -= 0.1 * parameter.grad
+        graphs = [name for name, tensor in ema.average().items() if tensor.grad_fn is not None]
+        filled = [name for name, parameter in ema.named_parameters() if parameter.grad is not None]
+        return {"before": before, "after": copies_of(ema.average()), "graphs": graphs, "filled": filled}
+
+    known = [
+        mistake(
+            "A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().",
+            raises="buffer name can",
+        ),
+        mistake(
+            "Integer entries cannot be averaged: copy them.",
+            raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
+        ),
+    ]
+
+    test("training the model does not move the average")
+    seen = observe_scenario(beside_training, EMA).expecting(*known)
+    seen.that(seen["before"] is not None, "average() must return a dict from names to tensors.", stage="type")
+    seen.that(
+        same_values(seen["after"], seen["before"]),
+        "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
+        stage="aliasing",
+    )
+    seen.that(
+        not seen["graphs"] and not seen["filled"],
+        "The averages require grad (or grow a graph): update under no_grad, from detached values.",
+        stage="gradient",
+    )
+
+    def copied(answer):
+        """copy_to a model; then both go on."""
+        net, target = small_net(0.5), small_net(9.0)
+        objects = dict(target.named_parameters())
+        buffers = dict(target.named_buffers())
+        target[0].bias.requires_grad_(False)
+        ema = answer(net, 0.75)
+        moved = small_net(4.0)
+        ema.update(moved)
+        average = copies_of(ema.average())
+        ema.copy_to(target)
+        facts = {
+            "average": average,
+            "target": copies_of(target.state_dict()),
+            "replaced": [name for name, p in target.named_parameters() if objects.get(name) is not p],
+            "replaced buffers": [name for name, b in target.named_buffers() if buffers.get(name) is not b],
+            "flags": [parameter.requires_grad for parameter in target.parameters()],
+            "net": copies_of(net.state_dict()),
+            "moved": copies_of(moved.state_dict()),
+        }
+        ema.update(moved)
+        facts["target later"] = copies_of(target.state_dict())
+        with torch.no_grad():
+            for tensor in target.state_dict().values():
+                tensor.add_(1)
+        facts["average later"] = copies_of(ema.average())
+        ema.copy_to(target)
+        facts["target again"] = copies_of(target.state_dict())
+        return facts
+
+    test("copy_to writes the averages into a model, in place")
+    seen = observe_scenario(copied, EMA).expecting(*known)
+    seen.that(
+        same_values(seen["target"], seen["average"]),
+        "After copy_to the model must hold the averages, parameters and buffers.",
+        mistake("copy_to wrote nothing.", when=lambda seen: float(seen["target"]["0.weight"][0, 0]) == 9.0),
+    )
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("copy_to keeps the model's objects and flags; then the two are independent")
+    in_place = "copy_to must write in place; the model's parameter objects were replaced."
+    seen.that(not seen["replaced"], in_place, stage="aliasing")
+    seen.that(not seen["replaced buffers"], "copy_to must write in place; buffers were replaced.", stage="aliasing")
+    seen.that(seen["flags"] == [True, False, True, True], "copy_to must leave requires_grad alone.", stage="gradient")
+    seen.that(
+        same_values(seen["target later"], seen["target"]),
+        "After copy_to the model still shares memory with the averages: an update changes it.",
+        stage="aliasing",
+    )
+    same = same_values(seen["target again"], seen["average later"])
+    seen.that(same, "After copy_to the model and the EMA share memory: copy the values.", stage="aliasing")
+    first = {name: tensor for name, tensor in seen["average later"].items() if tensor.is_floating_point()}
+    wanted = {name: 0.75 * seen["average"][name] + 0.25 * seen["moved"][name] for name in first}
+    alone = same_values(first, wanted)
+    stands = same_values(first, {name: seen["average"][name] for name in first})
+    still = mistake("update() did not move the averages.", when=lambda seen: stands)
+    seen.that(alone, "After copy_to a change of the model reaches the averages.", still, stage="aliasing")
+
+    def cast_and_moved(answer, ema_dtype, net_dtype):
+        """Cast the EMA, go on updating from a model in another dtype, copy back; then move it to the meta device."""
+        net = small_net(0.5).to(net_dtype)
+        ema = answer(net, 0.75)
+        ema.to(ema_dtype)
+        start = copies_of(ema.average())
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.add_(1 / 4)
+        ema.update(net)
+        average = copies_of(ema.average())
+        now = copies_of(net.state_dict())
+        ema.copy_to(net)
+        back = copies_of(net.state_dict())
+        ema.to("meta")
+        devices = sorted({tensor.device.type for tensor in ema.average().values()})
+        return {"start": start, "average": average, "model": now, "back": back, "devices": devices}
+
+    not_moved = (
+        "ema.state_dict() (or ema.to()) does not reach the averages: plain attributes and dicts are neither saved nor "
+        "moved. Use buffers."
+    )
+    for ema_dtype, net_dtype in (
+        (torch.float64, torch.float32),
+        (torch.float32, torch.bfloat16),
+        (torch.bfloat16, torch.float32),
+    ):
+        test.hidden("an EMA that is cast, and goes on from a model in another dtype")
+        seen = observe_scenario(cast_and_moved, EMA, ema_dtype, net_dtype).expecting(
+            *known,
+            mistake(
+                "After a cast of the EMA update() must go on, whatever the model's dtype: cast the current values.",
+                stage="raised",
+            ),
+        )
+        for key, dtype in (("start", ema_dtype), ("average", ema_dtype), ("back", net_dtype)):
+            kinds = {tensor.dtype for tensor in seen[key].values()}
+            kept = "update() must keep the dtype that the averages have." if key == "average" else not_moved
+            kept = "copy_to must leave the model's dtypes alone." if key == "back" else kept
+            seen.that(kinds == {dtype, torch.int64}, kept, stage="dtype")
+        floating = [name for name, tensor in seen["start"].items() if tensor.is_floating_point()]
+        wanted = {n: 0.75 * seen["start"][n].double() + 0.25 * seen["model"][n].double() for n in floating}
+        tolerance = 2e-2 if ema_dtype == torch.bfloat16 else 1e-5
+        exact = same_values({name: seen["average"][name] for name in floating}, wanted, tolerance)
+        coarse = same_values({name: seen["average"][name] for name in floating}, wanted, 5e-2)
+        seen.that(
+            exact,
+            "After a cast of the EMA an update gives something else than decay * average + (1 - decay) * current.",
+            mistake(
+                "The average is computed in the model's dtype and loses precision: compute in its own.",
+                when=lambda seen, coarse=coarse: coarse,
+            ),
+        )
+        seen.that(seen["devices"] == ["meta"], not_moved, stage="device")
+
+    def many_small_steps(answer, decay, steps):
+        """A float32 EMA of a bfloat16 model that stays where it is."""
+        net = nn.Linear(2, 1, dtype=torch.bfloat16)
+        with torch.no_grad():
+            net.weight.fill_(1.0)
+            net.bias.fill_(1.0)
+        ema = answer(net, decay).float()
+        with torch.no_grad():
+            net.weight.fill_(1.0078125)
+        for _ in range(steps):
+            ema.update(net)
+        return ema.average()["weight"].detach().clone()
+
+    test.hidden("many small steps add up")
+    expected = torch.full((1, 2), 1.0078125 - 0.0078125 * 0.99**50)
+    observe_scenario(many_small_steps, EMA, 0.99, 50).returns(
+        expected,
+        mistake("Small steps are lost: compute in the dtype of the averages.", stage=("value", "dtype")),
+        rtol=0,
+        atol=1e-4,
+    )
+    ### END HIDDEN TESTS

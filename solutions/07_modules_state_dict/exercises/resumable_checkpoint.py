@@ -1,0 +1,371 @@
+# %% [markdown]
+# ### Exercise 7.9 · Stop, resume, and get the same numbers
+#
+# implement · long · 30 min · 3 points
+#
+# A training run is stopped in the night and goes on in the morning, in a new process. It should not matter: every
+# number from then on should be the one that it would have been, to the last bit. Write the two functions that make it
+# so.
+#
+# **Contract**
+#
+# - `save_checkpoint(path, …, epoch)` is called at the end of epoch `epoch`. Objects that are built anew (another seed,
+#   the same classes) continue bit for bit after `load_checkpoint`: weights, Adam's moments, learning rate, dropout
+#   masks and shuffling (torch's global CPU generator). Saving does not disturb the run that saves.
+# - `load_checkpoint` returns the epoch to continue *with*, the saved one plus 1. Train/eval flags stay as they are, the
+#   model's parameters stay the same objects, and the optimizer still holds them.
+# - The file holds tensors and plain containers only: a bare `torch.load(path)` opens it where it was written.
+#   `load_checkpoint` opens it anywhere, also where the GPU of the run that saved is missing: it loads to the CPU.
+# - Saving is atomic. If it fails half way, the exception reaches the caller, a file that existed at `path` is still the
+#   old, complete one, and no partial file stays in its folder.
+# - Loading a file that does not exist raises FileNotFoundError before anything is changed.
+#
+# <details><summary>Hint 1</summary>
+#
+# List everything that the next step depends on. Which of these things live outside `model.state_dict()`? And what is in
+# the file while torch.save is half way?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# One dict: three state_dicts, the epoch, `torch.get_rng_state()`. Write to a temporary name in the same folder, then
+# `os.replace`; remove the temporary file if something fails. Load with `map_location="cpu"`, restore the three, and set
+# the generator's state last.
+#
+# </details>
+
+
+# %% answer="resumable-checkpoint"
+def save_checkpoint(
+    path: str | Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: torch.optim.lr_scheduler.LRScheduler,
+    epoch: int,
+) -> None:
+    """Write all that the run needs to go on after epoch `epoch`, atomically."""
+    ### BEGIN SOLUTION
+    checkpoint = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+        "epoch": epoch,
+        "rng": torch.get_rng_state(),
+    }
+    temporary = Path(f"{path}.{os.getpid()}.tmp")
+    try:
+        torch.save(checkpoint, temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    ### END SOLUTION
+
+
+def load_checkpoint(
+    path: str | Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: torch.optim.lr_scheduler.LRScheduler,
+) -> int:
+    """Bring model, optimizer, scheduler and generator into the saved state; return the epoch to continue with."""
+    ### BEGIN SOLUTION
+    checkpoint = torch.load(path, map_location="cpu")
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    scheduler.load_state_dict(checkpoint["scheduler"])
+    torch.set_rng_state(checkpoint["rng"])
+    return checkpoint["epoch"] + 1
+    ### END SOLUTION
+
+
+# %% check="resumable-checkpoint" points=2
+"""Save, load into new objects, go on: bit for bit the run that was never stopped."""
+with check("resumable-checkpoint") as test:
+
+    def new_run(seed):
+        """A model with dropout, Adam and a schedule, from a seed."""
+        torch.default_generator.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(3, 6), nn.Dropout(0.4), nn.Linear(6, 1))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.125, foreach=False)
+        return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+
+    def epochs(run, number):
+        """Some epochs of two shuffled batches each; the losses."""
+        model, optimizer, scheduler = run
+        x = torch.arange(12.0).reshape(4, 3) * 7 % 5 - 2
+        losses = []
+        for _ in range(number):
+            for rows in torch.randperm(4).split(2):
+                optimizer.zero_grad()
+                loss = (model(x[rows]) - x[rows, :1]).square().mean()
+                loss.backward()
+                optimizer.step()
+                losses.append(float(loss))
+            scheduler.step()
+        return losses
+
+    def state_of(run):
+        """All that the next step depends on."""
+        model, optimizer, scheduler = run
+        moments = [state.get(key) for state in optimizer.state.values() for key in ("exp_avg", "exp_avg_sq", "step")]
+        return {
+            "weights": [parameter.detach().clone() for parameter in model.parameters()],
+            "moments": [moment.clone() for moment in moments if isinstance(moment, Tensor)],
+            "rates": [[group["lr"] for group in optimizer.param_groups], scheduler.last_epoch],
+            "generator": torch.get_rng_state(),
+        }
+
+    def story(save, load, stop, more, seed):
+        """A run that saves and goes on; another one that loads and goes on from there; a third that does neither."""
+        facts = {}
+        with TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.pt")
+            run = new_run(1)
+            epochs(run, stop)
+            facts["saved"] = state_of(run)
+            facts["save gave"] = type(save(path, *run, stop - 1)).__name__
+            facts["files"] = sorted(os.listdir(folder))
+            facts["went on"] = [epochs(run, more), state_of(run)]
+            facts["is there"] = os.path.exists(path)
+            if not facts["is there"]:
+                return facts
+            try:
+                torch.load(path)
+                facts["opens"] = "yes"
+            except Exception as error:
+                facts["opens"] = type(error).__name__
+            other = new_run(seed)
+            objects = [id(parameter) for parameter in other[0].parameters()]
+            facts["epoch"] = load(path, *other)
+            facts["loaded"] = state_of(other)
+            held = [id(parameter) for group in other[1].param_groups for parameter in group["params"]]
+            facts["holds"] = held == [id(parameter) for parameter in other[0].parameters()]
+            facts["same objects"] = objects == [id(parameter) for parameter in other[0].parameters()]
+            facts["resumed"] = [epochs(other, more), state_of(other)]
+        straight = new_run(1)
+        epochs(straight, stop)
+        facts["straight"] = [epochs(straight, more), state_of(straight)]
+        return facts
+
+    def equal(came, wanted):
+        """Whether two lists of tensors agree, bit for bit."""
+        return len(came) == len(wanted) and all(torch.equal(a, b) for a, b in zip(came, wanted, strict=True))
+
+    def same_end(came, wanted):
+        """Whether two runs had the same losses and came to the same state."""
+        return (
+            came[0] == wanted[0]
+            and all(equal(came[1][key], wanted[1][key]) for key in ("weights", "moments"))
+            and came[1]["rates"] == wanted[1]["rates"]
+            and torch.equal(came[1]["generator"], wanted[1]["generator"])
+        )
+
+    def judge(seen, stop):
+        """Judge the run that was resumed, the file, the epoch, and the run that went on."""
+        pickled = (
+            "A bare torch.load(path) refuses the file ('Weights only load failed'): store state_dicts, not objects."
+        )
+        seen.expecting(
+            mistake(pickled, raises="Weights only load failed|UnpicklingError"),
+            mistake(
+                "The optimizer or the scheduler got a state that is not one of its own: restore each from its "
+                "state_dict.",
+                raises="param_groups|KeyError",
+            ),
+        )
+        seen.that(seen["is there"], "save_checkpoint wrote no file at `path`.")
+        saved, loaded = seen["saved"], seen["loaded"]
+        undisturbed = "Saving disturbed the run that saves: its numbers are others from then on."
+        seen.that(
+            same_end(seen["resumed"], seen["went on"]),
+            "The run that was resumed does not continue as the one that was not stopped.",
+            mistake(undisturbed, when=lambda seen: same_end(seen["resumed"], seen["straight"])),
+            mistake(
+                "After loading, the weights are not those that were saved.",
+                when=lambda seen: not equal(loaded["weights"], saved["weights"]),
+            ),
+            mistake(
+                "load_checkpoint must restore the objects that it is given: the optimizer holds other parameters now "
+                "than the model.",
+                when=lambda seen: not seen["holds"],
+            ),
+            mistake(
+                "The run drifts after resuming although the weights are right: Adam's moments and step count are state "
+                "too.",
+                when=lambda seen: not equal(loaded["moments"], saved["moments"]),
+            ),
+            mistake(
+                "The learning rate is not what it was: save the scheduler's state_dict as well.",
+                when=lambda seen: loaded["rates"] != saved["rates"],
+            ),
+            mistake(
+                "Dropout masks or the shuffle differ: torch's generator state was not saved, or restored before "
+                "something else drew numbers.",
+                when=lambda seen: not torch.equal(loaded["generator"], saved["generator"]),
+            ),
+        )
+        seen.that(seen["opens"] == "yes", pickled, stage="raised")
+        seen.that(
+            type(seen["epoch"]) is int and seen["epoch"] == stop,
+            "load_checkpoint must return the epoch to continue WITH (saved epoch + 1).",
+        )
+        seen.that(seen["holds"], "The optimizer must still hold the model's parameters.", stage="aliasing")
+        seen.that(seen["same objects"], "The model's parameter objects were replaced.", stage="aliasing")
+        seen.that(same_end(seen["went on"], seen["straight"]), undisturbed)
+        stayed = "Next to the checkpoint another file stayed in its folder."
+        seen.that(seen["files"] == ["run.pt"], stayed, stage="rule")
+
+    test("3 epochs, save, load into new objects, 3 epochs: the same as 6 epochs, bit for bit")
+    judge(observe_scenario(story, save_checkpoint, load_checkpoint, 3, 3, 5), 3)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("another stopping point, another seed of the new objects")
+    judge(observe_scenario(story, save_checkpoint, load_checkpoint, 1, 2, 11), 1)
+    ### END HIDDEN TESTS
+
+# %% check="resumable-checkpoint" points=1
+"""Flags stay; pathlib; overwriting; a missing file; a save that fails half way leaves the old file."""
+with check("resumable-checkpoint") as test:
+
+    class Bomb:
+        """An object that can't be pickled."""
+
+        def __reduce__(self):
+            raise OSError("no space left on device")
+
+    class Extra(nn.Module):
+        """A layer whose state_dict holds something more."""
+
+        def __init__(self):
+            super().__init__()
+            self.layer, self.extra = nn.Linear(2, 1), None
+
+        def get_extra_state(self):
+            return {"extra": self.extra}
+
+        def set_extra_state(self, state):
+            self.extra = state["extra"]
+
+    def new_run(shift=0.0):
+        """A model, an optimizer and a schedule."""
+        model = Extra()
+        with torch.no_grad():
+            model.layer.weight.fill_(1.5 + shift)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5 + shift, momentum=0.5)
+        return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2)
+
+    def facts_of(run):
+        """A few numbers of a run."""
+        model, optimizer, scheduler = run
+        return [model.layer.weight.tolist(), optimizer.param_groups[0]["lr"], scheduler.last_epoch, model.training]
+
+    def saved_and_loaded(save, load, as_path, training):
+        """Save twice to the same place and load; note what is there."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "run.pt" if as_path else f"{folder}/run.pt"
+            run, other = new_run(), new_run(2.0)
+            run[0].train(not training)
+            other[0].train(training)
+            save(path, *new_run(4.0), 3)
+            save(path, *run, 7)
+            facts = {"files": sorted(os.listdir(folder)), "run": facts_of(run)}
+            facts["epoch"] = load(path, *other)
+            return facts | {"other": facts_of(other)}
+
+    test("a second checkpoint replaces the first; train/eval flags stay as they are")
+    known = mistake(
+        "A bare torch.load(path) refuses the file ('Weights only load failed'): store state_dicts, not objects.",
+        raises="Weights only load failed|UnpicklingError|PicklingError",
+    )
+    for as_path, training in ((False, True), (True, False)):
+        seen = observe_scenario(saved_and_loaded, save_checkpoint, load_checkpoint, as_path, training).expecting(
+            known, mistake("A path may be a string or a pathlib.Path: {detail}.", raises="TypeError|AttributeError")
+        )
+        files = ", ".join(seen["files"])
+        seen.that(seen["files"] == ["run.pt"], f"After two saves the folder should hold run.pt; it holds {files}.")
+        seen.that(seen["other"][0] == seen["run"][0], "The second checkpoint is not what was loaded.")
+        flags = seen["other"][3] == training and seen["run"][3] != training
+        seen.that(flags, "Loading changed the train/eval flag.", stage="rule")
+        seen.that(seen["epoch"] == 8, "load_checkpoint must return the epoch to continue WITH (saved epoch + 1).")
+
+    def missing(save, load):
+        """Load a file that does not exist."""
+        with TemporaryDirectory() as folder:
+            run = new_run()
+            before, generator = facts_of(run), torch.get_rng_state()
+            try:
+                load(f"{folder}/nothing.pt", *run)
+                raised = "nothing"
+            except FileNotFoundError:
+                raised = "FileNotFoundError"
+            except Exception as error:
+                raised = type(error).__name__
+            same = facts_of(run) == before and torch.equal(torch.get_rng_state(), generator)
+            return {"raised": raised, "same": same, "files": sorted(os.listdir(folder))}
+
+    test("a missing file")
+    seen = observe_scenario(missing, save_checkpoint, load_checkpoint)
+    refused = "A missing file must raise FileNotFoundError."
+    seen.that(seen["raised"] == "FileNotFoundError", refused, stage="raised")
+    seen.that(seen["same"], "A missing file must raise before anything is changed.")
+    seen.that(not seen["files"], "Loading a missing file must not make one.")
+
+    ### BEGIN HIDDEN TESTS
+    def from_elsewhere(save, load):
+        """Save while tensors count as those of a device that is not there any more when the file is loaded."""
+
+        def tag(storage):
+            return "elsewhere:0"
+
+        torch.serialization.register_package(0, tag, lambda storage, location: None)
+        with TemporaryDirectory() as folder:
+            path, run, other = f"{folder}/run.pt", new_run(), new_run(2.0)
+            try:
+                save(path, *run, 7)
+            finally:
+                registry = torch.serialization._package_registry
+                registry[:] = [entry for entry in registry if entry[1] is not tag]
+            return {"epoch": load(path, *other), "run": facts_of(run), "other": facts_of(other)}
+
+    test.hidden("a file from a machine with a device that is missing here")
+    seen = observe_scenario(from_elsewhere, save_checkpoint, load_checkpoint).expecting(
+        mistake(
+            "The file must load where the device is missing that it was written on: map_location='cpu'.",
+            raises="restore data location|deserialize|device",
+        )
+    )
+    seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The checkpoint is not what was loaded.")
+
+    def fails_half_way(save, load, exists):
+        """Save what can't be saved, perhaps onto a checkpoint that exists."""
+        with TemporaryDirectory() as folder:
+            path = f"{folder}/run.pt"
+            run = new_run()
+            if exists:
+                save(path, *run, 3)
+            before = Path(path).read_bytes() if exists else b""
+            run[0].extra = Bomb()
+            with torch.no_grad():
+                run[0].layer.weight.fill_(9.0)
+            try:
+                save(path, *run, 4)
+                raised = False
+            except Exception:
+                raised = True
+            there = os.path.exists(path)
+            now = Path(path).read_bytes() if there else b""
+            return {"raised": raised, "there": there, "same": now == before, "files": sorted(os.listdir(folder))}
+
+    not_atomic = (
+        "After a failed save the old checkpoint is gone or damaged: write to a temporary file and os.replace it."
+    )
+    for exists in (True, False):
+        test.hidden("a save that fails half way" if exists else "a first save that fails half way")
+        seen = observe_scenario(fails_half_way, save_checkpoint, load_checkpoint, exists)
+        seen.that(seen["there"] == exists, not_atomic if exists else "A failed save left a file.", stage="rule")
+        seen.that(seen["same"], not_atomic, stage="rule")
+        litter = "A partial temporary file was left behind after the failure."
+        seen.that(seen["files"] == ["run.pt"] * exists, litter, stage="rule")
+        seen.that(seen["raised"], "The exception of a failed save must reach the caller.", stage="raised")
+    ### END HIDDEN TESTS

@@ -1,0 +1,344 @@
+# %% [markdown]
+# ### Exercise 7.5 · A table that moves but is not saved
+#
+# implement · solid · 15 min · 2 points
+#
+# A transformer adds a fixed table of sines and cosines to its input, one row for each position. Write the module. The
+# formula is the smaller part of it; the larger part is where the table lives.
+#
+# **Contract**
+#
+# - `forward(x)` adds to every sample of x (N, T, d) the first T rows of a table with
+#   pe[t, 2i] = sin(t / 10000^(2i/d)) and pe[t, 2i+1] = cos(t / 10000^(2i/d)). An odd d_model is allowed.
+# - The result has the dtype of x; x is not changed, and gradients pass to it.
+# - The table of max_len rows is made once, in `__init__`. It moves and casts with the module (`.double()`,
+#   `.to("meta")`), it is not trained, and it is not in the state_dict: a checkpoint of a model with max_len 512 loads
+#   into one with max_len 1024.
+# - T > max_len raises a ValueError that names both numbers. T = max_len and T = 0 are fine.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which of Parameter, plain tensor attribute, buffer and non-persistent buffer moves but is not saved?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Compute positions (max_len, 1) times frequencies (ceil(d/2),) in float32, fill even columns with sin and odd ones with
+# cos (one cosine less for odd d), register with `persistent=False`, slice the first T rows in forward and cast to
+# x.dtype.
+#
+# </details>
+
+
+# %% answer="sinusoidal-positions"
+class SinusoidalPositions(nn.Module):
+    """Adds a fixed table of sines and cosines to x: (N, T, d_model) to (N, T, d_model), in the dtype of x."""
+
+    def __init__(self, d_model: int, max_len: int = 512) -> None:
+        ### BEGIN SOLUTION
+        super().__init__()
+        position = torch.arange(max_len).unsqueeze(1)
+        frequency = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        angle = position * frequency
+        table = torch.empty(max_len, d_model)
+        table[:, 0::2] = angle.sin()
+        table[:, 1::2] = angle[:, : d_model // 2].cos()
+        self.register_buffer("table", table, persistent=False)
+        ### END SOLUTION
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x plus the first T rows of the table."""
+        ### BEGIN SOLUTION
+        length = x.size(1)
+        if length > len(self.table):
+            raise ValueError(f"a sequence of {length} positions, but the table has max_len={len(self.table)}")
+        return x + self.table[:length].to(x.dtype)
+        ### END SOLUTION
+
+
+# %% check="sinusoidal-positions" points=1
+"""The values: sines and cosines in turn, for every sample; odd d, T up to max_len; x untouched."""
+with check("sinusoidal-positions") as test:
+
+    def added(answer, sizes, x):
+        """What the module of these sizes makes of x."""
+        return answer(*sizes)(x)
+
+    def column(k, d, length):
+        """One column of the table, position by position."""
+        function = math.cos if k % 2 else math.sin
+        return [function(t / 10000 ** (k // 2 * 2 / d)) for t in range(length)]
+
+    def table_of(d, length):
+        """The table, column by column."""
+        return torch.tensor([column(k, d, length) for k in range(d)], dtype=torch.float64).T.reshape(length, d)
+
+    def halves_of(d, length):
+        """The table with all sines first."""
+        table = table_of(d, length)
+        return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+    def exchanged(d, length):
+        """The table with cosines in even columns."""
+        angles = torch.arange(length).double()[:, None] / 10000 ** (torch.arange(d) // 2 * 2 / d)
+        return torch.where(torch.arange(d) % 2 == 1, angles.sin(), angles.cos())
+
+    def exponent_i(d, length):
+        """The table with the exponent i/d, or with one exponent for every column."""
+        angles = torch.arange(length).double()[:, None] / 10000 ** (torch.arange(d) // 2 / d)
+        return torch.where(torch.arange(d) % 2 == 0, angles.sin(), angles.cos())
+
+    def exponent_k(d, length):
+        """The table with an exponent of its own for every column."""
+        angles = torch.arange(length).double()[:, None] / 10000 ** (torch.arange(d) / d)
+        return torch.where(torch.arange(d) % 2 == 0, angles.sin(), angles.cos())
+
+    angles_off = (
+        "The angles are off: the exponent is 2i/d with i the PAIR index, the position is not scaled, and 10000 is "
+        "the base."
+    )
+    along_batch = "You sliced or broadcast along the batch: position is dimension 1 of x."
+    odd = mistake(
+        "For odd d_model there is one cosine column fewer.",
+        raises="expanded size of the tensor|must match the size|stack expects each tensor|shape mismatch",
+        when=lambda seen: seen.args[1][0] % 2 == 1,
+    )
+
+    def scaled(came, wanted):
+        """Whether one factor, other than 1, leads from what is wanted to what came, but for zeros."""
+        common = (came.abs() > 1e-6) & (wanted.abs() > 1e-2)
+        factors = (came / wanted)[common]
+        return bool(factors.numel() > 1 and factors.max() - factors.min() < 1e-2 and (factors - 1).abs().min() > 1e-2)
+
+    def starts_right(added, d):
+        """Whether what was added is a table of sines and cosines that begins with angles of zero."""
+        start = (torch.arange(d) % 2).double().expand(len(added), d)
+        return added.shape[1] > 0 and torch.allclose(added[:, 0], start, atol=1e-3) and bool(added.abs().max() < 1.001)
+
+    def judge(seen):
+        """Judge the sum of x and the table."""
+        x = seen.args[2]
+        n, t, d = x.shape
+        table = table_of(d, t)
+        known = [
+            mistake(
+                "You put all sines first; sines and cosines alternate column by column.",
+                gives=lambda *asked: x + halves_of(d, t),
+            ),
+            mistake(
+                "Sines and cosines are exchanged: even columns hold sines.", gives=lambda *asked: x + exchanged(d, t)
+            ),
+            mistake(angles_off, gives=lambda *asked: x + exponent_i(d, t)),
+            mistake(angles_off, gives=lambda *asked: x + exponent_k(d, t)),
+            mistake("The table was returned; it is to be added to x.", gives=lambda *asked: table.expand(n, t, d)),
+            mistake("Positions count from 0.", gives=lambda *asked: x + table_of(d, t + 1)[1:]),
+            mistake(
+                along_batch,
+                when=lambda seen: torch.allclose(seen.value.double(), x + table_of(d, n)[:, None], atol=1e-4),
+            ),
+            mistake(
+                along_batch,
+                when=lambda seen: torch.allclose(seen.value.double(), x + table_of(d, 1), atol=1e-4),
+            ),
+            odd,
+            mistake(along_batch, raises=r"size of tensor .* must match"),
+            mistake("The result must keep x's dtype (a float32 table promotes half precision input).", stage="dtype"),
+            mistake("The result has the shape of x: {detail}.", stage="shape"),
+            mistake(
+                "The sum comes out scaled, or with zeros in it: x plus the table is asked for, without dropout.",
+                when=lambda seen: scaled(seen.value.double(), x + table),
+            ),
+            mistake(
+                "x itself came out scaled: the table is added to x as it is.",
+                when=lambda seen: scaled(seen.value.double() - table, x.double()),
+            ),
+            mistake(angles_off, when=lambda seen: starts_right(seen.value.double() - x, d)),
+        ]
+        seen.expecting(*known).returns((x + table).to(x.dtype), rtol=1e-4, atol=1e-4)
+        changed = torch.equal(seen.noted.arguments["x"].detach(), x.detach())
+        seen.that(changed, "x was changed in place.", stage="arguments")
+
+    def some(n, t, d):
+        """Some x."""
+        return (torch.arange(n * t * d) * 37 % 101 / 50 - 1).reshape(n, t, d)
+
+    test("d = 4, three positions: sines in columns 0 and 2, cosines in columns 1 and 3")
+    expected = torch.tensor(
+        [[[0.0, 1.0, 0.0, 1.0], [0.84147, 0.54030, 0.01000, 0.99995], [0.90930, -0.41615, 0.02000, 0.99980]]]
+    )
+    zeros = observe_scenario(added, SinusoidalPositions, [4, 8], torch.zeros(1, 3, 4))
+    judge(zeros)
+    zeros.returns(expected, rtol=0, atol=1e-4)
+
+    test("an odd d_model: one cosine fewer")
+    judge(observe_scenario(added, SinusoidalPositions, [5, 8], some(2, 4, 5)))
+
+    test("a batch larger than the sequence: every sample gets the same rows")
+    judge(observe_scenario(added, SinusoidalPositions, [6, 8], some(5, 3, 6)))
+
+    ### BEGIN HIDDEN TESTS
+    for idea, sizes, shape in [
+        ("as many samples as positions", [6, 8], (4, 4, 6)),
+        ("one sample, one position", [6, 8], (1, 1, 6)),
+        ("T = max_len", [6, 7], (2, 7, 6)),
+        ("a batch of as many samples as the table has rows", [4, 5], (5, 3, 4)),
+        ("max_len = 1", [4, 1], (2, 1, 4)),
+        ("d = 1", [1, 4], (2, 3, 1)),
+        ("d = 2", [2, 4], (2, 3, 2)),
+        ("d = 7", [7, 4], (1, 4, 7)),
+        ("an empty batch", [4, 5], (0, 3, 4)),
+        ("T = 0", [4, 5], (2, 0, 4)),
+        ("max_len is 512 if it is not given", [6], (1, 512, 6)),
+    ]:
+        test.hidden(idea)
+        judge(observe_scenario(added, SinusoidalPositions, sizes, some(*shape)))
+
+    def far_out(answer, d, length):
+        """The table far out: zeros go in, the last rows come out."""
+        return answer(d, length)(torch.zeros(1, length, d))[0, -3:]
+
+    test.hidden("a long table with many columns stays accurate")
+    far = torch.tensor(
+        [
+            [(math.cos if k % 2 else math.sin)(t / 10000 ** (k // 2 * 2 / 16)) for k in range(16)]
+            for t in (1997, 1998, 1999)
+        ]
+    )
+    inexact = mistake("The angles are inexact far out: compute them in float32 at least.", stage="value")
+    observe_scenario(far_out, SinusoidalPositions, 16, 2000).returns(far, inexact, rtol=0, atol=5e-3)
+
+    test.hidden("two calls, x as a view")
+    judge(observe_scenario(added, SinusoidalPositions, [4, 9], some(3, 4, 6)[:, :, 1:5]))
+
+    def refused(answer, sizes, length):
+        """Ask for a sequence of some length; note what happens."""
+        module = answer(*sizes)
+        try:
+            came = module(torch.zeros(2, length, sizes[0]))
+        except Exception as error:
+            return {"refused": isinstance(error, ValueError), "message": str(error)}
+        return {"refused": False, "message": "", "shape": list(came.shape) if isinstance(came, Tensor) else None}
+
+    too_long = "Longer sequences must raise ValueError naming T and max_len, not fail in broadcasting or wrap around."
+    for idea, sizes, length in [
+        ("one position too many", [4, 6], 7),
+        ("many positions too many", [4, 6], 29),
+        ("one more than the default of 512", [4], 513),
+        ("a table of one row does not spread", [4, 1], 3),
+    ]:
+        test.hidden(idea)
+        seen = observe_scenario(refused, SinusoidalPositions, sizes, length)
+        seen.that(seen["refused"], too_long, stage="raised")
+        names = str(length) in seen["message"] and str([*sizes, 512][1]) in seen["message"]
+        seen.that(names, too_long, stage="raised")
+    ### END HIDDEN TESTS
+
+# %% check="sinusoidal-positions" points=1
+"""Where the table lives: not trained, not saved, moved and cast with the module; dtypes and gradients."""
+with check("sinusoidal-positions") as test:
+
+    def where_it_lives(answer, sizes):
+        """What the module has registered, before and after a cast and a move."""
+        module = answer(*sizes)
+        facts = {
+            "module": isinstance(module, nn.Module),
+            "parameters": [name for name, _ in module.named_parameters()],
+            "state": list(module.state_dict()),
+            "buffers": sum(buffer.numel() for buffer in module.buffers()),
+            "unmade": all(buffer is None for buffer in module._buffers.values()) and len(module._buffers) > 0,
+            "tracked": any(buffer.requires_grad for buffer in module.buffers()),
+        }
+        module.double()
+        facts["dtypes"] = sorted({str(b.dtype) for b in module.buffers() if b.dtype.is_floating_point})
+        module.to("meta")
+        facts["devices"] = sorted({buffer.device.type for buffer in module.buffers()})
+        return facts
+
+    trained = (
+        "The table is a Parameter: it is counted in parameters() and handed to optimizers, and requires_grad_(True) on "
+        "the model wakes it even if it is frozen now."
+    )
+    saved = "The table is in state_dict: checkpoints of other lengths will not load. persistent=False."
+    not_moved = "After .double() or .to(device) the table stayed behind: a plain attribute is not registered."
+    forgotten = mistake("super().__init__() comes first in __init__.", raises="before Module.__init__")
+
+    test("no parameters, nothing in the state_dict; the table follows .double() and .to('meta')")
+    seen = observe_scenario(where_it_lives, SinusoidalPositions, [6, 10]).expecting(forgotten)
+    seen.that(not seen["parameters"], trained, stage="rule")
+    seen.that(not seen["state"], saved, stage="rule")
+    made_later = mistake(
+        "The table of max_len rows and d_model columns is made once, in __init__.", when=lambda seen: seen["unmade"]
+    )
+    seen.that(seen["buffers"] > 0, not_moved, made_later, stage="device")
+    seen.that(
+        seen["buffers"] >= 60, "The table of max_len rows and d_model columns is made once, in __init__.", stage="rule"
+    )
+    seen.that(seen["dtypes"] == ["torch.float64"] and seen["devices"] == ["meta"], not_moved, stage="device")
+    seen.that(not seen["tracked"], "The table must not require grad.", stage="gradient")
+
+    ### BEGIN HIDDEN TESTS
+    def in_dtypes(answer, cast, x):
+        """A forward pass after a cast of the module, of an x in any dtype."""
+        return answer(6, 12).to(cast)(x)
+
+    x = (torch.arange(30) * 37 % 101 / 50 - 1).reshape(1, 5, 6)
+    table = torch.tensor(
+        [[(math.cos if k % 2 else math.sin)(t / 10000 ** (k // 2 * 2 / 6)) for k in range(6)] for t in range(5)]
+    )
+    keep_dtype = mistake(
+        "The result must keep x's dtype (a float32 table promotes half precision input).", stage="dtype"
+    )
+    for idea, cast, given, tolerance in [
+        ("bfloat16 goes in, bfloat16 comes out", torch.float32, torch.bfloat16, 2e-2),
+        ("float16 goes in, float16 comes out", torch.float32, torch.float16, 3e-3),
+        ("float64 after .double(), with float32's accuracy at least", torch.float64, torch.float64, 1e-6),
+        ("a float64 x, a float32 module", torch.float32, torch.float64, 1e-6),
+        ("a float32 x, a float64 module", torch.float64, torch.float32, 1e-6),
+        ("a half precision module and x", torch.bfloat16, torch.bfloat16, 3e-2),
+    ]:
+        test.hidden(idea)
+        expected = (x.to(given) + table.to(given)).to(given)
+        seen = observe_scenario(in_dtypes, SinusoidalPositions, cast, x.to(given))
+        seen.returns(expected, keep_dtype, rtol=0, atol=tolerance)
+
+    def with_gradient(answer, x):
+        """A forward pass through a deep copy of the module, after the model was set to train everything."""
+        model = nn.Sequential(answer(6, 12))
+        return copy.deepcopy(model.requires_grad_(True).train())(x)
+
+    test.hidden("gradients pass to x; a deep copy works; x stays as it was")
+    seen = observe_scenario(with_gradient, SinusoidalPositions, x.clone().requires_grad_()).expecting(
+        mistake("x was changed in place.", raises="leaf Variable that requires grad"),
+        mistake("The table carries a graph: a module with it can't be copied.", raises="graph leaves"),
+    )
+    seen.returns(x + table, rtol=0, atol=1e-5)
+    seen.gives_gradients({0: incoming_gradient(x)})
+
+    def loaded(answer, short, long):
+        """The checkpoint of a model with a short table goes into one with a long table."""
+        models = [nn.Sequential(nn.Embedding(3, 6), answer(6, max_len=n), nn.Linear(6, 2)) for n in (short, long)]
+        try:
+            models[1].load_state_dict(models[0].state_dict())
+        except RuntimeError:
+            return {"loads": False}
+        indices = torch.zeros(1, long, dtype=torch.int64)
+        return {"loads": True, "same": torch.equal(models[0](indices[:, :short]), models[1](indices)[:, :short])}
+
+    for short, long in ((4, 9), (9, 4)):
+        test.hidden("a checkpoint loads into a model of another max_len")
+        seen = observe_scenario(loaded, SinusoidalPositions, min(short, long), max(short, long))
+        seen.that(seen["loads"], saved, stage="rule")
+        seen.that(seen["same"], "With the same weights both models must give the same.")
+
+    def used_twice(answer, x):
+        """Two calls of one module, and a call of another one."""
+        module, other = answer(6, 12), answer(6, 12)
+        first = module(x)
+        second = module(x)
+        return [torch.equal(first, second), torch.equal(first, other(x))]
+
+    test.hidden("two calls give the same")
+    seen = observe_scenario(used_twice, SinusoidalPositions, x)
+    seen.that(seen.value == [True, True], "A second call gives something else: forward must not change the table.")
+    ### END HIDDEN TESTS

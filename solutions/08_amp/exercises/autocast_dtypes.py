@@ -1,0 +1,145 @@
+# %% [markdown]
+# ### Exercise 8.2 · Which dtype comes out?
+#
+# predict · warm-up · 10 min · 2 points
+#
+# A small program under CPU autocast, and twelve expressions in it. Which dtype has each of them? Answer before you run
+# it.
+#
+#     lin, x, e = nn.Linear(4, 4), torch.randn(4, 4), torch.eye(4)
+#     d = x.double()
+#     t = torch.arange(4)
+#     with torch.autocast("cpu", dtype=torch.bfloat16):
+#         y = lin(x)
+#         ...  # here: the first ten expressions
+#     F.mse_loss(y, x).backward()
+#     ...  # here: lin.weight and its gradient
+#
+# **Contract**
+#
+# - Replace each `...` by a dtype, such as `torch.bfloat16`, or by its name, such as `"bfloat16"` or `"bf16"`.
+# - The check runs the program and compares; every right item earns a twelfth of the points.
+#
+# <details><summary>Hint 1</summary>
+#
+# Is the op on a list of autocast (lower precision, or float32), or does it simply keep the dtype of its input? And is
+# it the CPU table you have in mind?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Lower precision: matrix products of float32 inputs. Float32 on CPU: most losses, `prod`, but not `sum` or `softmax`.
+# Everything else keeps or promotes; in-place ops and float64 are left alone; parameters and their gradients stay
+# float32.
+#
+# </details>
+
+# %% answer="autocast-dtypes"
+### BEGIN SOLUTION
+dtypes = {
+    "lin(x)": torch.bfloat16,
+    "relu(y)": torch.bfloat16,
+    "y + x": torch.float32,
+    "y.sum()": torch.bfloat16,
+    "y.softmax(-1)": torch.bfloat16,
+    "F.mse_loss(y, x)": torch.float32,
+    "F.cross_entropy(y, t)": torch.float32,
+    "torch.cat([y, x])": torch.float32,
+    "d @ d": torch.float64,
+    "x.addmm_(x, e)": torch.float32,
+    "lin.weight": torch.float32,
+    "lin.weight.grad": torch.float32,
+}
+### END SOLUTION
+### BEGIN GIVEN
+# dtypes = {
+#     "lin(x)": ...,
+#     "relu(y)": ...,
+#     "y + x": ...,
+#     "y.sum()": ...,
+#     "y.softmax(-1)": ...,
+#     "F.mse_loss(y, x)": ...,
+#     "F.cross_entropy(y, t)": ...,
+#     "torch.cat([y, x])": ...,
+#     "d @ d": ...,
+#     "x.addmm_(x, e)": ...,
+#     "lin.weight": ...,
+#     "lin.weight.grad": ...,
+# }
+### END GIVEN
+
+# %% check="autocast-dtypes" points=2
+"""Each item against what the program really gives; every right item earns its share."""
+with check("autocast-dtypes") as test:
+    test("every item is compared with what the program gives")
+    lin, x, e = nn.Linear(4, 4), torch.randn(4, 4), torch.eye(4)
+    d, t = x.double(), torch.arange(4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = lin(x)
+        came = {
+            "lin(x)": y,
+            "relu(y)": torch.relu(y),
+            "y + x": y + x,
+            "y.sum()": y.sum(),
+            "y.softmax(-1)": y.softmax(-1),
+            "F.mse_loss(y, x)": F.mse_loss(y, x),
+            "F.cross_entropy(y, t)": F.cross_entropy(y, t),
+            "torch.cat([y, x])": torch.cat([y, x]),
+            "d @ d": d @ d,
+            "x.addmm_(x, e)": x.clone().addmm_(x, e),
+        }
+    F.mse_loss(y, x).backward()
+    came |= {"lin.weight": lin.weight, "lin.weight.grad": lin.weight.grad}
+
+    linear = "Linear is the textbook case: float32 inputs are cast to bfloat16 and so is the result."
+    keeps = "relu is on no list: it keeps the dtype of its input, here the bfloat16 result of lin."
+    promotes = (
+        "A bfloat16 tensor and a float32 tensor give float32: ordinary type promotion (cat is even on autocast's "
+        "promote list)."
+    )
+    cuda_table = (
+        "That is the CUDA table: there sum and softmax go to float32. On CPU they keep the dtype of their input."
+    )
+    keeps_input = "On CPU sum and softmax keep the dtype of their input, here the bfloat16 result of lin."
+    losses = "mse_loss and cross_entropy are on the float32 list, so that the loss keeps range and precision."
+    weights = (
+        "autocast casts copies of the weights on the way into the op; the parameter and its gradient stay float32."
+    )
+    sentences = {
+        "lin(x)": linear,
+        "relu(y)": keeps,
+        "y + x": promotes,
+        "y.sum()": keeps_input,
+        "y.softmax(-1)": keeps_input,
+        "F.mse_loss(y, x)": losses,
+        "F.cross_entropy(y, t)": losses,
+        "torch.cat([y, x])": promotes,
+        "d @ d": "autocast never touches float64 or integer tensors.",
+        "x.addmm_(x, e)": "In-place and out= variants are not autocast: they must write into the float32 tensor that "
+        "exists.",
+        "lin.weight": weights,
+        "lin.weight.grad": weights,
+    }
+    known = {"y.sum()": [(torch.float32, cuda_table)], "y.softmax(-1)": [(torch.float32, cuda_table)]}
+    short = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
+    short |= {"half": "float16", "float": "float32", "double": "float64"}
+
+    def in_full(given):
+        """The full name of a dtype that was written as a string; anything else as it is."""
+        if not isinstance(given, str):
+            return given
+        given = given.strip().removeprefix("torch.")
+        return short.get(given, given)
+
+    seen = observe_value(dtypes)
+    if isinstance(seen.noted.result, dict):
+        seen.noted.result.update({name: in_full(given) for name, given in seen.noted.result.items()})
+    test.points = seen.predicts(
+        {
+            name: prediction(tensor.dtype, *known.get(name, []), because=sentences[name])
+            for name, tensor in came.items()
+        },
+        points=2,
+    )
+test.points

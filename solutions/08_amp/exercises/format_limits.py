@@ -1,0 +1,125 @@
+# %% [markdown]
+# ### Exercise 8.1 · What survives the cast?
+#
+# predict · warm-up · 10 min · 2 points
+#
+# Ten questions about four formats. `fp16(v)` stands for `torch.tensor(v).to(torch.float16)`; `bf16`, `e5m2` and `e4m3`
+# stand for `torch.bfloat16`, `torch.float8_e5m2` and `torch.float8_e4m3fn`. The two subtractions are done in the format
+# itself, as in `bf16(1) - 0.001`.
+#
+# **Contract**
+#
+# - Replace each `...`: the number that is really stored, written in full (`math.inf` is one, too), or True or False.
+# - The check casts on your PyTorch and compares exactly; every right item earns a tenth of the points.
+#
+# <details><summary>Hint 1</summary>
+#
+# For each format: how many exponent bits (range) and how many fraction bits (spacing of neighbours at that size)?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# fp16: max 65504, spacing 2 above 2048, smallest positive about 6e-8. bf16: range of float32, but only 8 significant
+# bits: spacing 2 above 256, 1/128 just above 1 and 1/256 just below. e5m2 has inf (max 57344); e4m3fn has none and
+# saturates at 448 in this torch.
+#
+# </details>
+
+# %% answer="format-limits"
+### BEGIN SOLUTION
+survivors = {
+    "fp16(70000)": math.inf,
+    "fp16(1e-8)": 0.0,
+    "fp16(2049)": 2048.0,
+    "bf16(70000)": 70144.0,
+    "bf16(257)": 256.0,
+    "bf16(1e-8) == 0": False,
+    "bf16(1) - 0.001": 1.0,
+    "fp16(1) - 0.001 < 1": True,
+    "e5m2(61440)": math.inf,
+    "e4m3(500)": 448.0,
+}
+### END SOLUTION
+### BEGIN GIVEN
+# survivors = {
+#     "fp16(70000)": ...,
+#     "fp16(1e-8)": ...,
+#     "fp16(2049)": ...,
+#     "bf16(70000)": ...,
+#     "bf16(257)": ...,
+#     "bf16(1e-8) == 0": ...,
+#     "bf16(1) - 0.001": ...,
+#     "fp16(1) - 0.001 < 1": ...,
+#     "e5m2(61440)": ...,
+#     "e4m3(500)": ...,
+# }
+### END GIVEN
+
+# %% check="format-limits" points=2
+"""Each item against a real cast; every right item earns its share."""
+with check("format-limits") as test:
+    test("every item is compared with what the cast gives")
+
+    def cast(value, dtype):
+        """The number that a format stores."""
+        return torch.tensor(value).to(dtype).item()
+
+    def in_words(text):
+        """A number or True or False that was written as a string; anything else as it is."""
+        if not isinstance(text, str):
+            return text
+        text = text.strip().removeprefix("math.")
+        if text in ("True", "False"):
+            return text == "True"
+        with suppress(ValueError):
+            return float(text)
+        return text
+
+    bf16_one, fp16_one = torch.tensor(1.0, dtype=torch.bfloat16), torch.tensor(1.0, dtype=torch.float16)
+    fp16_range = "fp16 ends at 65504; above (from 65520 on, after rounding) it is inf."
+    fp16_underflow = (
+        "The smallest positive fp16 number is about 6e-8; 1e-8 is below half of it and becomes 0. That is what loss "
+        "scaling is for."
+    )
+    fp16_integers = "fp16 has 11 significant bits: odd integers above 2048 do not exist."
+    bf16_range = (
+        "bf16 has the exponent of float32: neither 70000 nor 1e-8 leaves its range. That is why it needs no GradScaler."
+    )
+    bf16_precision = (
+        "bf16 has 8 significant bits: neighbours of 257 are 256 and 258, near 70000 they are 512 apart. The cast takes "
+        "the nearer one, and the even one where both are equally near."
+    )
+    lost_update = (
+        "Just below 1 bf16 moves in steps of 1/256: a step of 0.001 is lost entirely. This is why weights stay in "
+        "float32."
+    )
+    fp8 = (
+        "e5m2 has an inf above 57344 (61440 rounds up); e4m3fn has no inf: the cast saturates at 448 (in this torch; "
+        "older ones gave nan)."
+    )
+    seen = observe_value(survivors)
+    if isinstance(seen.noted.result, dict):
+        seen.noted.result.update({name: in_words(given) for name, given in seen.noted.result.items()})
+    test.points = seen.predicts(
+        {
+            "fp16(70000)": prediction(cast(70000.0, torch.float16), because=fp16_range),
+            "fp16(1e-8)": prediction(cast(1e-8, torch.float16), because=fp16_underflow),
+            "fp16(2049)": prediction(
+                cast(2049.0, torch.float16),
+                because=fp16_integers + " 2049 lies half-way between 2048 and 2050; the one whose last bit is 0 wins.",
+            ),
+            "bf16(70000)": prediction(cast(70000.0, torch.bfloat16), (math.inf, bf16_range), because=bf16_precision),
+            "bf16(257)": prediction(cast(257.0, torch.bfloat16), because=bf16_precision),
+            "bf16(1e-8) == 0": prediction(cast(1e-8, torch.bfloat16) == 0, because=bf16_range),
+            "bf16(1) - 0.001": prediction((bf16_one - 0.001).item(), because=lost_update),
+            "fp16(1) - 0.001 < 1": prediction(
+                (fp16_one - 0.001).item() < 1,
+                because="fp16 just below 1 has spacing 1/2048, so 0.001 does survive (rounded).",
+            ),
+            "e5m2(61440)": prediction(cast(61440.0, torch.float8_e5m2), because=fp8),
+            "e4m3(500)": prediction(cast(500.0, torch.float8_e4m3fn), because=fp8),
+        },
+        points=2,
+    )
+test.points

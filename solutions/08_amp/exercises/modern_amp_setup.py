@@ -1,0 +1,296 @@
+# %% [markdown]
+# ### Exercise 8.3 · Old AMP names that silently do nothing
+#
+# fix · warm-up · 12 min · 2 points
+#
+# Every training script has a few lines like these. They give two kinds of warnings, and on a laptop without CUDA they
+# compute in float32 without a word. Repair them, for both kinds of devices.
+#
+# **Contract**
+#
+# - `make_amp(device, dtype=None)` returns a pair: `autocast`, a function without arguments, and a
+#   `torch.amp.GradScaler`. `device` is `"cpu"` or `"cuda"`; an index as in `"cuda:1"` is allowed.
+# - Every call of `autocast()` gives a fresh context manager for that device type; such regions may be nested.
+# - dtype None means bfloat16 where the device supports it (the CPU does), else float16.
+# - The scaler belongs to the device type and is enabled for float16 only.
+# - `dtype=torch.float32` switches autocast off (the scaler is disabled, too). Any dtype but float16, bfloat16 and
+#   float32 raises ValueError.
+# - `"cuda"` without CUDA: `make_amp` raises RuntimeError and says so. Ask `torch.cuda.is_available()` and
+#   `torch.cuda.is_bf16_supported()`.
+# - No warning is issued.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which argument tells `torch.amp.GradScaler` where it works, and what is its default? Which of the two 16-bit formats
+# needs loss scaling?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `device_type = device.split(":")[0]`; decide the dtype (`torch.cuda.is_bf16_supported()` for cuda);
+# `torch.autocast(device_type, dtype=..., enabled=...)` in a function,
+# `torch.amp.GradScaler(device_type, enabled=dtype is torch.float16)`.
+#
+# </details>
+
+
+# %% answer="modern-amp-setup"
+def make_amp(
+    device: str, dtype: torch.dtype | None = None
+) -> tuple[Callable[[], AbstractContextManager], torch.amp.GradScaler]:
+    """A function that gives autocast regions for a device, and the scaler that belongs to them."""
+    ### BEGIN SOLUTION
+    device_type = device.split(":")[0]
+    if device_type == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(f"{device} was asked for, but CUDA is not available here")
+    if dtype is None:
+        low = device_type == "cpu" or torch.cuda.is_bf16_supported()
+        dtype = torch.bfloat16 if low else torch.float16
+    if dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError(f"autocast knows float16 and bfloat16, and float32 for off; not {dtype}")
+
+    def autocast() -> AbstractContextManager:
+        if dtype is torch.float32:
+            return torch.autocast(device_type, enabled=False)
+        return torch.autocast(device_type, dtype=dtype)
+
+    return autocast, torch.amp.GradScaler(device_type, enabled=dtype is torch.float16)
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    # scaler = torch.cuda.amp.GradScaler()
+    # autocast = lambda: torch.cuda.amp.autocast()
+    # return autocast, scaler
+    ### END GIVEN
+
+
+# %% check="modern-amp-setup" points=2
+"""The region's dtype, the scaler that goes with it, and what must be refused."""
+with check("modern-amp-setup") as test:
+
+    def on_machine(cuda, bf16):
+        """Patches that let torch.cuda answer as on a machine with two GPUs, or with none."""
+        answers = {"is_available": cuda, "is_bf16_supported": bf16, "device_count": 2 * cuda}
+        patches = ExitStack()
+        for name, answer in answers.items():
+            patches.enter_context(mock.patch.object(torch.cuda, name, lambda *args, _answer=answer, **kwargs: _answer))
+        return patches
+
+    def unpacked(made):
+        """A pair's two parts and a note about its kind; no pair gives (None, None, its kind)."""
+        if isinstance(made, (tuple, list)) and len(made) == 2:
+            kinds = [
+                "callable" if callable(made[0]) else type(made[0]).__name__,
+                "GradScaler" if isinstance(made[1], torch.amp.GradScaler) else type(made[1]).__name__,
+            ]
+            return (*made, kinds)
+        return None, None, [type(made).__name__]
+
+    def about_scaler(scaler):
+        """Whether a scaler is on, where it works, and what it makes of a loss of 1."""
+        on = scaler.is_enabled()
+        facts = {"on": on, "device": scaler._device if on else "", "scaled": 0.0}
+        if on and scaler._device == "cpu":
+            facts["scaled"] = scaler.scale(torch.ones(())).item()
+        return facts
+
+    def on_cpu(make_amp, *wish):
+        """The dtype of a product inside, nested and after the region, and what the scaler is."""
+        with on_machine(cuda=False, bf16=False):
+            autocast, scaler, kinds = unpacked(make_amp(*wish))
+            if kinds != ["callable", "GradScaler"]:
+                return {"kinds": kinds}
+            a, facts = torch.ones(2, 2), {"kinds": kinds}
+            with autocast():
+                facts["inside"] = str((a @ a).dtype)
+                facts["on"] = torch.is_autocast_enabled("cpu")
+            facts["after"] = str((a @ a).dtype)
+            return facts | {"scaler": about_scaler(scaler)}
+
+    one_region = mistake(
+        "The first part must be a function without arguments that gives a context manager, not one context manager.",
+        raises="TypeError.*__call__.*func",
+    )
+    no_op = "Nothing was autocast on this device: the context belongs to another device type, or is switched off."
+    deprecated = mistake(
+        "FutureWarning: torch.cuda.amp.* is deprecated; use torch.amp.GradScaler(device) and "
+        "torch.autocast(device_type=...).",
+        when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
+    )
+    scaler_fp16 = (
+        "float16 without an enabled GradScaler: small gradients underflow. (GradScaler() without a device means cuda "
+        "and disables itself elsewhere.)"
+    )
+    scaler_bf16 = "bfloat16 has the range of float32: a scaler is needed for float16 only."
+
+    def judge_kinds(seen):
+        """A function and a GradScaler came back."""
+        seen.expecting(deprecated, one_region)
+        kinds = seen["kinds"]
+        seen.that(len(kinds) == 2, f"Return the pair (autocast, scaler), not a value of type {kinds[0]}.", stage="type")
+        seen.that(
+            kinds[0] == "callable",
+            f"The first part must be a function that gives a context manager; yours is of type {kinds[0]}.",
+            stage="type",
+        )
+        seen.that(
+            kinds[1] == "GradScaler",
+            "The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type "
+            f"{kinds[1]}.",
+            stage="type",
+        )
+
+    def judge_cpu(seen, dtype):
+        """The region computes in the given dtype, and the scaler is on for float16 only."""
+        judge_kinds(seen)
+        seen.that(seen["inside"] != "torch.float32", no_op, stage="dtype")
+        seen.that(seen["inside"] == dtype, f"A product inside must be {dtype}; it was {seen['inside']}.", stage="dtype")
+        seen.that(seen["after"] == "torch.float32", "Autocast is still on after the region.", stage="dtype")
+        judge_scaler(seen, "cpu" if dtype == "torch.float16" else "")
+
+    def judge_scaler(seen, device):
+        """The scaler is on, for this device; or off, where device is empty."""
+        if device:
+            seen.that(seen["scaler"]["on"] and seen["scaler"]["device"] == device, scaler_fp16)
+            seen.that(device != "cpu" or seen["scaler"]["scaled"] > 1, "The scaler does not scale a loss.")
+        else:
+            seen.that(not seen["scaler"]["on"], scaler_bf16)
+
+    test("make_amp('cpu'): bfloat16, no scaling, no warning")
+    seen = observe_scenario(on_cpu, make_amp, "cpu")
+    judge_cpu(seen, "torch.bfloat16")
+    seen.warned_nothing()
+
+    test("make_amp('cpu', torch.float16): the scaler works")
+    seen = observe_scenario(on_cpu, make_amp, "cpu", torch.float16)
+    judge_cpu(seen, "torch.float16")
+    seen.warned_nothing()
+
+    def refused(make_amp, cuda, *wish):
+        """How a wish is refused: [the exception's kinds, its message], or what came in its place."""
+        with on_machine(cuda=cuda, bf16=cuda):
+            try:
+                made = make_amp(*wish)
+            except NotImplementedError:
+                raise
+            except Exception as error:
+                return [[kind.__name__ for kind in type(error).__mro__], str(error)]
+        return ["returned", type(made).__name__]
+
+    def judge_no_cuda(seen):
+        """RuntimeError, with the word CUDA in its message."""
+        kinds, message = seen.expecting(deprecated).value
+        seen.that(
+            kinds != "returned",
+            '"cuda" was asked for but is not available: raise RuntimeError instead of quietly computing in float32.',
+            stage="raised",
+        )
+        seen.that("RuntimeError" in kinds, f"This must raise RuntimeError; it raised {kinds[0]}.", stage="raised")
+        seen.that("cuda" in message.lower(), "The message must say that CUDA is missing.", stage="raised")
+        seen.warned_nothing(mistake("Refuse before anything is built: {detail}", stage="rule"))
+
+    test("make_amp('cuda') on a machine without CUDA")
+    judge_no_cuda(observe_scenario(refused, make_amp, False, "cuda"))
+    judge_no_cuda(observe_scenario(refused, make_amp, False, "cuda", torch.float16))
+
+    ### BEGIN HIDDEN TESTS
+    def on_gpu(make_amp, bf16, *wish):
+        """What the region sets for CUDA, on a machine that pretends to have two GPUs."""
+        with on_machine(cuda=True, bf16=bf16):
+            autocast, scaler, kinds = unpacked(make_amp(*wish))
+            if kinds != ["callable", "GradScaler"]:
+                return {"kinds": kinds}
+            with autocast():
+                inside = [torch.is_autocast_enabled("cuda"), str(torch.get_autocast_dtype("cuda"))]
+            return {
+                "kinds": kinds,
+                "inside": inside,
+                "after": torch.is_autocast_enabled("cuda"),
+                "scaler": about_scaler(scaler),
+            }
+
+    def judge_gpu(seen, dtype, words):
+        """The region is on with this dtype, and the scaler is on for float16 only."""
+        judge_kinds(seen)
+        on, chosen = seen["inside"]
+        seen.that(on, no_op, stage="dtype")
+        seen.that(chosen == dtype, words, stage="dtype")
+        seen.that(not seen["after"], "Autocast is still on after the region.", stage="dtype")
+        judge_scaler(seen, "cuda" if dtype == "torch.float16" else "")
+        seen.warned_nothing()
+
+    ask_gpu = "Ask the GPU: bfloat16 where torch.cuda.is_bf16_supported(), float16 only where it is not."
+    index = mistake(
+        "A device with an index ('cuda:1') must be accepted; take its type for autocast and scaler.",
+        when=lambda seen: bool(seen.error_text) or not seen["inside"][0] or seen["scaler"]["device"] == "cuda:1",
+    )
+    test.hidden("a GPU with bfloat16 and one without")
+    judge_gpu(observe_scenario(on_gpu, make_amp, True, "cuda"), "torch.bfloat16", ask_gpu)
+    judge_gpu(
+        observe_scenario(on_gpu, make_amp, False, "cuda").expecting(
+            mistake(ask_gpu, raises="does not support bfloat16")
+        ),
+        "torch.float16",
+        ask_gpu,
+    )
+    own_dtype = "The dtype that the caller asked for was not taken."
+    for wish in (torch.float16, torch.bfloat16):
+        judge_gpu(observe_scenario(on_gpu, make_amp, True, "cuda", wish), str(wish), own_dtype)
+
+    test.hidden("a device with an index")
+    judge_gpu(
+        observe_scenario(on_gpu, make_amp, True, "cuda:1", torch.float16).expecting(index), "torch.float16", own_dtype
+    )
+    judge_gpu(observe_scenario(on_gpu, make_amp, False, "cuda:1").expecting(index), "torch.float16", ask_gpu)
+    judge_gpu(observe_scenario(on_gpu, make_amp, True, "cuda:0").expecting(index), "torch.bfloat16", ask_gpu)
+    judge_no_cuda(observe_scenario(refused, make_amp, False, "cuda:1", torch.bfloat16).expecting(index))
+    judge_cpu(observe_scenario(on_cpu, make_amp, "cpu:0", torch.float16).expecting(index), "torch.float16")
+
+    def many_regions(make_amp, *wish):
+        """Two regions, one in the other, twice; and a gradient. What is on after each step."""
+        with on_machine(cuda=False, bf16=False):
+            autocast, _, kinds = unpacked(make_amp(*wish))
+            if kinds != ["callable", "GradScaler"]:
+                return {"kinds": kinds}
+            lin, x, on = nn.Linear(2, 2), torch.ones(2, 2), []
+            for _ in range(2):
+                with autocast():
+                    on.append(torch.is_autocast_enabled("cpu"))
+                    with autocast():
+                        on.append(torch.is_autocast_enabled("cpu"))
+                        out = lin(x)
+                    on.append(torch.is_autocast_enabled("cpu"))
+                on.append(torch.is_autocast_enabled("cpu"))
+            out.sum().backward()
+            return {"kinds": kinds, "on": on, "dtypes": [str(out.dtype), str(lin.weight.grad.dtype)]}
+
+    test.hidden("fresh regions, one inside the other; a gradient afterwards")
+    reused = "autocast() must give a new context each time, usable again and nested."
+    seen = observe_scenario(many_regions, make_amp, "cpu").expecting(
+        mistake(reused, raises="generator|reentrant|args|func|enter|context")
+    )
+    judge_kinds(seen)
+    seen.that(seen["on"] == [True, True, True, False] * 2, reused)
+    seen.that(seen["dtypes"] == ["torch.bfloat16", "torch.float32"], f"The dtypes are {seen['dtypes']}.", stage="dtype")
+
+    test.hidden("float32 switches both off; other dtypes are refused")
+    seen = observe_scenario(on_cpu, make_amp, "cpu", torch.float32)
+    float32 = "dtype=torch.float32 means: autocast disabled, scaler disabled."
+    seen.expecting(mistake(float32, when=lambda seen: bool(seen.error_text)))
+    judge_kinds(seen)
+    seen.that(seen["inside"] == "torch.float32" and not seen["on"] and not seen["scaler"]["on"], float32)
+    seen.warned_nothing()
+    seen = observe_scenario(on_gpu, make_amp, True, "cuda", torch.float32)
+    seen.expecting(mistake(float32, when=lambda seen: bool(seen.error_text)))
+    judge_kinds(seen)
+    seen.that(not seen["inside"][0] and not seen["scaler"]["on"], float32)
+    seen.warned_nothing()
+    for device, dtype in (("cpu", torch.float64), ("cpu", torch.int64), ("cuda", torch.float8_e5m2)):
+        seen = observe_scenario(refused, make_amp, True, device, dtype)
+        seen.that(
+            "ValueError" in seen.value[0],
+            "Only float16, bfloat16 and float32 make sense: raise ValueError for others.",
+            stage="raised",
+        )
+    ### END HIDDEN TESTS

@@ -1,0 +1,239 @@
+# %% [markdown]
+# ### Exercise 8.5 · How much gradient does fp16 lose, and which scale saves it?
+#
+# measure · solid · 20 min · 3 points
+#
+# Before you trust a loss scale, measure. How much of the gradient becomes zero in a 16-bit format, what is the largest
+# scale that lets nothing overflow, and how much is lost then?
+#
+# **Contract**
+#
+# - `scale_window(grads, dtype)` gets float32 gradients of any shapes and returns a dict with three floats. dtype is
+#   `torch.float16` or `torch.bfloat16`.
+# - `lost`: the share of the non-zero entries that become exactly 0 when cast to dtype.
+# - `scale`: the largest power of two s (it may be below 1) for which every `s * g` is still finite in dtype.
+# - `lost_scaled`: the same share after multiplying by that s.
+# - Shares are over all entries of all tensors together. The product must not overflow before the cast: s may be larger
+#   than any float32.
+# - No entry, no non-zero entry or an entry that is inf or nan: ValueError. The tensors are not changed.
+#
+# **Rule** The cast decides: what counts is what really becomes 0 or inf, rounding included. At either end the edge is
+# not `torch.finfo`'s `tiny` or `max`.
+#
+# <details><summary>Hint 1</summary>
+#
+# Is every number below `finfo.tiny` lost? Is 65519 too big for float16? What does the cast itself say?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Concatenate as float64, take the largest magnitude, start from `2**floor(log2(max/amax))` and move up or down by
+# testing `isfinite((amax * s).to(dtype))`; count zeros after the cast among entries that were not zero.
+#
+# </details>
+
+
+# %% answer="scale-window"
+def scale_window(grads: Sequence[Tensor], dtype: torch.dtype = torch.float16) -> dict[str, float]:
+    """The share of gradient that a format loses, the largest power of two as scale, and what is lost with it.
+
+    grads: float32 tensors of any shapes; returns {"lost", "scale", "lost_scaled"}.
+    """
+    ### BEGIN SOLUTION
+    flat = torch.cat([g.detach().double().flatten() for g in grads]) if len(grads) else torch.empty(0)
+    if not flat.isfinite().all() or not flat.any():
+        raise ValueError("there must be a gradient, not all of it zero, and all of it finite")
+    flat = flat[flat != 0]
+    largest = flat.abs().max()
+
+    def fits(exponent: int) -> bool:
+        return bool((largest * 2.0**exponent).to(dtype).isfinite())
+
+    exponent = math.floor(math.log2(torch.finfo(dtype).max / largest))  # this one fits for sure
+    while fits(exponent + 1):
+        exponent += 1
+
+    def lost(scale: float) -> float:
+        return (flat * scale).to(dtype).eq(0).double().mean().item()
+
+    return {"lost": lost(1.0), "scale": 2.0**exponent, "lost_scaled": lost(2.0**exponent)}
+    ### END SOLUTION
+
+
+# %% check="scale-window" points=3
+"""The share that is lost, the largest scale that fits, the share lost with it; edges included."""
+with check("scale-window") as test:
+    zeros_counted = "Entries that were 0 before are not lost; divide by the number of non-zero ones."
+    tiny = "Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look."
+    not_power = "The scale must be a power of two (multiplying by it changes no digits)."
+    too_large = "With this scale the largest entry becomes inf."
+    after_cast = "Multiply before casting: what has become 0 stays 0 whatever you multiply it by."
+    per_tensor = "Average over all entries, not over tensors of different size."
+    invalid = "Empty, all-zero or non-finite gradients must raise ValueError."
+
+    def judge(seen, expected, *mistakes):
+        """The keys and types, then the scale, then the shares."""
+        came = seen.value
+        seen.that(
+            isinstance(came, dict) and set(came) == {"lost", "scale", "lost_scaled"},
+            "Return a dict with the keys lost, scale and lost_scaled.",
+            stage="type",
+        )
+        odd = [name for name, value in came.items() if type(value) not in (int, float) or abs(value) > 2**1000]
+        seen.that(not odd, f"The numbers must be finite Python floats; not so: {', '.join(odd)}.", stage="type")
+        scale, right = came["scale"], expected["scale"]
+        seen.that(
+            abs(scale - right) <= 1e-6 * right,
+            "The scale is not the largest power of two that fits.",
+            *mistakes,
+            mistake(not_power, when=lambda seen: scale > 0 and not math.log2(scale).is_integer()),
+            mistake(too_large, when=lambda seen: scale > right),
+            mistake("A larger power of two still fits.", when=lambda seen: scale < right),
+        )
+        for name in ("lost", "lost_scaled"):
+            seen.that(abs(came[name] - expected[name]) <= 1e-6, f"The share `{name}` is wrong.", *mistakes)
+
+    def shares(lost, lost_scaled):
+        """A condition: these two shares came (None: any)."""
+        wanted = {"lost": lost, "lost_scaled": lost_scaled}
+        return lambda seen: all(v is None or abs(seen[k] - v) <= 1e-6 for k, v in wanted.items())
+
+    test("two tensors in float16: 3 of 7 non-zero entries are lost, none after scaling")
+    # 3e-5 is below finfo.tiny (6.1e-5) and stays; 2e-8 and below become 0; 2**18 * 0.2 = 52428.8 fits, 2**19 * 0.2 not
+    some_grads = [torch.tensor([[0.2, 0.0, -1e-8], [3e-5, 0.0, 2e-8]]), torch.tensor([-0.03, 1e-9, 1e-3])]
+    seen = observe(scale_window, some_grads)
+    expected = {"lost": 3 / 7, "scale": 2.0**18, "lost_scaled": 0.0}
+    judge(
+        seen,
+        expected,
+        mistake(zeros_counted, when=shares(3 / 9, None)),
+        mistake(zeros_counted, when=shares(5 / 9, None)),
+        mistake(zeros_counted, when=shares(5 / 7, None)),
+        mistake("A share is what is lost; yours is what is kept.", when=shares(4 / 7, 1.0)),
+        mistake(tiny, when=shares(4 / 7, None)),
+        mistake(after_cast, when=shares(3 / 7, 3 / 7)),
+        mistake(per_tensor, when=shares((2 / 4 + 1 / 3) / 2, None)),
+    )
+    seen.leaves_arguments_alone()
+
+    test("the same gradients in bfloat16: nothing is lost")
+    # 2**130 * 0.2 = 2.7e38 fits below bfloat16's largest, 3.39e38
+    seen = observe(scale_window, some_grads, torch.bfloat16)
+    overflow = "s * g overflowed in float32 before the cast; form the product in float64."
+    judge(
+        seen,
+        {"lost": 0.0, "scale": 2.0**130, "lost_scaled": 0.0},
+        mistake(overflow, when=lambda seen: seen["scale"] in (2.0**126, 2.0**127, 2.0**128, 2.0**129)),
+    )
+
+    test("no entry, zeros only, inf or nan")
+    for refused in (
+        [],
+        [torch.empty(0)],
+        [torch.zeros(3)],
+        [torch.tensor([0.5, math.inf])],
+        [torch.tensor([0.5]), torch.tensor([math.nan, 1.0])],
+        [torch.tensor([[0.5, 2.0]]), torch.tensor(-math.inf)],
+    ):
+        observe(scale_window, refused).raises(ValueError, because=invalid)
+
+    ### BEGIN HIDDEN TESTS
+    def by_trying(grads, dtype=torch.float16):
+        """The truth, by trying powers of two from above."""
+        flat = torch.cat([g.double().flatten() for g in grads])
+        nonzero = flat[flat != 0]
+        start = math.frexp(torch.finfo(dtype).max)[1] - math.frexp(nonzero.abs().max().item())[1] + 3
+        scale = next(s for k in range(start, -400, -1) if (nonzero * (s := 2.0**k)).to(dtype).isfinite().all())
+        shares = [((nonzero * s).to(dtype) == 0).double().mean().item() for s in (1.0, scale)]
+        return {"lost": shares[0], "scale": scale, "lost_scaled": shares[1]}
+
+    too_small = mistake(
+        "A larger power of two still fits: the rounding of the cast allows a little more than finfo.max.",
+        when=lambda seen: 0 < seen["scale"] < expected["scale"],
+    )
+    zero_edge = mistake(tiny + " The edge is rounded, too.", when=lambda seen: seen["scale"] == expected["scale"])
+    test.hidden("the largest magnitude is negative; a range too wide for any scale")
+    some_grads = [torch.tensor([3e-2, -700.0, 5e-7]), torch.tensor([[2e-12], [-5e-13], [4e-9]])]
+    expected = by_trying(some_grads)
+    judge(
+        observe(scale_window, some_grads),
+        expected,
+        mistake(
+            "The largest MAGNITUDE decides: a large negative entry overflows as well.",
+            when=lambda seen: seen["scale"] > expected["scale"],
+        ),
+        mistake(after_cast, when=shares(expected["lost"], expected["lost"])),
+        mistake(zeros_counted, when=shares(expected["lost"], 0.0)),
+        mistake(tiny, when=shares(None, 4 / 6)),
+    )
+    some_grads = [torch.tensor([-3.0, -1e-9]), torch.tensor(-2e-3)]  # nothing positive at all
+    expected = by_trying(some_grads)
+    judge(
+        observe(scale_window, some_grads),
+        expected,
+        mistake(
+            "The largest MAGNITUDE decides, not the largest number.",
+            when=lambda seen: seen["scale"] != expected["scale"],
+        ),
+    )
+
+    test.hidden("huge gradients need a scale below 1")
+    for some_grads in ([torch.tensor([3e7, -4e5, 1e-4])], [torch.tensor([-2e37, 5e30]), torch.tensor([[1e3]])]):
+        expected = by_trying(some_grads)
+        seen = observe(scale_window, some_grads)
+        judge(
+            seen,
+            expected,
+            mistake(
+                "The scale may be below 1: large gradients need scaling down.",
+                when=lambda seen: seen["scale"] >= 1,
+            ),
+        )
+
+    test.hidden("the edge of overflow: 65519 fits, 65520 does not")
+    for largest in (65519.0, 65520.0, 65504.0, 65505.0, 32760.0, 32759.99, -65519.0, -65520.0):
+        some_grads = [torch.tensor([1.0, largest, 1e-3])]
+        expected = by_trying(some_grads)
+        judge(observe(scale_window, some_grads, torch.float16), expected, too_small)
+    bf16_edge = torch.tensor(3.3961e38)  # above bfloat16's largest, but rounded down to it
+    for largest in (bf16_edge, bf16_edge / 2.0**90, torch.tensor(3.4e38)):
+        some_grads = [largest[None], torch.tensor([1.0])]
+        expected = by_trying(some_grads, torch.bfloat16)
+        judge(observe(scale_window, some_grads, torch.bfloat16), expected, too_small)
+
+    test.hidden("tiny gradients: the scale itself is larger than any float32")
+    for some_grads, low in (
+        ([torch.tensor([1e-8, -3e-20, 2e-30])], torch.bfloat16),
+        ([torch.tensor([1e-38, -3e-40, 2e-44])], torch.bfloat16),
+        ([torch.tensor([2e-37, 1e-44])], torch.float16),
+    ):
+        expected = by_trying(some_grads, low)
+        judge(observe(scale_window, some_grads, low).expecting(mistake(overflow, stage=("raised", "value"))), expected)
+
+    test.hidden("tensors of very different size; entries at the limit of 2**-25")
+    limit = torch.tensor(2.0**-25)
+    above, below = (torch.nextafter(limit, torch.tensor(end)) for end in (1.0, 0.0))
+    some_grads = [torch.full((300,), 0.25), torch.stack([limit, above, below, -limit]), below.expand(200).clone()]
+    expected = by_trying(some_grads)
+    judge(
+        observe(scale_window, some_grads),
+        expected,
+        mistake(per_tensor, when=shares((0 + 3 / 4 + 1) / 3, None)),
+        zero_edge,
+    )
+    some_grads = [torch.tensor([4.0]), torch.tensor([2.0**-39, 2.0**-40, -(2.0**-39) * 1.001, 2.0**-38])]
+    expected = by_trying(some_grads)
+    judge(observe(scale_window, some_grads), expected, zero_edge)
+
+    test.hidden("gradients of a deep network; shapes () and (0,) among them")
+    layers = [layer for _ in range(9) for layer in (nn.Linear(8, 8), nn.Sigmoid())]
+    network = nn.Sequential(*layers, nn.Linear(8, 1))
+    grads = torch.autograd.grad(network(torch.randn(16, 8)).square().mean(), list(network.parameters()))
+    some_grads = [*grads, torch.tensor(-0.5), torch.empty(0), torch.tensor(0.0)]
+    for low in (torch.float16, torch.bfloat16):
+        expected = by_trying(some_grads, low)
+        seen = observe(scale_window, some_grads, dtype=low)
+        judge(seen, expected)
+        seen.leaves_arguments_alone()
+    ### END HIDDEN TESTS

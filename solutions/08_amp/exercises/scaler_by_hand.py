@@ -1,0 +1,487 @@
+# %% [markdown]
+# ### Exercise 8.8 · Write your own GradScaler
+#
+# implement · long · 35 min · 3 points
+#
+# `torch.amp.GradScaler` is less than it seems: a number, a counter and a note per optimizer. Write it.
+#
+# **Contract**
+#
+# - The numbers are those of `torch.amp.GradScaler`, up to rounding.
+# - `scale(loss)` returns the loss times the scale. It keeps the graph and does not change `loss`.
+# - `unscale_(optimizer)` divides that optimizer's gradients in place, once: a second call before `update` raises
+#   RuntimeError, and so does a second `step`. Parameters without a gradient are ignored.
+# - `step(optimizer)` unscales if that has not happened, and calls `optimizer.step()` unless any of ITS gradients is inf
+#   or nan. It returns True if the optimizer stepped and False if it was skipped.
+# - `update()` is called once per iteration, after the steps. If any optimizer met an inf or nan in this iteration, the
+#   scale is multiplied by `backoff_factor` and the count of good iterations restarts. Otherwise the count grows by one;
+#   after `growth_interval` good iterations in a row the scale is multiplied by `growth_factor` and the count restarts.
+# - `state_dict()` returns a dict of plain numbers, with the scale and the count in it; `load_state_dict` puts them back
+#   exactly.
+#
+# **Rule** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
+#
+# <details><summary>Hint 1</summary>
+#
+# What has to be remembered between `unscale_` and `step`, per optimizer, and what between iterations?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A dict optimizer -> found_inf for this iteration (its presence means: already unscaled), a set of stepped optimizers,
+# a counter of good iterations; `update()` looks at the dict, changes scale and counter, then clears both.
+#
+# </details>
+
+
+# %% answer="scaler-by-hand"
+class LossScaler:
+    """Loss scaling for float16 training: scale the loss, unscale gradients, skip bad steps, adapt the scale."""
+
+    ### BEGIN SOLUTION
+    def __init__(
+        self,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+    ):
+        self._scale, self._good = init_scale, 0
+        self._growth, self._backoff, self._interval = growth_factor, backoff_factor, growth_interval
+        self._found_inf: dict[Optimizer, bool] = {}  # of those that are unscaled in this iteration
+        self._stepped: set[Optimizer] = set()
+
+    def scale(self, loss: Tensor) -> Tensor:
+        return loss * self._scale
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        if optimizer in self._found_inf:
+            raise RuntimeError("these gradients are unscaled already; call update() first")
+        params = [p for group in optimizer.param_groups for p in group["params"]]
+        grads = [p.grad for p in params if p.grad is not None]
+        for grad in grads:
+            grad.div_(self._scale)
+        self._found_inf[optimizer] = not all(grad.isfinite().all() for grad in grads)
+
+    def step(self, optimizer: Optimizer) -> bool:
+        if optimizer in self._stepped:
+            raise RuntimeError("this optimizer has stepped already; call update() first")
+        if optimizer not in self._found_inf:
+            self.unscale_(optimizer)
+        self._stepped.add(optimizer)
+        if self._found_inf[optimizer]:
+            return False
+        optimizer.step()
+        return True
+
+    def update(self) -> None:
+        if any(self._found_inf.values()):
+            self._scale, self._good = self._scale * self._backoff, 0
+        else:
+            self._good += 1
+            if self._good == self._interval:
+                self._scale, self._good = self._scale * self._growth, 0
+        self._found_inf.clear()
+        self._stepped.clear()
+
+    def get_scale(self) -> float:
+        return self._scale
+
+    def state_dict(self) -> dict[str, float]:
+        return {"scale": self._scale, "good": self._good}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self._scale, self._good = state["scale"], state["good"]
+
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
+    #     raise NotImplementedError  # your code here
+    #
+    # def scale(self, loss: Tensor) -> Tensor: ...
+    # def unscale_(self, optimizer: Optimizer) -> None: ...
+    # def step(self, optimizer: Optimizer) -> bool: ...  # True if the optimizer really stepped
+    # def update(self) -> None: ...
+    # def get_scale(self) -> float: ...
+    # def state_dict(self) -> dict: ...
+    # def load_state_dict(self, state: dict) -> None: ...
+    ### END GIVEN
+
+
+# %% check="scaler-by-hand" points=3
+"""Good and bad iterations, second calls, several optimizers, growth and the state."""
+with check("scaler-by-hand") as test:
+
+    class PlainSGD(Optimizer):
+        """SGD and nothing else: weights minus a quarter of the gradient. Two groups, three parameters."""
+
+        def __init__(self):
+            values = [[1.0, -2.0], [0.5], [4.0, 3.0, -1.0]]
+            self.weights = [nn.Parameter(torch.tensor(v)) for v in values]
+            super().__init__([{"params": self.weights[:1]}, {"params": self.weights[1:]}], {})
+            self.steps = 0
+
+        def add_param_group(self, group):
+            self.param_groups.append(group)
+
+        def zero_grad(self, set_to_none=True):
+            for p in self.weights:
+                p.grad = None
+
+        def step(self, closure=None):
+            self.steps += 1
+            with torch.no_grad():
+                for p in self.weights:
+                    if p.grad is not None:
+                        p -= 0.25 * p.grad
+
+    def numbers(tensors):
+        """The numbers of some tensors in one list; None for a missing one."""
+        return [None if t is None else t.detach().tolist() for t in tensors]
+
+    def told(LossScaler, settings, story):
+        """Do what the story says, command by command: [outcome, scale] after each, and what was noted on the way."""
+        scaler = LossScaler(*settings) if isinstance(settings, list) else LossScaler(**settings)
+        optimizers = [PlainSGD(), PlainSGD()]
+        facts = {"log": [], "notes": [], "scaled": [], "replaced": False, "kinds": [], "state": None}
+        held = [scaler, *getattr(scaler, "__dict__", {}).values()]
+        facts["library"] = any(isinstance(v, torch.amp.GradScaler) for v in held)
+        for command, *rest in story:
+            outcome = None
+            optimizer = optimizers[rest[0]] if rest and command != "restart" else None
+            if command == "begin":
+                for each in optimizers:
+                    each.zero_grad()
+            elif command == "backward":  # so the gradients are these numbers times the scale
+                pairs = zip(optimizer.weights, rest[1], strict=True)
+                loss = sum(w @ torch.tensor(c) for w, c in pairs if c is not None)
+                before = loss.detach().clone()
+                scaled = scaler.scale(loss)
+                tracked = isinstance(scaled, Tensor) and scaled.requires_grad
+                same = torch.equal(before, loss.detach()) or bool(before.isnan())
+                value = scaled.item() if isinstance(scaled, Tensor) and scaled.numel() == 1 else None
+                facts["scaled"].append([type(scaled).__name__, tracked, same, value])
+                if tracked:
+                    scaled.backward()
+            elif command in ("unscale_", "step"):
+                held = [p.grad for p in optimizer.weights]
+                try:
+                    given = getattr(scaler, command)(optimizer)
+                    outcome = given if command == "step" else None
+                except NotImplementedError:
+                    raise
+                except RuntimeError as error:
+                    outcome = "raised" if type(error) is RuntimeError else type(error).__name__
+                if any(p.grad is not grad for p, grad in zip(optimizer.weights, held, strict=True)):
+                    facts["replaced"] = True
+            elif command == "update":
+                scaler.update()
+            elif command == "save":
+                facts["state"] = scaler.state_dict()
+                if not isinstance(facts["state"], dict):
+                    break
+            elif command == "restart":
+                scaler = LossScaler(**rest[0])
+                scaler.load_state_dict(facts["state"])
+            elif command == "note":
+                facts["notes"].append([numbers(optimizer.weights), numbers(p.grad for p in optimizer.weights)])
+            outcome = outcome if outcome is None or type(outcome) in (bool, str) else type(outcome).__name__
+            scale = scaler.get_scale()
+            if type(scale) not in (int, float):
+                facts["kinds"].append(type(scale).__name__)
+                scale = 0.0
+            facts["log"].append([command, outcome, float(scale)])
+        if isinstance(facts["state"], dict):
+            facts["state"] = sorted({type(v).__name__ for v in facts["state"].values()})
+        return facts | {"steps": [each.steps for each in optimizers]}
+
+    def near(a, b):
+        """Whether two numbers or nested lists of numbers agree."""
+        if isinstance(b, list):
+            return isinstance(a, list) and len(a) == len(b) and all(near(x, y) for x, y in zip(a, b, strict=True))
+        if b is None or a is None:
+            return a is b
+        return a == b or math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-5) or (math.isnan(a) and math.isnan(b))
+
+    def outcomes(seen, command):
+        """What a command gave, each time."""
+        return [outcome for name, outcome, _ in seen["log"] if name == command]
+
+    rule = "That is the library's scaler: write it yourself."
+    graph = "`scale` must keep the graph and must not change the loss tensor."
+    grad_replaced = "Gradients must be divided in place; others may hold the same tensor."
+    returned = "`step` returns True if the optimizer stepped, False if it was skipped."
+    no_skip = "The step must be skipped when a gradient is inf or nan."
+    no_raise = "A second unscale_ (or step) before update must raise RuntimeError."
+    next_iteration = "After update the next iteration must work like the first one."
+    twice_unscaled = "The gradients were divided twice: step must not unscale again after unscale_."
+
+    def judge_manners(seen, story=()):
+        """The rule, the graph, the kinds of what comes back."""
+        with_amp = any(name.startswith("_amp_") for name in seen.op_names())
+        seen.expecting(
+            mistake(rule, when=lambda seen: any(name.startswith("_amp_") for name in seen.op_names())),
+            mistake("A method is missing or can't be called: {detail}.", raises="AttributeError|TypeError.*argument"),
+        )
+        seen.that(not seen["library"] and not with_amp, rule, stage="rule")
+        for kind, tracked, same, _ in seen["scaled"]:
+            seen.that(kind == "Tensor" and tracked and same, graph, stage="gradient")
+        seen.that(not seen["kinds"], f"get_scale returns a float, not a {(seen['kinds'] or [''])[0]}.", stage="type")
+        odd = [o for o in outcomes(seen, "step") if not isinstance(o, bool) and o != "raised"]
+        seen.that(not odd, f"{returned} Yours returned {(odd or [''])[0]}.", stage="type")
+        seen.that(not seen["replaced"], grad_replaced, stage="aliasing")
+        saved = [command for command, *_ in story if command == "save"]
+        plain = isinstance(seen["state"], list) and set(seen["state"]) <= {"int", "float"}
+        seen.that(plain or not saved, "`state_dict` must return a dict of plain numbers.", stage="type")
+
+    some_grads = [[0.5, -1.0], [2.0], [-0.25, 8.0, 1.5]]
+    start = [[1.0, -2.0], [0.5], [4.0, 3.0, -1.0]]
+    moved = [[0.875, -1.75], [0.0], [4.0625, 1.0, -1.375]]  # minus a quarter of the gradients
+
+    test("a good iteration: the gradients are unscaled, the step is taken")
+    story = [["begin"], ["backward", 0, some_grads], ["note", 0], ["step", 0], ["note", 0], ["update"]]
+    seen = observe_scenario(told, LossScaler, {"init_scale": 1024.0}, story)
+    judge_manners(seen)
+    seen.that(near(seen["scaled"][0][3], 1024.0 * 25.0), "scale(loss) must be the loss times the scale.")
+    (_, scaled_grads), (weights, grads) = seen["notes"]
+    seen.that(near(scaled_grads, [[1024.0 * g for g in part] for part in some_grads]), graph, stage="gradient")
+    seen.that(outcomes(seen, "step") == [True] and seen["steps"] == [1, 0], "A good step must be taken, once.")
+    seen.that(
+        near(grads, some_grads),
+        "After step the gradients must be the unscaled ones.",
+        mistake(twice_unscaled, when=lambda seen: near(grads[0][0] * 1024, some_grads[0][0])),
+    )
+    seen.that(near(weights, moved), "The weights are not those of a step with the unscaled gradients.")
+    seen.that(seen["log"][-1][2] == 1024.0, "After one good iteration the scale must still be the same.")
+
+    test("inf, -inf and nan: skipped, False, and the scale is halved")
+    story = []
+    for bad in (math.inf, -math.inf, math.nan):
+        bad_grads = [[0.5, -1.0], [2.0], [-0.25, bad, 1.5]]
+        story += [["begin"], ["backward", 0, bad_grads], ["step", 0], ["note", 0], ["update"]]
+    seen = observe_scenario(told, LossScaler, {"init_scale": 1024.0}, story)
+    judge_manners(seen)
+    skipped = [not outcome for outcome in outcomes(seen, "step")]
+    seen.that(
+        all(skipped) and seen["steps"] == [0, 0],
+        no_skip,
+        mistake(
+            "`isinf` alone misses nan: check `isfinite`.",
+            when=lambda seen: seen["steps"] == [1, 0] and near(seen["notes"][1][0], start),
+        ),
+        mistake(next_iteration, when=lambda seen: "raised" in outcomes(seen, "step")),
+    )
+    seen.that(near([weights for weights, _ in seen["notes"]], [start] * 3), no_skip)
+    scales = [scale for command, _, scale in seen["log"] if command == "update"]
+    seen.that(near(scales, [512.0, 256.0, 128.0]), f"The scale must be halved each time; it was {scales}.")
+
+    test("unscale_ before step; the second call of either raises")
+    story = [["begin"], ["backward", 0, some_grads], ["unscale_", 0], ["note", 0], ["unscale_", 0], ["step", 0]]
+    story += [["note", 0], ["step", 0], ["update"]]
+    story += [["begin"], ["backward", 0, some_grads], ["unscale_", 0], ["step", 0], ["note", 0], ["update"]]
+    seen = observe_scenario(told, LossScaler, {"init_scale": 1024.0}, story)
+    judge_manners(seen)
+    seen.that(
+        outcomes(seen, "unscale_") == [None, "raised", None] and outcomes(seen, "step") == [True, "raised", True],
+        next_iteration,
+        mistake(
+            no_raise,
+            when=lambda seen: outcomes(seen, "unscale_")[1] != "raised" or outcomes(seen, "step")[1] != "raised",
+        ),
+        stage="raised",
+    )
+    first, second, third = seen["notes"]
+    seen.that(
+        near(first, [start, some_grads]),
+        "unscale_ must divide the gradients by the scale, and do nothing else.",
+    )
+    seen.that(
+        near(second[1], some_grads),
+        "A refused second call, or step after unscale_, has changed the gradients.",
+        mistake(twice_unscaled, when=lambda seen: near(second[1][0][0] * 1024, some_grads[0][0])),
+    )
+    seen.that(near(second[0], moved) and near(third[1], some_grads), "The weights or gradients are wrong.")
+    seen.that(seen["steps"] == [2, 0], "Each iteration makes one step.")
+
+    ### BEGIN HIDDEN TESTS
+    class Library:
+        """torch.amp.GradScaler with the interface of the exercise."""
+
+        def __init__(self, *settings, **named):
+            self._inner = torch.amp.GradScaler("cpu", *settings, **named)
+            for name in ("scale", "unscale_", "update", "get_scale", "state_dict", "load_state_dict"):
+                setattr(self, name, getattr(self._inner, name))
+
+        def step(self, optimizer):
+            before = optimizer.steps
+            self._inner.step(optimizer)
+            return optimizer.steps > before
+
+    at_update = mistake(
+        "Gradients must be divided by the scale they were multiplied with: the scale changes only in update().",
+        when=lambda seen: any(
+            a[2] != b[2]
+            for a, b in zip(seen["log"], seen["log"][1:], strict=False)
+            if b[0] not in ("update", "restart")
+        ),
+    )
+
+    def told_quickly(LossScaler, settings, story):
+        """The same without a record of every operation, which would cost more than the operations."""
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            return told(LossScaler, settings, story)
+
+    as_library = (
+        "The gradients or weights are not those of torch.amp.GradScaler: unscale_ divides every gradient of its "
+        "optimizer, also where one of them is inf or nan."
+    )
+    by_how_much = (
+        "The scale changes when it should, but not by the right factor: growth_factor and backoff_factor say by how "
+        "much."
+    )
+
+    def compare(settings, story, words="The numbers differ from those of torch.amp.GradScaler."):
+        """Tell the story to the answer and to the library's scaler."""
+        seen = observe_scenario(told_quickly, LossScaler, settings, story)
+        seen.expecting(
+            at_update,
+            mistake("Parameters without gradient must simply be ignored.", raises="NoneType|expected Tensor|None"),
+        )
+        judge_manners(seen, story)
+        wanted = told(Library, settings, story)
+        alike = [[*came[:2]] == [*want[:2]] for came, want in zip(seen["log"], wanted["log"], strict=True)]
+        scales = [[scale for _, _, scale in log] for log in (seen["log"], wanted["log"])]
+        seen.that(all(alike) and seen["steps"] == wanted["steps"], words)
+        seen.that(near(seen["notes"], wanted["notes"]), as_library)
+        ways = [torch.tensor(each).diff().sign().tolist() for each in scales]
+        seen.that(near(*scales), words, mistake(by_how_much, when=lambda seen: words == growth and ways[0] == ways[1]))
+        return seen
+
+    def iteration(bad, unscaled=False):
+        """The commands of one iteration of the first optimizer."""
+        first = [[0.5, -1.0], [2.0], [-0.25, math.inf, 1.5]] if bad else some_grads
+        return [["begin"], ["backward", 0, first], *[["unscale_", 0]] * unscaled, ["step", 0], ["update"]]
+
+    growth = (
+        "The scale must grow only after growth_interval good iterations IN A ROW; a skipped one restarts the count."
+    )
+    test.hidden("the count of good iterations restarts after a growth and after a skip")
+    settings = {"init_scale": 64.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 3}
+    story = [command for bad in (0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0) for command in iteration(bad)]
+    compare(settings, story, words=growth)
+    compare({"init_scale": 8.0, "growth_interval": 1}, iteration(False) * 3 + iteration(True), words=growth)
+
+    per_optimizer = (
+        "One optimizer's inf must not keep the other from stepping, but it does shrink the scale (once per iteration)."
+    )
+    bad_grads = [[0.5, -1.0], [math.nan], [-0.25, 8.0, 1.5]]
+    after = [["note", 0], ["note", 1], ["update"]]
+    both = [["begin"], ["backward", 0, bad_grads], ["backward", 1, some_grads]]
+    test.hidden("two optimizers, one of them meets an inf and steps last")
+    compare({"init_scale": 16.0}, [*both, ["step", 1], ["step", 0], *after], words=per_optimizer)
+
+    test.hidden("the one with the inf steps first; both are unscaled beforehand; both meet an inf")
+    compare({"init_scale": 16.0}, [*both, ["step", 0], ["step", 1], *after], words=per_optimizer)
+    unscaled = [["unscale_", 0], ["unscale_", 1], ["step", 0], ["step", 1]]
+    compare({"init_scale": 16.0}, [*both, *unscaled, *after], words=per_optimizer)
+    two_bad = [["begin"], ["backward", 0, bad_grads], ["backward", 1, bad_grads], ["step", 0], ["step", 1], *after]
+    compare({"init_scale": 16.0}, two_bad, words=per_optimizer)
+
+    test.hidden("an inf in one parameter of many; parameters without gradient")
+    for holes in (
+        [[0.5, -1.0], None, [-0.25, 8.0, 1.5]],
+        [None, [2.0], None],
+        [None, [2.0], [-0.25, 8.0, -math.inf]],
+        [[math.nan, 1.0], None, [-0.25, 8.0, 1.0]],
+    ):
+        story = [["begin"], ["backward", 0, holes], ["unscale_", 0], ["step", 0], ["note", 0], ["update"]]
+        compare({"init_scale": 32.0}, story)
+
+    test.hidden("unscale_ meets an inf, with and without a step; scale twice in one iteration")
+    story = iteration(True, unscaled=True) + iteration(False, unscaled=True)
+    compare({"init_scale": 32.0}, story)
+    seen_only = [["begin"], ["backward", 0, bad_grads], ["unscale_", 0], ["backward", 1, some_grads], ["step", 1]]
+    compare({"init_scale": 32.0}, [*seen_only, *after], words=per_optimizer)
+    story = [["begin"], ["backward", 0, some_grads], ["backward", 0, [[1.0, 1.0], None, [0.5, 0.5, 2.0]]]]
+    compare({"init_scale": 32.0}, [*story, ["step", 0], ["note", 0], ["update"]])
+
+    test.hidden("after a step, taken or skipped, unscale_ and step raise until update")
+    for given in (some_grads, bad_grads):
+        story = [["begin"], ["backward", 0, given], ["step", 0], ["unscale_", 0], ["step", 0], ["note", 0], ["update"]]
+        compare({"init_scale": 32.0}, story + iteration(False), words=no_raise)
+
+    def side_by_side(LossScaler):
+        """Two scalers in use at the same time: what their steps give, and their scales."""
+        scalers, optimizers = [LossScaler(init_scale=64.0) for _ in range(2)], [PlainSGD(), PlainSGD()]
+        for optimizer, value in zip(optimizers, (math.inf, 3.0), strict=True):
+            optimizer.weights[1].grad = torch.tensor([value])
+        outcomes = [bool(scaler.step(optimizer)) for scaler, optimizer in zip(scalers, optimizers, strict=True)]
+        for scaler in reversed(scalers):
+            scaler.update()
+        return [outcomes, [float(scaler.get_scale()) for scaler in scalers]]
+
+    test.hidden("two scalers side by side")
+    seen = observe_scenario(side_by_side, LossScaler)
+    seen.that(
+        seen.value == [[False, True], [32.0, 64.0]],
+        "Each scaler must have a state of its own: what one meets must not change the other.",
+    )
+
+    test.hidden("25 random iterations with two optimizers")
+    generator = torch.Generator().manual_seed(8)
+    story = []
+    for _ in range(25):
+        bad, early, which, odd = (torch.rand(4, generator=generator) < torch.tensor([0.25, 0.4, 0.5, 0.5])).tolist()
+        values = torch.randn(6, generator=generator).tolist()
+        fine = [values[:2], values[2:3], values[3:]]
+        hurt = [values[:2], [math.nan if odd else math.inf], values[3:]]
+        story += [["begin"], ["backward", 0, hurt if bad and which else fine]]
+        story += [["backward", 1, hurt if bad and not which else fine]]
+        story += [["unscale_", int(odd)]] * early + [["step", 0], ["step", 1], ["update"]]
+    settings = [1000.0, 1.5, 0.3, 4]  # by position
+    compare(settings, [*story, ["note", 0], ["note", 1]])
+
+    state = "The growth count belongs to the state: after loading, growth must come at the same iteration."
+    test.hidden("the state is saved and loaded: growth comes at the same iteration")
+    settings = {"init_scale": 65.0, "growth_interval": 4}
+    for before in (1, 3):
+        story = iteration(True) + iteration(False) * before + [["save"]] + iteration(False) * 2
+        story += [["restart", settings | {"init_scale": 7.0}]] + iteration(False) * 5
+        compare(settings, story, words=state)
+
+    def by_default(LossScaler):
+        """The scale of a new scaler, after a skip, and around the growth. The long way there goes through the state."""
+        optimizer, scaler, scales = PlainSGD(), LossScaler(), []
+
+        def good(times):
+            for _ in range(times):
+                optimizer.weights[1].grad = torch.tensor([2.0])
+                scaler.step(optimizer)
+                scaler.update()
+
+        scales.append(scaler.get_scale())
+        optimizer.weights[1].grad = torch.tensor([math.inf])
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+        good(3)
+        state = dict(scaler.state_dict())
+        counts = [name for name, value in state.items() if type(value) in (int, float) and value == 3]
+        if len(counts) == 1:
+            scaler.load_state_dict(state | {counts[0]: 1998})
+        else:
+            good(1995)
+        scales.append(scaler.get_scale())
+        for _ in range(2):
+            good(1)
+            scales.append(scaler.get_scale())
+        return [float(scale) for scale in scales]
+
+    test.hidden("the defaults: growth after 2000 good iterations, not before")
+    seen = observe_scenario(by_default, LossScaler)
+    seen.that(
+        near(seen.value, [65536.0, 32768.0, 32768.0, 32768.0, 65536.0]),
+        "The defaults are init_scale 65536, growth_factor 2, backoff_factor 0.5, growth_interval 2000.",
+    )
+    ### END HIDDEN TESTS

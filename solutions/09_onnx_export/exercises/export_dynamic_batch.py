@@ -1,0 +1,255 @@
+# %% [markdown]
+# ### Exercise 9.3 · One file, any batch, eval mode
+#
+# implement · warm-up · 15 min · 3 points
+#
+# The export that you will want most often: everything in one file, any number of rows, the model as it is used after
+# training. It is called in the middle of a training script, so the model must come out of it as it went in.
+#
+# **Contract**
+#
+# - Writes *one* file at `path`, which needs no second one beside it. A file that is already there is replaced.
+# - The input is called `"input"`, the output `"output"`. The first dimension of both is dynamic and called
+#   `"batch"`; the others are fixed as in `example`. `example` may have any number of rows, one included.
+# - The graph is the eval form of the model: no dropout, the running statistics of batch norm.
+# - Afterwards every submodule has the training flag that it had before (some may be frozen in eval mode), also if
+#   the export fails; the exception of a failing export reaches the caller. Parameters, buffers and gradients are as
+#   before.
+#
+# **Rule.** The default exporter, without a DeprecationWarning and without the warning about training mode.
+#
+# <details><summary>Hint 1</summary>
+#
+# In which mode is the model when its forward runs, and who puts the mode back? Which argument of the new exporter
+# declares a dynamic dimension?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Remember the flag of each of `model.modules()`, then `model.eval()`; in `try` `torch.onnx.export(...,
+# verbose=False)` with `dynamic_shapes=({0: "batch"},)`, `external_data=False`, `input_names` and `output_names`; in
+# `finally` put the flags back.
+#
+# </details>
+
+
+# %% answer="export-dynamic-batch"
+def export_dynamic(model: nn.Module, example: Tensor, path: str) -> None:
+    """Write the eval form of the model to one ONNX file whose first dimension is "batch"."""
+    ### BEGIN SOLUTION
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        torch.onnx.export(
+            model,
+            (example,),
+            path,
+            input_names=["input"],
+            output_names=["output"],
+            dynamic_shapes=({0: "batch"},),
+            external_data=False,
+            verbose=False,
+        )
+    finally:
+        for module, training in flags:
+            module.training = training
+    ### END SOLUTION
+
+
+# %% check="export-dynamic-batch" points=2
+"""One file with the agreed names, a dynamic batch, and the numbers of the eval form."""
+with check("export-dynamic-batch") as test:
+
+    class Spy(nn.Module):
+        """Keeps the names of the types that pass through it."""
+
+        types: ClassVar = []
+
+        def forward(self, x):
+            self.types.append(type(x).__name__)
+            return x
+
+    class Short(nn.Module):
+        """One layer, with a way of its own to differ in training mode, and an input that is not called "input"."""
+
+        def __init__(self, spy):
+            super().__init__()
+            self.spy, self.linear = spy, nn.Linear(3, 2)
+
+        def forward(self, x):
+            h = self.linear(self.spy(x))
+            return h + 1 if self.training else h
+
+    def filled(*size):
+        """Numbers between -1 and 1, no two rows alike."""
+        count = torch.Size(size).numel()
+        return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
+
+    def model_of(kind):
+        """A small model with batch norm and dropout, or "short"."""
+        if kind == "short":
+            net = Short(Spy())
+        else:
+            net = nn.Sequential(Spy(), nn.Linear(8, 40), nn.BatchNorm1d(40), nn.Dropout(0.5), nn.Linear(40, 3))
+        with torch.no_grad():
+            for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
+                numbers = filled(*tensor.shape)
+                tensor.copy_(numbers.abs() + 0.5 if name.endswith("var") else numbers)
+        return net
+
+    def exported(export, kind, example, *batches):
+        """Export into a folder with nothing, or an older file, in it; look at the file, and run it somewhere else."""
+        Spy.types.clear()
+        model, x = model_of(kind), example.clone()
+        facts = {"results": [], "refused": ""}
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as elsewhere:
+            path = os.path.join(folder, "model.onnx")
+            if kind == "short":
+                Path(path).write_bytes(b"something older, and much longer than the new file" * 1000)
+            with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+                export(model, x, path)  # without the modes that record operations
+            facts |= {"files": sorted(os.listdir(folder)), "types": list(Spy.types)}
+            if facts["files"] != ["model.onnx"]:
+                return facts
+            alone = os.path.join(elsewhere, "alone.onnx")
+            Path(alone).write_bytes(Path(path).read_bytes())
+            proto = onnx.load(alone, load_external_data=False)
+            facts["external"] = [one.name for one in proto.graph.initializer if one.data_location == 1]
+            facts["operations"] = [node.op_type for node in proto.graph.node]
+            if not facts["external"]:
+                session = ort.InferenceSession(alone)
+                for side, ends in (("inputs", session.get_inputs()), ("outputs", session.get_outputs())):
+                    facts[side] = [(end.name, list(end.shape)) for end in ends]
+                for batch in batches:
+                    try:
+                        facts["results"].append(
+                            torch.tensor(session.run(None, {facts["inputs"][0][0]: batch.numpy()})[0])
+                        )
+                    except Exception as error:
+                        facts["refused"] = str(error)
+                        break
+        return facts
+
+    def judge(seen, inputs, outputs, batches):
+        """Judge the file, its names and sizes, and the numbers."""
+        seen.expecting(
+            mistake(
+                "dynamic_shapes is a tuple with one dict for each argument of forward, whatever these are called.",
+                raises="UserError|Constraints",
+            ),
+            mistake(
+                "A dimension was declared dynamic that the layers of the model fix: declare dimension 0, and no other.",
+                raises="inferred a static shape",
+            ),
+        )
+        seen.that("model.onnx" in seen["files"], "There is no file at the path that was given.", stage="value")
+        one_file = "The weights went to a second file: external_data=False."
+        seen.that(seen["files"] == ["model.onnx"] and not seen["external"], one_file)
+        seen.that(
+            "FakeTensor" in seen["types"],
+            "This file is not from the default exporter, which runs the model with FakeTensors; dynamo=False is the "
+            "old one.",
+            stage="rule",
+        )
+        warned = [kind for kind, message in seen.noted.warned if "LeafSpec" not in message]
+        about_mode = any("in training mode" in message for _, message in seen.noted.warned)
+        train = "The training branch of the model is in the graph: export in eval mode."
+        seen.that("Dropout" not in seen["operations"] and not about_mode, train)
+        seen.that(
+            "DeprecationWarning" not in warned,
+            "The export gives a DeprecationWarning: declare the dimension with dynamic_shapes, not dynamic_axes.",
+            stage="rule",
+        )
+        came_in, came_out = seen["inputs"], seen["outputs"]
+        fixed = (
+            "The session accepts only the example's batch size: declare dimension 0, and no other, in dynamic_shapes, "
+            'under the name "batch".'
+        )
+        seen.that(not came_in or not isinstance(came_in[0][1][0], int), fixed, stage="shape")
+        others = "Only the first dimension is dynamic; the others are fixed as in the example."
+        seen.that(not came_in or came_in[0][1][1:] == inputs[0][1][1:], others, stage="shape")
+        named = "Input, output and dimension names must be input, output, batch."
+        seen.that(came_in == inputs and came_out == outputs, named)
+        seen.that(not seen["refused"], fixed, stage="shape")
+        for came, batch in zip(seen["results"], batches, strict=True):
+            truth = model_of(kind).eval()(batch).detach()
+            same = came.shape == truth.shape and torch.allclose(came, truth, rtol=1e-4, atol=1e-5)
+            seen.that(same, f"For {len(batch)} rows, onnxruntime does not give the numbers of the eval form.")
+
+    test("batch norm and dropout, in training mode: one file for any batch, in eval form")
+    kind, batches = "norm", [filled(1, 8), filled(2, 8), filled(7, 8)]
+    seen = observe_scenario(exported, export_dynamic, kind, filled(4, 8), *batches)
+    judge(seen, [("input", ["batch", 8])], [("output", ["batch", 3])], batches)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("another model, an example with one row and three dimensions; an older file is replaced")
+    kind, batches = "short", [filled(1, 5, 3), filled(3, 5, 3)]
+    seen = observe_scenario(exported, export_dynamic, kind, filled(1, 5, 3), *batches)
+    judge(seen, [("input", ["batch", 5, 3])], [("output", ["batch", 5, 2])], batches)
+    ### END HIDDEN TESTS
+
+# %% check="export-dynamic-batch" points=1
+"""The model comes out of the export as it went in, also out of one that fails."""
+with check("export-dynamic-batch") as test:
+
+    class Breaks(nn.Module):
+        """A layer that can't run."""
+
+        def forward(self, x):
+            raise ArithmeticError("this layer is broken")
+
+    def condition_of(model):
+        """What must stay as it is."""
+        return {
+            "flags": [module.training for module in model.modules()],
+            "tensors": [t.tolist() for t in (*model.parameters(), *model.buffers())],
+            "gradients": [p.grad.tolist() for p in model.parameters()],
+            "requires_grad": [p.requires_grad for p in model.parameters()],
+        }
+
+    def before_and_after(export, *layers, frozen):
+        """Export a model; what of it has changed, and what was raised."""
+        model = nn.Sequential(*layers)
+        model[frozen].eval()
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        before, raised = condition_of(model), ""
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+                    export(model, torch.ones(4, 3), os.path.join(folder, "model.onnx"))
+            except NotImplementedError:
+                raise
+            except Exception as error:
+                raised = type(error).__name__
+        after = condition_of(model)
+        return {"raised": raised, "changed": [name for name, value in before.items() if after[name] != value]}
+
+    def frozen_norm(export):
+        """A model in training mode whose batch norm is in eval mode."""
+        return before_and_after(export, nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), frozen=1)
+
+    def breaks(export):
+        """A model whose export fails."""
+        return before_and_after(export, nn.Linear(3, 4), nn.Dropout(0.5), Breaks(), frozen=1)
+
+    def judge(seen):
+        """Judge that nothing has changed."""
+        flags = "The model, or a layer of it, is not in the mode it was in before: put back the flag of each module."
+        seen.that("flags" not in seen["changed"], flags, stage="arguments")
+        others = ", ".join(seen["changed"])
+        seen.that(not others, f"Something else of the model has changed: {others}.", stage="arguments")
+
+    test("a model in training mode with a frozen batch norm: every layer is in the mode it was in before")
+    seen = observe_scenario(frozen_norm, export_dynamic)
+    seen.that(not seen["raised"], f"The export raised {seen['raised']}.", stage="raised")
+    judge(seen)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("a model whose export fails")
+    seen = observe_scenario(breaks, export_dynamic)
+    judge(seen)
+    seen.that(seen["raised"], "An export that fails must say so: its exception reaches the caller.", stage="raised")
+    ### END HIDDEN TESTS

@@ -1,0 +1,191 @@
+# %% [markdown]
+# ### Exercise 9.1 · What did the exporter record?
+#
+# predict · warm-up · 12 min · 2 points
+#
+# Five exports. What is in the files, and what does onnxruntime give? Write your answers down before you export
+# anything. Some of it comes later in the chapter (files in 9.5, the checker in 9.6, branches in 9.7): think about how
+# an exporter must work, and guess.
+#
+#     batch = dict(dynamic_shapes=({0: "batch"},))
+#
+#     A  nn.Linear(100, 100), exported with torch.ones(2, 100) to a file in an empty folder
+#     B  the same layer and input, exported with **batch and external_data=False to a file in another empty folder
+#     C  def forward(self, x): return x * 2 if x.shape[0] > 2 else x * 3      exported with torch.ones(4, 3) and **batch
+#     D  def forward(self, x): return x * 2 if x.sum() > 0 else x * 3         exported with torch.ones(4, 3) and **batch
+#     E  def forward(self, x): return x.view(4, -1)                           exported with torch.ones(4, 6) and **batch
+#
+# **Contract.** The dict `exported` has these twelve items; shapes are lists, lengths are numbers, names and words
+# strings.
+#
+# - `"A shape"`, `"B shape"`: the shape of the input, as `session.get_inputs()[0].shape` shows it.
+# - `"A batch 5"`, `"B batch 5"`: `"ok"` or `"error"`, when the session gets 5 rows.
+# - `"A files"`, `"B files"`: how many files are in the folder afterwards.
+# - `"C torch"`, `"C onnx"`: the first number of the result for `torch.ones(1, 3)`, in PyTorch and in onnxruntime.
+# - `"C checker"`: `"ok"` or `"error"`, what `onnx.checker.check_model` says of C's file.
+# - `"C type"`: the name of the type of the x that C's forward gets during the export.
+# - `"D export"`: `"ok"` or `"error"`.
+# - `"E shape"`: the shape of onnxruntime's result for `torch.ones(8, 6)`.
+#
+# <details><summary>Hint 1</summary>
+#
+# What does the exporter run: your numbers, or stand-ins for them? And can a graph without `if` follow a Python
+# branch?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Sizes are fixed unless they are declared. A Python branch on a *shape* is decided once, during export, without a
+# message; one on *values* can't be decided and is refused. `check_model` looks at the structure only. Weights above
+# a small size go to a second file.
+#
+# </details>
+
+# %% answer="fixed-or-dynamic"
+### BEGIN SOLUTION
+exported = {
+    "A shape": [2, 100],
+    "A batch 5": "error",
+    "A files": 2,
+    "B shape": ["batch", 100],
+    "B batch 5": "ok",
+    "B files": 1,
+    "C torch": 3.0,
+    "C onnx": 2.0,
+    "C checker": "ok",
+    "C type": "FakeTensor",
+    "D export": "error",
+    "E shape": [4, 12],
+}
+### END SOLUTION
+### BEGIN GIVEN
+# exported = {
+#     "A shape": ...,  # such as [1, 2]
+#     "A batch 5": ...,  # "ok" or "error"
+#     "A files": ...,  # a number
+#     "B shape": ...,
+#     "B batch 5": ...,  # "ok" or "error"
+#     "B files": ...,  # a number
+#     "C torch": ...,  # a number
+#     "C onnx": ...,  # a number
+#     "C checker": ...,  # "ok" or "error"
+#     "C type": ...,  # such as "ndarray"
+#     "D export": ...,  # "ok" or "error"
+#     "E shape": ...,
+# }
+### END GIVEN
+
+# %% check="fixed-or-dynamic" points=2
+"""Each item is compared with what the exporter and onnxruntime do now."""
+with check("fixed-or-dynamic") as test:
+
+    class OnShape(nn.Module):
+        """C: a branch on a shape, which keeps the type of x."""
+
+        def forward(self, x):
+            seen_types.append(type(x).__name__)
+            return x * 2 if x.shape[0] > 2 else x * 3
+
+    class OnValues(nn.Module):
+        """D: a branch on values."""
+
+        def forward(self, x):
+            return x * 2 if x.sum() > 0 else x * 3
+
+    class Four(nn.Module):
+        """E: four rows, whatever comes."""
+
+        def forward(self, x):
+            return x.view(4, -1)
+
+    class Both(nn.Module):
+        """C and E in one file, each with its own input and output, because every export takes half a second."""
+
+        def __init__(self):
+            super().__init__()
+            self.c, self.e = OnShape(), Four()
+
+        def forward(self, x_of_c, x_of_e):
+            return self.c(x_of_c), self.e(x_of_e)
+
+    def linear(**how):
+        """The session of nn.Linear(100, 100), and how many files its export writes."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            torch.onnx.export(nn.Linear(100, 100).eval(), (torch.ones(2, 100),), path, verbose=False, **how)
+            return ort.InferenceSession(path), len(os.listdir(folder))
+
+    def run(session, *sizes):
+        """The results for ones of these sizes."""
+        names = [one.name for one in session.get_inputs()]
+        return session.run(None, {k: np.ones(size, np.float32) for k, size in zip(names, sizes, strict=True)})
+
+    def outcome(action):
+        """ "ok", or "error" where the action raises."""
+        try:
+            action()
+        except Exception:
+            return "error"
+        return "ok"
+
+    def simple(value):
+        """Words in small letters, a type by its last name."""
+        return value.strip(" \n'<>").split(".")[-1].lower() if isinstance(value, str) else value
+
+    def simply(answers):
+        """The answers with simple words."""
+        if not isinstance(answers, dict):
+            return answers
+        return {
+            name: [simple(one) for one in value] if isinstance(value, (list, tuple)) else simple(value)
+            for name, value in answers.items()
+        }
+
+    test("every item is compared with a live export")
+    seen_types, rows = [], {0: "batch"}
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        a, a_files = linear()
+        b, b_files = linear(dynamic_shapes=(rows,), external_data=False)
+        examples = (torch.ones(4, 3), torch.ones(4, 6))
+        both = torch.onnx.export(
+            Both().eval(), examples, dynamic_shapes=(rows, {0: "other"}), verbose=False
+        ).model_proto
+        # torch.export is the first step of the exporter, and where it fails
+        of_d = outcome(
+            lambda: torch.export.export(OnValues(), examples[:1], dynamic_shapes=({0: torch.export.Dim.AUTO},))
+        )
+    c_onnx, e_onnx = run(ort.InferenceSession(both.SerializeToString()), (1, 3), (8, 6))
+
+    fixed = "Every input dimension that is not declared dynamic is fixed to the example's: A refuses 5 rows."
+    named = 'The declared dimension appears by its name, the other one is fixed: ["batch", 100].'
+    dynamic = "With the dimension declared dynamic, any number of rows runs."
+    baked = (
+        "The branch was decided during export, with 4 rows, and only `x * 2` is in the graph: for 1 row onnxruntime "
+        "gives 2.0 where PyTorch gives 3.0, without any message."
+    )
+    structure = "check_model looks at the structure, not at the numbers: a wrong export passes."
+    refused = "A branch on values can't be decided for all inputs: torch.export refuses (GuardOnDataDependentSymNode)."
+    view = (
+        "view(4, -1) is exported faithfully: 8 rows still give 4, as in PyTorch itself. The 4 is baked into the model, "
+        "not by the exporter."
+    )
+    fake = "The default exporter runs the model with FakeTensors: shapes and dtypes without data."
+    files = "Weights are written to a second file, <name>.onnx.data, unless external_data=False."
+    items = {
+        "A shape": prediction(list(a.get_inputs()[0].shape), because=fixed),
+        "A batch 5": prediction(outcome(lambda: run(a, (5, 100))), because=fixed),
+        "A files": prediction(a_files, because=files),
+        "B shape": prediction(list(b.get_inputs()[0].shape), because=named),
+        "B batch 5": prediction(outcome(lambda: run(b, (5, 100))), because=dynamic),
+        "B files": prediction(b_files, because=files),
+        "C torch": prediction(float(OnShape()(torch.ones(1, 3))[0, 0]), because=baked),
+        "C onnx": prediction(float(c_onnx[0, 0]), because=baked),
+        "C checker": prediction(outcome(lambda: onnx.checker.check_model(both)), because=structure),
+        "C type": prediction(simple(seen_types[0]), because=fake),
+        "D export": prediction(of_d, because=refused),
+        "E shape": prediction(list(e_onnx.shape), because=view),
+    }
+    test.points = observe_value(simply(observe_value(exported).value)).predicts(items, points=2)
+test.points

@@ -1,0 +1,252 @@
+# %% [markdown]
+# ### Exercise 9.8 · A loop that the exporter unrolls
+#
+# fix · long · 25 min · 3 points
+#
+# Exponential smoothing along time, written as it is explained:
+#
+#     class Smooth(nn.Module):
+#         def __init__(self, a=0.9):
+#             super().__init__()
+#             self.a = a
+#
+#         def forward(self, x):                       # (N, T, D) -> (N, T, D)
+#             h, out = torch.zeros_like(x[:, 0]), []
+#             for t in range(x.shape[1]):
+#                 h = self.a * h + (1 - self.a) * x[:, t]
+#                 out.append(h)
+#             return torch.stack(out, 1)
+#
+#     # dynamic_shapes=({0: "batch", 1: "time"},) -> TorchExportError, caused by
+#     # ValueError: ... tracing inferred a static shape of 5 for dimension inputs['x'].shape[1]
+#
+# The exporter has unrolled the loop: five steps, for ever. Write the same function without a loop.
+#
+# **Contract**
+#
+# - The same values as the loop (to a relative 1e-4 in float32) for every a with 0 < a < 1 and every T from 1 to
+#   2000, without inf or nan.
+# - It exports with a dynamic batch and time, and onnxruntime agrees for other lengths than the example's, 1
+#   included.
+# - x is not changed; dtype and device follow x; gradients flow to x. Memory up to O(T²) is allowed.
+#
+# **Rule.** No Python loop over the steps.
+#
+# <details><summary>Hint 1</summary>
+#
+# Write out h₃ in terms of x₀ … x₃. What is the weight of xₛ in hₜ, and for which s is it zero? What happens to
+# `a**(-s)` for s = 2000?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Along time, `h = W @ x` with `W[t, s] = (1 - a) * a**(t - s)` for s ≤ t, else 0. Build `t - s` from an arange by
+# broadcasting, clamp it at 0 *before* the power, then mask the upper triangle.
+#
+# </details>
+
+
+# %% answer="loop-over-time"
+### BEGIN SOLUTION
+class Smooth(nn.Module):
+    """Exponential smoothing along time, with a state that starts at zero: (N, T, D) -> (N, T, D)."""
+
+    def __init__(self, a: float = 0.9):
+        super().__init__()
+        self.a = a
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+        lag = (steps.unsqueeze(1) - steps).clamp(min=0)
+        weights = ((1 - self.a) * self.a**lag).tril()
+        return weights @ x
+
+
+### END SOLUTION
+### BEGIN GIVEN
+# class Smooth(nn.Module):
+#     """Exponential smoothing along time, with a state that starts at zero: (N, T, D) -> (N, T, D)."""
+#
+#     def __init__(self, a: float = 0.9):
+#         super().__init__()
+#         self.a = a
+#
+#     def forward(self, x: Tensor) -> Tensor:
+#         raise NotImplementedError  # repair the code below, then delete this line
+#         h, out = torch.zeros_like(x[:, 0]), []
+#         for t in range(x.shape[1]):
+#             h = self.a * h + (1 - self.a) * x[:, t]
+#             out.append(h)
+#         return torch.stack(out, 1)
+### END GIVEN
+
+
+# %% check="loop-over-time" points=3
+"""The loop's values for every length, in PyTorch and after an export with a dynamic time."""
+with check("loop-over-time") as test:
+
+    def filled(*size):
+        """Numbers between -1 and 1 without a pattern."""
+        count = torch.Size(size).numel()
+        return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
+
+    def smoothed(make, a, x):
+        """Smooth x, and x with another last step; gradients too, where x is short. No modes that record operations."""
+        facts = {"grad": None, "foresees": False}
+        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+            model = make() if a is None else make(a)
+            short = x.shape[1] < 100
+            came = model(x.requires_grad_(short))
+            facts |= {"result": came.detach() if isinstance(came, Tensor) else came, "x": x.detach().clone()}
+            if short and isinstance(came, Tensor) and came.shape == x.shape:
+                other = torch.cat([x.detach()[:, :-1], x.detach()[:, -1:] + 1], 1)
+                facts["foresees"] = not torch.equal(model(other)[:, :-1], came[:, :-1])
+                if came.requires_grad:
+                    incoming = torch.arange(1.0, came.numel() + 1).reshape(came.shape) % 7 - 2.5
+                    facts["grad"] = torch.autograd.grad(came, x, incoming.to(came.dtype), allow_unused=True)[0]
+        return facts
+
+    def exported(make, a, example, *others):
+        """Export the model with a dynamic batch and time, and run the file on others."""
+        facts = {"refused": "", "shape": [], "onnx": []}
+        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+            model = make(a).eval()
+            model(example.clone())
+            try:
+                how = {"dynamic_shapes": ({0: "batch", 1: "time"},), "verbose": False}
+                program = torch.onnx.export(model, (example.clone(),), **how)
+            except Exception as error:
+                facts["refused"] = f"{error} {error.__cause__}"
+                return facts
+        session = ort.InferenceSession(program.model_proto.SerializeToString())
+        facts["shape"] = list(session.get_inputs()[0].shape)
+        for x in others:
+            try:
+                facts["onnx"].append(torch.tensor(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]))
+            except Exception as error:
+                facts["onnx"].append(str(error))
+        return facts
+
+    def loop(x, a, scale=None, start=None):
+        """The given loop, in float64; with another factor, or another start, where that is asked for."""
+        x = x.double()
+        h, out = torch.zeros_like(x[:, 0]) if start is None else start.double(), []
+        for t in range(x.shape[1]):
+            h = a * h + (1 - a if scale is None else scale) * x[:, t]
+            out.append(h)
+        return torch.stack(out, 1)
+
+    def close(came, truth):
+        """Whether values agree, to 1e-4 of the largest."""
+        fits = isinstance(came, Tensor) and came.shape == truth.shape
+        return fits and torch.allclose(came.double(), truth, rtol=1e-4, atol=1e-5 * float(truth.abs().max()))
+
+    overflow = (
+        "inf or nan: a negative power of `a` overflows in long sequences. Clamp the exponent (or mask it) before "
+        "taking the power."
+    )
+    future = "Later steps influence earlier ones: W[t, s] is zero for s > t."
+
+    def judge_values(seen, came, x, a, sentence):
+        """Judge the smoothed x, by its look-alikes."""
+        seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
+        seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
+        truth = loop(x, a)
+        start = "The state starts at zero, not at the first step of x."
+        wrong = [
+            ("The factor (1 - a) is missing.", lambda: loop(x, a, scale=1.0)),
+            ("The newest value must have the weight (1 - a) * a**0.", lambda: a * truth),
+            (start, lambda: loop(x, a, start=x[:, 0])),
+            (start, lambda: loop(x, a, start=x[:, 0] / a)),
+            ("You exchanged `a` and `1 - a`.", lambda: loop(x, 1 - a)),
+        ]
+        named = [
+            mistake(overflow, when=lambda seen: not bool(came.isfinite().all())),
+            mistake(future, when=lambda seen: seen["foresees"]),
+        ]
+        named += [mistake(words, when=lambda seen, other=other: close(came, other())) for words, other in wrong]
+        seen.that(close(came, truth), sentence, *named)
+
+    def judge(seen, a, x, sentence="The values are not those of the loop."):
+        """Judge what forward returned."""
+        judge_values(seen, seen["result"], x, a, sentence)
+        seen.that(seen["result"].dtype == x.dtype, "The weights must follow x in dtype and device.", stage="dtype")
+
+    test("the values of the loop, for several a")
+    x = filled(2, 5, 3)
+    for a in (0.9, 0.3, 0.6):
+        judge(observe_scenario(smoothed, Smooth, a, x), a, x)
+
+    test("an export with a dynamic batch and time, run with other lengths")
+    inputs = [filled(3, 5, 4), filled(2, 8, 4), filled(4, 3, 4)]
+    more = [filled(2, 1, 4), filled(1, 1, 4), filled(1, 1500, 4)]
+    out = observe_scenario(exported, Smooth, 0.6, inputs[0], *inputs, *more)
+    unrolled = "The loop (or a Python list over the steps) was unrolled during export: the number of steps is frozen."
+    out.that(
+        not out["refused"],
+        "The exporter refuses this model: try it, and read the end of its message.",
+        mistake(
+            unrolled,
+            when=lambda seen: "inferred a static shape" in seen["refused"] and "shape[1]" in seen["refused"],
+        ),
+    )
+    out.that(out["shape"] == ["batch", "time", 4], unrolled, stage="shape")
+    for x, came in zip(inputs, out["onnx"][:3], strict=True):
+        judge_values(out, came, x, 0.6, unrolled)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("0.9 is the value of a that is assumed")
+    x = filled(2, 4, 3)
+    judge(observe_scenario(smoothed, Smooth, None, x), 0.9, x, "Without an argument, a is 0.9.")
+
+    test.hidden("2000 steps, with a small and a large a")
+    x = filled(1, 2000, 2)
+    for a in (0.5, 0.999):
+        judge(observe_scenario(smoothed, Smooth, a, x), a, x)
+
+    test.hidden("one step, and as many samples as steps and numbers")
+    for x in (filled(3, 1, 2), filled(4, 4, 4)):
+        judge(observe_scenario(smoothed, Smooth, 0.7, x), 0.7, x)
+
+    test.hidden("exported: a single step, and 1500 steps")
+    short = "After the export, the values for other lengths are not those of the loop."
+    for x, came in zip(more, out["onnx"][3:], strict=True):
+        judge_values(out, came, x, 0.6, short)
+
+    test.hidden("float64 with all its digits")
+    follows = "The weights must follow x in dtype and device."
+    x = filled(2, 6, 3).double()
+    seen = observe_scenario(smoothed, Smooth, 0.7, x).expecting(mistake(follows, stage="raised"))
+    judge(seen, 0.7, x)
+    seen.that(torch.allclose(seen["result"], loop(x, 0.7), rtol=1e-9, atol=1e-12), follows, stage="dtype")
+
+    test.hidden("bfloat16")
+    x = filled(2, 6, 3).bfloat16()
+    seen = observe_scenario(smoothed, Smooth, 0.7, x).expecting(mistake(follows, stage="raised"))
+    rounded = seen["result"]
+    right = isinstance(rounded, Tensor) and rounded.dtype == torch.bfloat16
+    right = right and torch.allclose(rounded.double(), loop(x, 0.7), rtol=0.05, atol=0.05)
+    seen.that(right, follows, stage="dtype")
+
+    def on_another_device(make, x):
+        """Smooth x, with the modes that record operations."""
+        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+            model = make(0.7)
+        return model(x)
+
+    test.hidden("another device: everything that forward makes lies where x lies")
+    seen = observe_scenario(on_another_device, Smooth, torch.empty(2, 6, 3, device="meta"))
+    seen.expecting(mistake(follows, stage="raised"))
+    seen.that(isinstance(seen.value, Tensor) and seen.value.device.type == "meta", follows, stage="device")
+    elsewhere = [op["name"] for op in seen.noted.ops if op["device"] == "cpu" and op["elements"] > 1]
+    seen.that(not elsewhere, follows, stage="device")
+
+    test.hidden("x is not changed, and the gradient reaches it")
+    x = filled(2, 5, 3)
+    seen = observe_scenario(smoothed, Smooth, 0.6, x)
+    seen.that(torch.equal(seen["x"], x), "x was changed.", stage="arguments")
+    incoming = (torch.arange(1.0, x.numel() + 1).reshape(x.shape) % 7 - 2.5).double()
+    truth = loop(incoming.flip(1), 0.6).flip(1)
+    seen.that(close(seen["grad"], truth), "The gradient of x is missing or wrong.", stage="gradient")
+    ### END HIDDEN TESTS

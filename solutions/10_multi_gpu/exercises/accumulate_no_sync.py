@@ -1,0 +1,229 @@
+# %% [markdown]
+# ### Exercise 10.5 · Accumulate without talking
+#
+# implement · solid · 15 min · 2 points
+#
+# Three micro-batches, one optimizer step: only the last backward needs to talk to the other ranks.
+#
+# **Contract**
+#
+# - One step of the optimizer on the mean loss of this rank's micro-batches (all of equal size): on all ranks together
+#   the same as training on everybody's data at once. Afterwards all ranks have the same weights.
+# - The gradients are synchronised exactly once (the check counts what DDP sends).
+# - Gradients from before the call play no part. After the call DDP works as before.
+# - Returns the mean of the local losses as a float.
+# - One micro-batch is allowed; none raises ValueError.
+#
+# <details><summary>Hint 1</summary>
+#
+# When does DDP decide that this backward will communicate: in forward or in backward? Which of the micro-batches must
+# communicate?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# For all but the last micro-batch put forward *and* backward inside ddp.no_sync(), the last one outside. Divide each
+# loss by the number of micro-batches. zero_grad before.
+#
+# </details>
+
+
+# %% answer="accumulate-no-sync"
+def ddp_step(
+    ddp: DistributedDataParallel,
+    optimizer: torch.optim.Optimizer,
+    loss_fn: Callable[[Tensor, Tensor], Tensor],
+    micro_batches: Sequence[tuple[Tensor, Tensor]],
+) -> float:
+    """One optimizer step on the mean loss of the micro-batches (x, y), with one synchronisation; returns that mean."""
+    ### BEGIN SOLUTION
+    if not micro_batches:
+        raise ValueError("no micro-batches: there is nothing to learn from")
+    optimizer.zero_grad()
+    total = 0.0
+    for number, (x, y) in enumerate(micro_batches, start=1):
+        is_last = number == len(micro_batches)
+        with contextlib.nullcontext() if is_last else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / len(micro_batches)
+            loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+    ### END SOLUTION
+
+
+# %% check="accumulate-no-sync" points=2
+"""One synchronisation, one step, the weights of training on everybody's data at once."""
+with check("accumulate-no-sync") as test:
+
+    def share(rank, world, count):
+        """The micro-batches of a rank: pairs of (2, 3) and (2, 1), no two alike."""
+        batches = []
+        for k in range(count):
+            numbers = torch.arange(8.0) + 3 * k + 7 * rank + 1
+            x = (numbers[:6] * 5 % 13 / 8 - 0.6).reshape(2, 3)
+            batches.append((x, (numbers[6:] * 3 % 7 / 4 - 0.4).reshape(2, 1)))
+        return batches
+
+    def model():
+        """A linear layer with fixed weights."""
+        layer = nn.Linear(3, 1)
+        with torch.no_grad():
+            layer.weight.copy_(torch.tensor([[0.5, -0.25, 0.75]]))
+            layer.bias.fill_(0.125)
+        return layer
+
+    def squared_error(out, y):
+        """The mean squared error."""
+        return (out - y).square().mean()
+
+    def stepped(step, cases):
+        """For each case (micro-batches, old gradients, calls) what each rank got, sent and has afterwards."""
+
+        def on_rank(rank, world):
+            facts = []
+            for count, old, calls in cases:
+                noted = {"sent": 0, "steps": 0, "backward": False}
+
+                def arrives(grad, noted=noted):
+                    noted["backward"] = True
+
+                def send(state, bucket, noted=noted):
+                    noted["sent"] += 1
+                    future = dist.all_reduce(bucket.buffer() / world, async_op=True).get_future()
+                    return future.then(lambda done: done.value()[0])
+
+                class Counting(torch.optim.SGD):
+                    def step(self, closure=None, noted=noted):
+                        noted["steps"] += 1
+                        return super().step(closure)
+
+                ddp = DistributedDataParallel(model())
+                ddp.register_comm_hook(None, send)
+                for parameter in ddp.parameters():
+                    parameter.register_hook(arrives)
+                optimizer = Counting(ddp.parameters(), lr=0.25, momentum=0.5)
+                if old:
+                    for parameter in ddp.parameters():
+                        parameter.grad = torch.full_like(parameter, 1.5)
+                try:
+                    got = [step(ddp, optimizer, squared_error, share(rank, world, count)) for _ in range(calls)]
+                except ValueError:
+                    if count:
+                        raise
+                    got = ["ValueError"]
+                noted |= {"got": got, "types": [type(one).__name__ for one in got]}
+                noted["weights"] = torch.cat([p.detach().reshape(-1) for p in ddp.parameters()])
+                facts.append(dict(noted))
+                if count:
+                    squared_error(ddp(torch.ones(2, 3)), torch.ones(2, 1)).backward()
+                facts[-1]["sent later"] = noted["sent"] - facts[-1]["sent"]
+            return facts
+
+        return run_on_ranks(on_rank, stall=1.0 + 0.5 * len(cases))
+
+    def trained(count, calls, factor=1.0):
+        """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
+        layer = model()
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.25, momentum=0.5)
+        batches = [share(rank, 2, count) for rank in range(2)]
+        losses = []
+        for _ in range(calls):
+            optimizer.zero_grad()
+            each = [[squared_error(layer(x), y) for x, y in own] for own in batches]
+            (factor * sum(map(sum, each)) / (2 * count)).backward()
+            losses.append([[loss.item() for loss in own] for own in each])
+            optimizer.step()
+        return torch.cat([p.detach().reshape(-1) for p in layer.parameters()]), losses
+
+    def judge(seen, case, count, calls, known=()):
+        """Judge one case on both ranks."""
+        facts = [one[case] for one in seen.value]
+        sent, steps = [one["sent"] for one in facts], [one["steps"] for one in facts]
+        seen.that(
+            min(sent) > 0,
+            "The gradients were never synchronised and the ranks drift apart: the last micro-batch ran under no_sync "
+            "too, or you called ddp.module, which bypasses DDP.",
+            mistake("No backward pass ran.", when=lambda seen: not any(one["backward"] for one in facts)),
+            stage="rule",
+        )
+        seen.that(
+            steps == [calls, calls],
+            "The optimizer must step once in a call.",
+            mistake("The optimizer never stepped.", when=lambda seen: max(steps) == 0),
+            mistake(
+                "The optimizer stepped before all micro-batches were in.", when=lambda seen: max(steps) == calls * count
+            ),
+            stage="rule",
+        )
+        wanted, losses = trained(count, calls)
+        weights = [one["weights"] for one in facts]
+
+        def all_like(wrong):
+            return all(torch.allclose(found, wrong, rtol=1e-4, atol=1e-5) for found in weights)
+
+        seen.that(
+            all_like(wanted),
+            "The weights are not those of training on everybody's data at once.",
+            *known,
+            mistake(
+                "The step is k times too large: divide each loss by the number of micro-batches.",
+                when=lambda seen: count > 1 and all_like(trained(count, calls, factor=count)[0]),
+            ),
+            mistake("The ranks have different weights afterwards.", when=lambda seen: not torch.equal(*weights)),
+        )
+        seen.that(
+            sent == [calls, calls],
+            "Gradients were synchronised more than once in a call.",
+            mistake(
+                "Gradients were synchronised for every micro-batch: correct, but k times the traffic. Use no_sync for "
+                "all but the last, around forward and backward (DDP prepares the synchronisation in forward).",
+                when=lambda seen: max(sent) == calls * count,
+            ),
+            stage="rule",
+        )
+        for rank, one in enumerate(facts):
+            means = [sum(losses[call][rank]) / count for call in range(calls)]
+            right = set(one["types"]) == {"float"} and all(
+                math.isclose(got, mean, rel_tol=1e-4) for got, mean in zip(one["got"], means, strict=True)
+            )
+            seen.that(right, "Return the mean of the micro-batch losses as a float.")
+
+    hangs = mistake(
+        "A rank waits in a backward or a collective that the other never reaches: all ranks must make the same calls.",
+        raises="RanksHang",
+    )
+
+    test("three micro-batches: one synchronisation, the weights of training on the whole batch")
+    seen = observe_scenario(stepped, ddp_step, [(3, False, 1)]).expecting(hangs)
+    judge(seen, 0, 3, 1)
+
+    test("a single micro-batch")
+    seen = observe_scenario(stepped, ddp_step, [(1, False, 1)]).expecting(hangs)
+    judge(seen, 0, 1, 1)
+
+    ### BEGIN HIDDEN TESTS
+    cases = [(2, True, 1), (0, False, 1), (3, False, 2)]
+    stale = mistake("Gradients from before the call leaked in: zero_grad first.", when=lambda seen: True)
+
+    test.hidden("old gradients are present (in the same run: no micro-batches, and two steps in a row)")
+    seen = observe_scenario(stepped, ddp_step, cases).expecting(
+        mistake("No micro-batches must raise ValueError.", raises="IndexError|ZeroDivisionError|UnboundLocalError"),
+        hangs,
+    )
+    judge(seen, 0, 2, 1, known=[stale])
+
+    test.hidden("no micro-batches")
+    refused = [one[1]["got"] == ["ValueError"] for one in seen.value]
+    seen.that(all(refused), "No micro-batches must raise ValueError.", stage="raised")
+    steps = [one[1]["steps"] for one in seen.value]
+    seen.that(max(steps) == 0, "Without micro-batches the optimizer must not step.", stage="rule")
+
+    test.hidden("two steps in a row with momentum")
+    judge(seen, 2, 3, 2)
+
+    test.hidden("an ordinary backward afterwards is synchronised")
+    later = [one[case]["sent later"] for one in seen.value for case in (0, 2)]
+    seen.that(min(later) > 0, "After the step DDP no longer synchronises: the switch for no_sync was not restored.")
+    ### END HIDDEN TESTS

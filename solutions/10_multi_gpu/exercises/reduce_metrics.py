@@ -1,0 +1,204 @@
+# %% [markdown]
+# ### Exercise 10.3 · A hang, and numbers that changed places
+#
+# debug · solid · 15 min · 2 points
+#
+# A training script averages its metrics over the ranks. Two symptoms:
+#
+# 1. Rank 0 logs one metric more ("epoch_time"). The job hangs; the traceback ends in all_reduce.
+# 2. On rank 1 `acc` was inserted before `loss`. Nothing hangs, but both curves are nonsense.
+#
+# **Contract**
+#
+# - Called on every rank; returns on every rank the same dict, sorted by name: for each name that occurs on *any* rank
+#   the mean over the ranks that have it.
+# - The order of insertion does not matter. An empty dict on some rank is fine; where all are empty the result is {}.
+# - Values are exact to float64: 16777217.0 on all ranks stays itself. nan and inf propagate.
+# - The values of the result are plain floats; the argument is left as it is.
+#
+# <details><summary>Hint 1</summary>
+#
+# How do the collectives of two ranks find each other: by name, or by the order of the calls?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# First agree on the names: all_gather_object of the keys, or of the whole dict. Sort them, then sum values and counts
+# in float64, and divide by the number of ranks that have the name.
+#
+# </details>
+
+
+# %% answer="reduce-metrics"
+def reduce_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """For every name that some rank has, the mean over the ranks that have it; sorted by name."""
+    ### BEGIN SOLUTION
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    names = sorted({name for one in everybody for name in one})
+    found = {name: [float(one[name]) for one in everybody if name in one] for name in names}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    #
+    # out = {}
+    # for name, value in metrics.items():
+    #     t = torch.tensor(value)
+    #     dist.all_reduce(t)
+    #     out[name] = (t / dist.get_world_size()).item()
+    # return out
+    ### END GIVEN
+
+
+# %% check="reduce-metrics" points=2
+"""All ranks get the same means, whatever each of them has and in whatever order."""
+with check("reduce-metrics") as test:
+
+    def plain(value):
+        """A number as a float, anything else by its type's name."""
+        is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
+        return float(value) if is_number else type(value).__name__
+
+    def reduced(reduce, cases):
+        """What each rank got in each case, a list of one dict a rank."""
+
+        def on_rank(rank, world):
+            facts = []
+            for case in cases:
+                given = dict(case[rank])
+                got = reduce(given)
+                unchanged = repr(given) == repr(case[rank])
+                facts.append({"got": None, "kinds": None, "unchanged": unchanged})
+                if isinstance(got, dict):
+                    kinds = sorted({type(value).__name__ for value in got.values()})
+                    facts[-1] |= {"got": {name: plain(value) for name, value in got.items()}, "kinds": kinds}
+            return facts
+
+        return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.6 * len(cases))
+
+    def mean_of(values):
+        """Their mean in float64."""
+        return sum(values) / len(values)
+
+    def like(got, expected):
+        """Whether the numbers agree, nan with nan."""
+        return (
+            isinstance(got, dict)
+            and set(got) == set(expected)
+            and all(
+                isinstance(got[name], float)
+                and (math.isclose(got[name], value, rel_tol=1e-12) or (math.isnan(value) and math.isnan(got[name])))
+                for name, value in expected.items()
+            )
+        )
+
+    def judge(seen, case, given):
+        """Judge what all ranks got for these dicts."""
+        facts = [one[case] for one in seen.value]
+        got = [one["got"] for one in facts]
+        names = sorted({name for one in given for name in one})
+        values = {name: [one[name] for one in given if name in one] for name in names}
+        truth = {name: mean_of(found) for name, found in values.items()}
+        right = [like(one, truth) for one in got]
+        are_dicts = [isinstance(one, dict) for one in got]
+        seen.that(all(are_dicts) or any(right), "Return a dict on every rank.", stage="type")
+        seen.that(
+            all(right) or not any(right),
+            "All ranks need the result.",
+            mistake(
+                "A rank left out a metric that only another rank has: the result is the same on all ranks.",
+                when=lambda seen: all(set(own) <= set(one) for one, own in zip(got, given, strict=True)) and any(given),
+            ),
+        )
+
+        def all_like(wrong):
+            return all(like(one, wrong) for one in got)
+
+        places = [[one[name] for one in given for name in list(one)[k : k + 1]] for k in range(max(map(len, given)))]
+        mixed = all(
+            like(one, {name: mean_of(places[k]) for k, name in enumerate(own)})
+            for one, own in zip(got, given, strict=True)
+        )
+        rounded = {name: torch.tensor(found, dtype=torch.float32).mean().item() for name, found in values.items()}
+        missing = set(truth) - {name for one in got for name in one}
+        seen.that(
+            all(right),
+            "The result is not the mean over the ranks that have the metric.",
+            mistake(
+                "Values of different metrics were added: collectives match by order, not by name. Sort the names.",
+                when=lambda seen: mixed,
+            ),
+            mistake(
+                "The values were summed, not averaged.",
+                when=lambda seen: all_like({name: sum(found) for name, found in values.items()}),
+            ),
+            mistake(
+                "A metric that only some ranks have must be divided by their number, not by the world size.",
+                when=lambda seen: all_like({name: sum(found) / len(given) for name, found in values.items()}),
+            ),
+            mistake("Metrics that not every rank has were dropped.", when=lambda seen: bool(missing)),
+            mistake(
+                "float32 cannot hold the value: use float64 (torch.tensor(x) is float32).",
+                when=lambda seen: all_like(rounded),
+            ),
+        )
+        ordered = all(list(one["got"]) == names and set(one["kinds"]) <= {"float"} for one in facts)
+        seen.that(ordered, "The result must be sorted by name, as plain floats.", stage="type")
+        seen.that(all(one["unchanged"] for one in facts), "The argument was changed.", stage="arguments")
+
+    known = [
+        mistake(
+            "The ranks made different numbers of collective calls: one waits for a partner that never comes. "
+            "Agree on the names first.",
+            raises="RanksHang",
+        ),
+        mistake(
+            "The ranks handed tensors of different sizes to one collective. Agree on the names first.",
+            raises="RankDied|[Ss]ize",
+        ),
+        mistake("A rank may have a name that another has not.", raises="KeyError"),
+    ]
+
+    test("the same names on both ranks")
+    given = [{"acc": 0.5, "loss": 3.0}, {"acc": 0.75, "loss": 2.0}]
+    seen = observe_scenario(reduced, reduce_metrics, [given]).expecting(*known)
+    judge(seen, 0, given)
+
+    test("on rank 1 acc was inserted before loss")
+    given = [{"loss": 3.0, "acc": 0.5}, {"acc": 0.75, "loss": 2.0}]
+    seen = observe_scenario(reduced, reduce_metrics, [given]).expecting(*known)
+    judge(seen, 0, given)
+
+    test("an extra metric on rank 0")
+    given = [{"acc": 0.5, "epoch_time": 12.0, "loss": 3.0}, {"acc": 0.75, "loss": 2.0}]
+    seen = observe_scenario(reduced, reduce_metrics, [given]).expecting(*known)
+    judge(seen, 0, given)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("different metrics everywhere, the same number of them (and five more cases in the same run)")
+    different = [{"a": 1.0, "loss": 2.0}, {"b": 4.0, "loss": 8.0}]
+    on_one = [{}, {"loss": 2.5, "acc": 0.25}]
+    nowhere = [{}, {}]
+    precise = [{"tokens": 16777217.0, "third": 1 / 3}, {"tokens": 16777217.0, "third": 1 / 7}]
+    bounds = [{"x": float("nan"), "y": 1.0, "z": float("inf")}, {"x": 1.0, "y": float("-inf"), "z": 2.0}]
+    whole = [{"steps": 7, "zeta": -3}, {"steps": 4, "alpha": 0.0}]
+    cases = [different, on_one, nowhere, precise, bounds, whole]
+    seen = observe_scenario(reduced, reduce_metrics, cases).expecting(*known)
+    judge(seen, 0, different)
+
+    test.hidden("empty on one rank; empty on all")
+    judge(seen, 1, on_one)
+    judge(seen, 2, nowhere)
+
+    test.hidden("float64, nan and inf; integers")
+    judge(seen, 3, precise)
+    judge(seen, 4, bounds)
+    judge(seen, 5, whole)
+
+    test.hidden("three ranks")
+    three = [{"loss": 1.0, "acc": 0.5}, {"acc": 0.125, "lr": 0.01}, {"lr": 0.04, "loss": 4.5, "acc": 0.25}]
+    seen = observe_scenario(reduced, reduce_metrics, [three]).expecting(*known)
+    judge(seen, 0, three)
+    ### END HIDDEN TESTS

@@ -1,0 +1,153 @@
+# %% [markdown]
+# ### Exercise 10.1 · Who trains on what?
+#
+# predict · warm-up · 10 min · 2 points
+#
+# Answer ten questions about two ranks without running anything.
+#
+#     # "rank 0", "rank 1": the indices that each rank gets
+#     # "rank 1, drop_last": the indices of rank 1 with drop_last=True
+#     DistributedSampler(range(5), num_replicas=2, rank=rank, shuffle=False)
+#
+#     # "orders": iterated three times, without set_epoch: how many different orders?
+#     sampler = DistributedSampler(range(64), num_replicas=2, rank=0)
+#
+#     # "all_reduce": the value of t on rank 0 afterwards
+#     t = torch.tensor([rank + 1.0])
+#     dist.all_reduce(t)
+#
+#     # "weights equal": are they, on both ranks, after these two lines?
+#     torch.manual_seed(rank)
+#     ddp = DistributedDataParallel(nn.Linear(3, 1, bias=False))
+#
+#     # "grad": each entry of .grad afterwards, where the entries of the local gradient
+#     # are 1.0 on rank 0 and 2.0 on rank 1
+#     loss.backward()
+#
+#     # "rows": of the result on rank 0, where x has the shape (4, 3) on each rank
+#     ddp(x)
+#
+#     # "key": the first one
+#     ddp.state_dict()
+#
+#     # "global batch": samples that go into one step, on both ranks together
+#     DataLoader(dataset, batch_size=32)
+#
+# **Contract**
+#
+# - Replace each `...`: lists of indices, numbers, True or False, a string for the key.
+# - The check runs two processes and compares; every right item earns a tenth of the points.
+#
+# <details><summary>Hint 1</summary>
+#
+# What does DistributedSampler do so that both ranks get equally many samples? Does all_reduce average? Does DDP cut the
+# batch?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The shares are interleaved, and filled up from the start (or the tail is dropped). all_reduce sums in place, DDP
+# averages gradients. DDP broadcasts rank 0's weights when it is built. Nothing is split for you.
+#
+# </details>
+
+# %% answer="who-trains-on-what"
+### BEGIN SOLUTION
+answers = {
+    "rank 0": [0, 2, 4],
+    "rank 1": [1, 3, 0],
+    "rank 1, drop_last": [1, 3],
+    "orders": 1,
+    "all_reduce": 3.0,
+    "weights equal": True,
+    "grad": 1.5,
+    "rows": 4,
+    "key": "module.weight",
+    "global batch": 64,
+}
+### END SOLUTION
+### BEGIN GIVEN
+# answers = {
+#     "rank 0": ...,
+#     "rank 1": ...,
+#     "rank 1, drop_last": ...,
+#     "orders": ...,
+#     "all_reduce": ...,
+#     "weights equal": ...,
+#     "grad": ...,
+#     "rows": ...,
+#     "key": ...,
+#     "global batch": ...,
+# }
+### END GIVEN
+
+# %% check="who-trains-on-what" points=2
+"""Each prediction is compared with what two processes do."""
+with check("who-trains-on-what") as test:
+    test("every item is compared with samplers and two processes")
+
+    def shares(**options):
+        """The indices of each of two ranks for 5 samples."""
+        samplers = [DistributedSampler(range(5), num_replicas=2, rank=rank, **options) for rank in range(2)]
+        return [list(sampler) for sampler in samplers]
+
+    def live(rank, world):
+        """What one of two ranks sees."""
+        t = torch.tensor([rank + 1.0])
+        dist.all_reduce(t)
+        torch.manual_seed(rank)
+        ddp = DistributedDataParallel(nn.Linear(3, 1, bias=False))
+        (ddp(torch.ones(1, 3)) * (rank + 1)).sum().backward()
+        (weight,) = ddp.parameters()
+        batch = torch.tensor(len(next(iter(DataLoader(range(64), batch_size=32)))))
+        dist.all_reduce(batch)
+        return {
+            "sum": t.item(),
+            "weight": weight.detach(),
+            "grad": weight.grad[0, 0].item(),
+            "rows": len(ddp(torch.ones(4, 3))),
+            "key": next(iter(ddp.state_dict())),
+            "batch": batch.item(),
+        }
+
+    first, second = run_on_ranks(live)
+    plain, dropped = shares(shuffle=False), shares(shuffle=False, drop_last=True)
+    shuffled = DistributedSampler(range(64), num_replicas=2, rank=0)
+    interleaved = "The shares are interleaved (0, 2, 4 and 1, 3, …), not contiguous blocks."
+    repeated = "5 samples do not divide by 2: one is repeated so that both ranks take equally many steps."
+    averaged = "DDP averages the local gradients: (1 + 2) / 2."
+    not_split = (
+        "DDP does not split the input (DataParallel does): each rank gets back the rows it put in, and the global "
+        "batch is the sum over the ranks."
+    )
+    test.points = observe_value(answers).predicts(
+        {
+            "rank 0": prediction(plain[0], ([0, 1, 2], interleaved), because=interleaved),
+            "rank 1": prediction(plain[1], ([1, 3], repeated), ([3, 4], interleaved), because=repeated),
+            "rank 1, drop_last": prediction(
+                dropped[1], because="drop_last cuts the tail instead of repeating samples."
+            ),
+            "orders": prediction(
+                len({tuple(shuffled) for _ in range(3)}),
+                because="Without set_epoch the seed is the same each time: one order for ever.",
+            ),
+            "all_reduce": prediction(
+                first["sum"],
+                because="all_reduce sums by default; averaging is DDP's doing, for gradients only.",
+            ),
+            "weights equal": prediction(
+                torch.equal(first["weight"], second["weight"]),
+                because="DDP broadcasts rank 0's parameters when it is built: different seeds do not matter.",
+            ),
+            "grad": prediction(first["grad"], because=averaged),
+            "rows": prediction(first["rows"], because=not_split),
+            "key": prediction(
+                first["key"],
+                because="The wrapper is a module with one child called `module`: keys start with `module.`.",
+            ),
+            "global batch": prediction(first["batch"], because=not_split),
+        },
+        points=2,
+    )
+test.points

@@ -1,0 +1,238 @@
+# %% [markdown]
+# ### Exercise 11.1 · The regression that learns the mean
+#
+# debug · warm-up · 12 min · 2 points
+#
+# A linear layer is to learn a linear relation. There is a warning, the loss stalls at the variance of `y`, and in the
+# end every prediction is close to the mean of `y`:
+#
+#     UserWarning: Using a target size (torch.Size([32])) that is different to the input size (torch.Size([32, 1])).
+#     This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.
+#
+# Find out why, and repair `fit`.
+#
+# **Contract**
+#
+# - Each batch makes one SGD step on its mean squared error; the data are visited in order, `epochs` times.
+# - `model` maps (B, D) to (B, 1) or to (B,), and `y` is (N,) or (N, 1): all four combinations work, also where the
+#   last batch is a single sample, and without any warning.
+# - A prediction that really has another number of values than its targets, (B, 3) for instance, raises ValueError.
+# - Returns a float: the mean squared error over the *last* epoch, as training met it (each batch before its own
+#   step). Every sample counts once.
+#
+# <details><summary>Hint 1</summary>
+#
+# What shape has (B, 1) minus (B,)? What does `squeeze()` do to a batch of one?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Compare the numbers of elements first, then bring the prediction to the target's shape with `reshape` or `view_as`.
+# For the result add up loss times batch size, and divide by N.
+#
+# </details>
+
+
+# %% answer="broadcast-loss"
+def fit(model: nn.Module, x: Tensor, y: Tensor, epochs: int, lr: float, batch_size: int) -> float:
+    """Train model on (x, y) with SGD; returns the mean squared error per sample of the last epoch.
+
+    x: (N, D); y: (N,) or (N, 1); model maps (B, D) to (B, 1) or (B,).
+    """
+    ### BEGIN SOLUTION
+    opt = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(epochs):
+        total = 0.0
+        for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):
+            opt.zero_grad()
+            prediction = model(xb)
+            if prediction.numel() != yb.numel():
+                raise ValueError(f"{tuple(prediction.shape)} predictions for {tuple(yb.shape)} targets")
+            loss = nn.functional.mse_loss(prediction.reshape(yb.shape), yb)
+            loss.backward()
+            opt.step()
+            total += loss.item() * len(yb)
+    return total / len(x)
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    # opt = torch.optim.SGD(model.parameters(), lr=lr)
+    # for _ in range(epochs):
+    #     for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):
+    #         opt.zero_grad()
+    #         loss = nn.functional.mse_loss(model(xb), yb)
+    #         loss.backward()
+    #         opt.step()
+    # return loss.item()
+    ### END GIVEN
+
+
+# %% check="broadcast-loss" points=2
+"""A linear relation is learned in all four combinations of shapes; the loss per sample is returned."""
+with check("broadcast-loss") as test:
+
+    class Outputs(nn.Module):
+        """A linear layer whose output has one of several shapes."""
+
+        def __init__(self, kind):
+            super().__init__()
+            self.kind, self.linear = kind, nn.Linear(2, 3 if kind == "(B, 3)" else 1)
+            with torch.no_grad():
+                self.linear.weight.copy_(torch.tensor([[0.3, -0.2]]).expand(self.linear.weight.shape))
+                self.linear.bias.fill_(0.1)
+
+        def forward(self, x):
+            out = self.linear(x)
+            if self.kind == "(1,)":
+                return out.mean(0)
+            return out[:, 0] if self.kind == "(B,)" else out
+
+    def trained(fit, kind, x, y, epochs, lr, batch_size):
+        """What fit returns, and the weights and bias afterwards."""
+        model = Outputs(kind)
+        parameters = list(model.parameters())
+        loss = fit(model, x, y, epochs, lr, batch_size)
+        same = all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+        facts = {"float": isinstance(loss, float), "same parameters": same}
+        return facts | {
+            "loss": float(loss) if isinstance(loss, float) else torch.nan,
+            "weights": torch.cat([parameter.detach().flatten() for parameter in parameters]),
+        }
+
+    def warnings_in(seen):
+        """The warnings that came up."""
+        return [message for category, message in seen.noted.warned if category == "UserWarning"]
+
+    def predictions_all_alike(seen):
+        """Whether the weights have gone to zero, so that every prediction is the bias."""
+        return bool(seen["weights"][:2].abs().max() < 0.05)
+
+    broadcast = (
+        "The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B, B). "
+        "Bring both to one shape."
+    )
+    flat_model = "A model that returns (B,) or targets (N, 1) must work too."
+    known = (
+        mistake(flat_model, raises="IndexError|TypeError.*len"),
+        mistake(
+            "The warning is gone, the broadcast is not: the loss still cannot fall below the variance.",
+            when=lambda seen: predictions_all_alike(seen) and not warnings_in(seen),
+        ),
+        mistake(broadcast, when=predictions_all_alike),
+    )
+
+    def judge_type(seen):
+        """fit returns a float."""
+        seen.that(seen["float"], "Return the loss as a Python float: a tensor has .item() for that.", stage="type")
+
+    def judge_learning(seen):
+        """The weights are those of the relation, and the loss is near zero."""
+        judge_type(seen)
+        learned = torch.allclose(seen["weights"], torch.tensor([2.0, -1.0, 0.5]), atol=1e-2)
+        seen.that(seen["same parameters"], "Train the model's own parameters, don't replace them.", stage="aliasing")
+        seen.that(learned, f"The relation is not learned: the loss that you return is {seen['loss']:.3g}.", *known)
+        seen.that(abs(seen["loss"]) < 1e-2, f"The loss should be near 0 now; you return {seen['loss']:.3g}.")
+
+    corners = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    x = torch.cat([corners, 0.8 * corners, 1.2 * corners])
+    y = 2 * x[:, 0] - x[:, 1] + 0.5
+
+    test("a linear relation is learned: the loss goes to 0")
+    seen = observe_scenario(trained, fit, "(B, 1)", x, y, 4, 0.4, 4).expecting(*known)
+    judge_learning(seen)
+    silent = "A warning still comes up: predictions and targets must have the same shape."
+    seen.that(not warnings_in(seen), silent, stage="rule")
+
+    for kind, column in [("(B,)", False), ("(B, 1)", True), ("(B,)", True)]:
+        targets = y[:, None] if column else y
+        test(f"predictions {kind}, targets {'(N, 1)' if column else '(N,)'}")
+        seen = observe_scenario(trained, fit, kind, x, targets, 4, 0.4, 4).expecting(*known)
+        judge_learning(seen)
+        seen.that(not warnings_in(seen), silent, stage="rule")
+
+    ### BEGIN HIDDEN TESTS
+    def by_hand(x, y, epochs, lr, batch_size):
+        """The losses of all batches, epoch by epoch, their sizes, and the parameters afterwards."""
+        w, b = torch.tensor([0.3, -0.2], dtype=torch.float64), torch.tensor(0.1, dtype=torch.float64)
+        x, y, found = x.double(), y.flatten().double(), []
+        for _ in range(epochs):
+            found.append([])
+            for xb, yb in zip(x.split(batch_size), y.split(batch_size), strict=True):
+                off = xb @ w + b - yb
+                found[-1].append((off.square().mean().item(), len(yb)))
+                w, b = w - lr * 2 * xb.T @ off / len(yb), b - lr * 2 * off.mean()
+        return found, torch.cat([w, b[None]]).float()
+
+    def mean_of(batches):
+        """The mean over samples."""
+        return sum(loss * size for loss, size in batches) / sum(size for _, size in batches)
+
+    def close(a, b):
+        return abs(a - b) < 1e-4 * max(abs(b), 1e-3)
+
+    single = (
+        "A last batch of one sample failed or warned: squeeze() without a dimension removes the batch dimension too."
+    )
+    only_last = (
+        "Return the mean over the last epoch, each sample counted once - not the last batch's loss, nor the mean of "
+        "batch means."
+    )
+    uneven = torch.tensor([[0.9, -0.4], [1.3, 0.8], [-0.7, 0.2], [0.1, -1.1], [-1.2, 0.6]])
+    uneven = torch.cat([uneven, 0.7 * uneven.flip(1) + 0.1])
+    goals = (uneven[:, 0] * uneven[:, 1] + uneven[:, 0] - 0.3) * 2
+
+    def judge_exactly(kind, x, y, epochs, lr, batch_size, *mistakes):
+        """Loss and weights are those of a computation by hand, without a warning."""
+        seen = observe_scenario(trained, fit, kind, x, y, epochs, lr, batch_size).expecting(*mistakes)
+        judge_type(seen)
+        found, weights = by_hand(x, y, epochs, lr, batch_size)
+        seen.that(
+            torch.allclose(seen["weights"], weights, rtol=1e-3, atol=1e-4),
+            "The weights after training are not those of SGD on the mean squared error of each batch, in order.",
+        )
+        means = [loss for loss, _ in found[-1]]
+        seen.that(
+            close(seen["loss"], mean_of(found[-1])),
+            "The weights are right, but the returned value is not the mean over the samples of the last epoch.",
+            mistake(
+                only_last, when=lambda seen: any(close(seen["loss"], m) for m in (means[-1], sum(means) / len(means)))
+            ),
+            mistake(
+                "That is the mean over all epochs: return the last one's.",
+                when=lambda seen: close(seen["loss"], mean_of([batch for epoch in found for batch in epoch])),
+            ),
+            mistake(
+                "That is the sum over the samples, not their mean.",
+                when=lambda seen: close(seen["loss"], mean_of(found[-1]) * len(x)),
+            ),
+        )
+        seen.that(not warnings_in(seen), silent, stage="rule")
+
+    test.hidden("the returned value: the mean over the samples of the last epoch")
+    judge_exactly("(B, 1)", uneven, goals, 3, 0.1, 4)
+    judge_exactly("(B, 1)", uneven, goals, 1, 0.05, 6)
+
+    alone = mistake(single, stage=("raised", "rule"))
+    for kind, column in [("(B, 1)", False), ("(B,)", False), ("(B, 1)", True), ("(B,)", True)]:
+        targets = goals[:, None] if column else goals
+        test.hidden("a last batch of one sample")
+        judge_exactly(kind, uneven[:7], targets[:7], 2, 0.1, 3, alone)
+        test.hidden("one sample only, in a batch that could hold more")
+        judge_exactly(kind, uneven[:1], targets[:1], 2, 0.1, 3, alone)
+
+    for kind, column, size, batch_size in [
+        ("(B, 3)", False, 4, 4),
+        ("(B, 3)", True, 4, 4),
+        ("(B, 3)", False, 3, 3),
+        ("(B, 3)", False, 1, 1),
+        ("(1,)", False, 4, 4),
+        ("(1,)", True, 8, 4),
+    ]:
+        test.hidden("predictions of another number of values are refused")
+        targets = goals[:, None] if column else goals
+        seen = observe_scenario(trained, fit, kind, uneven[:size], targets[:size], 1, 0.1, batch_size)
+        seen.raises(
+            ValueError, because="A prediction of another size must raise ValueError instead of being broadcast."
+        )
+    ### END HIDDEN TESTS

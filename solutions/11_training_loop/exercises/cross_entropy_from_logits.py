@@ -1,0 +1,303 @@
+# %% [markdown]
+# ### Exercise 11.2 · Cross entropy that survives large logits
+#
+# implement · solid · 20 min · 3 points
+#
+# Write the loss of every classifier yourself. The formula, -log softmax(z)[label], takes one line, and that line
+# breaks as soon as one logit is 200 above the others.
+#
+# **Contract**
+#
+# - The mean of -log p[target], with p = softmax(logits), over the rows whose target is not `ignore_index`. With label
+#   smoothing e the target distribution is 1 - e on the target *plus* e / C on every class.
+# - A 0-d tensor in the dtype of `logits`, differentiable; exact for logits of any size (1e4, in float32 too). A class
+#   whose logit is -inf, and which is not the target, has probability 0: without smoothing, loss and gradient are
+#   finite.
+# - Ignored rows count neither in the value nor in the gradient, whatever their logits are, nan included. Where no row
+#   is left the result is nan.
+# - A target outside 0 … C-1 that is not `ignore_index` raises IndexError; shapes other than (N, C) and (N,) raise
+#   ValueError; floating targets raise TypeError. The arguments are not changed.
+#
+# **Rule.** `F.cross_entropy`, `nn.CrossEntropyLoss` and `F.nll_loss` must not run; operations are recorded.
+#
+# <details><summary>Hint 1</summary>
+#
+# What does `log(softmax(z))` compute when one logit is 200 above the others? By how many rows do you divide?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Select the rows that count first. Then log p = z - logsumexp(z); logsumexp subtracts the maximum for you. Gather the
+# target's entry. Smoothing mixes two losses: 1 - e times that one, e times the mean of -log p over the classes.
+#
+# </details>
+
+
+# %% answer="cross-entropy-from-logits"
+def cross_entropy(logits: Tensor, target: Tensor, *, label_smoothing: float = 0.0, ignore_index: int = -100) -> Tensor:
+    """The mean cross entropy of the rows that are not ignored.
+
+    logits: (N, C) floating point; target: (N,) int64; returns a 0-d tensor in the dtype of logits.
+    """
+    ### BEGIN SOLUTION
+    if logits.dim() != 2 or target.shape != logits.shape[:1]:
+        raise ValueError(f"expected (N, C) and (N,), got {tuple(logits.shape)} and {tuple(target.shape)}")
+    if target.is_floating_point():
+        raise TypeError("targets are class indices")
+    kept = target != ignore_index
+    logits, target = logits[kept], target[kept]
+    if ((target < 0) | (target >= logits.shape[1])).any():
+        raise IndexError("a target is none of the classes")
+    log_p = logits - logits.logsumexp(1, keepdim=True)
+    losses = -log_p.gather(1, target[:, None]).squeeze(1)
+    if label_smoothing:
+        losses = (1 - label_smoothing) * losses - label_smoothing * log_p.mean(1)
+    return losses.mean()
+    ### END SOLUTION
+
+
+# %% check="cross-entropy-from-logits" points=2
+"""Value and gradient of the plain loss: random, large and masked logits, ignored rows."""
+with check("cross-entropy-from-logits") as test:
+
+    def each(logits, target, ignore_index=-100):
+        """The losses of the rows that count, one by one (good enough for small numbers)."""
+        rows = [(row, y) for row, y in zip(logits, target.tolist(), strict=True) if y != ignore_index]
+        return torch.stack([row.exp().sum().log() - row[y] for row, y in rows])
+
+    def plain(logits, target, ignore_index=-100):
+        """Their mean."""
+        return each(logits, target, ignore_index).mean()
+
+    library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
+    own = "That is the library's loss: build it from logsumexp, gather and mean."
+    gradient = (
+        "The gradient is wrong (or nan) although the value is right: did you detach something, or multiply -inf by 0?"
+    )
+    changed = "The arguments must stay as they are: logits or targets were changed in place."
+    ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
+    known = (
+        mistake("The softmax is applied twice, or missing.", gives=lambda z, y: plain(z.softmax(1), y)),
+        mistake(
+            "The softmax is applied twice, or missing.",
+            gives=lambda z, y: -z.gather(1, y[:, None]).mean(),
+        ),
+        mistake(
+            "The logarithm is missing: that is the mean probability of the labels.",
+            gives=lambda z, y: -z.softmax(1).gather(1, y[:, None]).mean(),
+        ),
+        mistake("The sign is wrong: the loss is -log p, which is never negative.", gives=lambda z, y: -plain(z, y)),
+        mistake("That is the sum over the rows; asked for is their mean.", gives=lambda z, y: each(z, y).sum()),
+        mistake("Those are the losses of the rows; asked for is their mean.", gives=each),
+        mistake(
+            "The softmax runs over the wrong dimension: classes are in dimension 1.",
+            gives=lambda z, y: -z.softmax(0).gather(1, y[:, None]).log().mean(),
+        ),
+    )
+
+    test("random logits (5, 3): the value, then the gradient")
+    some_logits = torch.randn(5, 3, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    seen = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1, 2])).expecting(*known)
+    seen.returns(plain)
+    seen.avoided(*library, because=own)
+    seen.gives_gradients(plain, because=gradient)
+    seen.leaves_arguments_alone(because=changed)
+
+    test("logits of 1e4 and of -1e4")
+    some_logits = torch.tensor([[1e4, 0.0, 3.0], [2.0, -5.0, 1e4]], requires_grad=True)
+    unstable = mistake(
+        "The result is inf, nan or a bounded number for large logits: log(softmax(z)) or exp(z) overflows or "
+        "underflows. Work with logsumexp (or subtract the maximum).",
+        when=lambda seen: not (seen.value.isfinite().all() and seen.value > 2000),
+    )
+    seen = observe(cross_entropy, some_logits, torch.tensor([1, 2]))
+    seen.returns(torch.tensor(5000.0), unstable)
+    wanted = torch.tensor([[0.5, -0.5, 0.0], [0.0, 0.0, 0.0]]) * incoming_gradient(torch.tensor(0.0))
+    seen.gives_gradients({0: wanted}, because=gradient)
+    some_logits = torch.tensor([[1.0, 3.0, 0.5, 1.5]])
+    seen = observe(cross_entropy, some_logits - 1e4, torch.tensor([2]))
+    seen.returns(plain(some_logits, torch.tensor([2])), unstable, rtol=1e-3, atol=1e-3)
+
+    test("ignored rows")
+    some_logits = torch.randn(5, 3, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    counted = mistake(ignored_mean, gives=lambda z, y: each(z, y).sum() / len(y))
+    as_class_0 = mistake(ignored_mean, gives=lambda z, y: plain(z, y.clamp(min=0)))
+    refused = mistake("A target of -100 (ignore_index) is not an error: leave its row out ({detail}).", stage="raised")
+    seen = observe(cross_entropy, some_logits, torch.tensor([2, -100, 1, -100, 0]))
+    seen.expecting(counted, as_class_0, refused, *known).returns(plain, because=ignored_mean)
+    seen.gives_gradients(plain, because=gradient)
+    seen.leaves_arguments_alone(because=changed)
+
+    ### BEGIN HIDDEN TESTS
+    def reference(logits, target, label_smoothing=0.0, ignore_index=-100):
+        kept = target != ignore_index
+        rows = logits[kept].double()
+        log_p = rows - rows.logsumexp(1, keepdim=True)
+        losses = -log_p[torch.arange(len(log_p)), target[kept]]
+        if label_smoothing:
+            losses = (1 - label_smoothing) * losses - label_smoothing * log_p.mean(1)
+        return losses.mean().to(logits.dtype)
+
+    g = torch.Generator().manual_seed(3)
+    masked = "A class with logit -inf must simply have probability 0."
+    test.hidden("masked classes: a logit of -inf")
+    some_logits = torch.tensor([[0.5, -torch.inf, 1.0], [-torch.inf, -torch.inf, 2.0]], requires_grad=True)
+    seen = observe(cross_entropy, some_logits, torch.tensor([2, 2]))
+    seen.returns(reference, because=masked)
+    seen.gives_gradients(reference, because=gradient)
+
+    test.hidden("ignored rows may hold nan, inf or huge logits")
+    some_logits = torch.randn(6, 3, generator=g)
+    some_logits[1, 0], some_logits[2], some_logits[4, 1], some_logits[5] = torch.nan, 1e30, torch.inf, -torch.inf
+    some_logits.requires_grad_()
+    poisoned = "What stands in an ignored row (nan, inf, huge numbers) reaches the {}: select the rows that count."
+    seen = observe(cross_entropy, some_logits, torch.tensor([1, -100, -100, 2, -100, -100]))
+    seen.returns(reference, because=poisoned.format("value"))
+    seen.gives_gradients(reference, because=poisoned.format("gradient"))
+
+    test.hidden("no row is left")
+    for size, labels in (((3, 4), [-100, -100, -100]), ((1, 2), [-100]), ((0, 3), [])):
+        seen = observe(cross_entropy, torch.randn(size, generator=g), torch.tensor(labels, dtype=torch.int64))
+        seen.returns(torch.tensor(torch.nan), because="With no row left the mean is nan, as in PyTorch.")
+
+    test.hidden("another ignore_index")
+    for ignore_index in (-1, 255, 1, 0):
+        some_logits = torch.randn(6, 3, generator=g).requires_grad_()
+        some_labels = torch.tensor([1, ignore_index, 2, 0, ignore_index, 2])
+        seen = observe(cross_entropy, some_logits, some_labels, ignore_index=ignore_index)
+        seen.returns(reference, because=ignored_mean)
+        seen.gives_gradients(reference, because=gradient)
+
+    test.hidden("one row, one class, as many rows as classes, layouts that are not contiguous")
+    for size in ((1, 4), (5, 1), (3, 3), (7, 2)):
+        some_logits = torch.randn(size, generator=g).requires_grad_()
+        seen = observe(cross_entropy, some_logits, torch.randint(size[1], size[:1], generator=g)).expecting(*known)
+        seen.returns(reference)
+        seen.avoided(*library, because=own)
+        seen.gives_gradients(reference, because=gradient)
+    spread = torch.randint(3, (4, 2), generator=g)[:, 0]
+    observe(cross_entropy, torch.randn(3, 4, generator=g).t(), spread).returns(reference)
+
+    test.hidden("other dtypes")
+    for dtype, rtol in ((torch.float64, 1e-12), (torch.bfloat16, 4e-2), (torch.float16, 1e-2)):
+        some_logits = torch.randn(6, 4, generator=g).mul(2).to(dtype).requires_grad_()
+        seen = observe(cross_entropy, some_logits, torch.tensor([1, 3, -100, 0, 2, 1]))
+        seen.returns(reference, rtol=rtol, atol=rtol / 10)
+        seen.gives_gradients(reference, because=gradient, rtol=rtol * 2, atol=rtol / 10)
+
+    test.hidden("the loss of a sure and right prediction is 0")
+    some_logits = torch.tensor([[1e4, 0.0], [-3e4, 500.0]], requires_grad=True)
+    seen = observe(cross_entropy, some_logits, torch.tensor([0, 1]))
+    seen.returns(torch.tensor(0.0), rtol=0.0, atol=1e-6)
+    seen.gives_gradients(reference, because=gradient)
+    ### END HIDDEN TESTS
+
+# %% check="cross-entropy-from-logits" points=1
+"""Label smoothing over all classes, and targets and shapes that must be refused."""
+with check("cross-entropy-from-logits") as test:
+
+    def mixed(logits, target, label_smoothing, on_target=1.0, on_others=1.0, classes=0):
+        """The smoothed loss row by row, with other shares of e for the target and for the other classes."""
+        total = 0.0
+        for row, y in zip(logits, target.tolist(), strict=True):
+            minus_log_p, n = row.exp().sum().log() - row, len(row) + classes
+            for c in range(len(row)):
+                e = label_smoothing / n
+                total += ((1 - label_smoothing) + on_target * e if c == y else on_others * e) * minus_log_p[c]
+        return total / len(target)
+
+    library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
+    own = "That is the library's loss: build it from logsumexp, gather and mean."
+    gradient = "The gradient is wrong (or nan) although the value is right: did you detach something?"
+    all_classes = (
+        "Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target."
+    )
+
+    test("label smoothing 0.3")
+    some_logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(4)).requires_grad_()
+    seen = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1]), label_smoothing=0.3)
+    seen.returns(
+        mixed,
+        mistake("Nothing was smoothed.", gives=lambda z, y, label_smoothing: mixed(z, y, 0.0)),
+        mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0, -1)),
+        mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0)),
+        mistake("The smoothed loss is wrong: the target gets 1 - e, and then every class e / C.", stage="value"),
+    )
+    seen.avoided(*library, because=own)
+    seen.gives_gradients(mixed, because=gradient)
+
+    ### BEGIN HIDDEN TESTS
+    def reference(logits, target, label_smoothing=0.0, ignore_index=-100):
+        kept = target != ignore_index
+        rows = logits[kept].double()
+        log_p = rows - rows.logsumexp(1, keepdim=True)
+        losses = -log_p[torch.arange(len(log_p)), target[kept]]
+        if label_smoothing:
+            losses = (1 - label_smoothing) * losses - label_smoothing * log_p.mean(1)
+        return losses.mean().to(logits.dtype)
+
+    g = torch.Generator().manual_seed(5)
+    test.hidden("smoothing, with ignored rows and another ignore_index")
+    for e, ignore_index in ((0.1, -100), (0.25, -1), (1.0, 7)):
+        some_logits = torch.randn(5, 4, generator=g).requires_grad_()
+        some_labels = torch.tensor([3, ignore_index, 0, 2, ignore_index])
+        seen = observe(cross_entropy, some_logits, some_labels, label_smoothing=e, ignore_index=ignore_index)
+        seen.returns(reference, because="With smoothing, too, ignored rows count nowhere; or the shares are wrong.")
+        seen.avoided(*library, because=own)
+        seen.gives_gradients(reference, because=gradient)
+    seen = observe(cross_entropy, torch.randn(2, 3, generator=g), torch.tensor([-100, -100]), label_smoothing=0.5)
+    seen.returns(torch.tensor(torch.nan), because="With no row left the mean is nan, as in PyTorch.")
+
+    test.hidden("smoothing with large logits, with nan in an ignored row")
+    some_logits = torch.tensor([[1e4, -2.0, 3.0], [torch.nan, 1.0, torch.inf], [1.0, 300.0, 2.0]], requires_grad=True)
+    seen = observe(cross_entropy, some_logits, torch.tensor([1, -100, 1]), label_smoothing=0.5)
+    seen.returns(reference, because="Large logits, or nan in an ignored row, spoil the smoothed loss.")
+    seen.gives_gradients(reference, because=gradient)
+
+    test.hidden("smoothing keeps the dtype")
+    some_logits = torch.randn(4, 3, generator=g, dtype=torch.float64).requires_grad_()
+    seen = observe(cross_entropy, some_logits, torch.tensor([0, 2, 1, 1]), label_smoothing=0.2)
+    seen.returns(reference, rtol=1e-12, atol=0.0)
+
+    test.hidden("targets that are none of the classes")
+    no_class = "A target outside the classes must raise IndexError (a negative one would silently count from the end)."
+    for label, options in [
+        (3, {}),
+        (4, {}),
+        (255, {}),
+        (-1, {}),
+        (-3, {}),
+        (-4, {"label_smoothing": 0.1}),
+        (3, {"label_smoothing": 0.1}),
+        (-100, {"ignore_index": -1}),
+        (-2, {"ignore_index": -1}),
+    ]:
+        labels = [0, label, 2] if label % 2 else [0, 1, label]
+        seen = observe(cross_entropy, torch.randn(3, 3, generator=g), torch.tensor(labels), **options)
+        seen.raises(IndexError, because=no_class)
+
+    test.hidden("shapes other than (N, C) and (N,)")
+    refused = "Wrong shapes raise ValueError, floating targets TypeError."
+    for size, labels in [
+        ((3,), 1),
+        ((3,), [1]),
+        ((3,), [0, 1, 1]),
+        ((4, 3), [1]),
+        ((4, 3), [1, 2, 0]),
+        ((4, 3), [1, 2, 0, 1, 1]),
+        ((1, 3), 1),
+        ((4, 3), [[1], [2], [0], [1]]),
+        ((1, 3), [[1]]),
+        ((4, 3), [[1, 2, 0, 1]]),
+        ((2, 3, 2), [1, 0]),
+        ((2, 3, 2), [[1, 0], [2, 1]]),
+    ]:
+        seen = observe(cross_entropy, torch.randn(size, generator=g), torch.tensor(labels))
+        seen.raises(ValueError, because=refused)
+
+    test.hidden("floating targets")
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        seen = observe(cross_entropy, torch.randn(3, 3, generator=g), torch.tensor([0, 2, 1], dtype=dtype))
+        seen.raises(TypeError, because=refused)
+    ### END HIDDEN TESTS

@@ -1,0 +1,184 @@
+# %% [markdown]
+# ### Exercise 11.7 · Which weight decay is it?
+#
+# measure · solid · 15 min · 2 points
+#
+# Somebody hands you a function that builds an optimizer, and you can't see which one. Does its weight decay go
+# through the gradient, as in Adam, or directly to the weight, as in AdamW? Find out by an experiment.
+#
+# **Contract**
+#
+# - `make_optimizer(parameters)` builds an adaptive optimizer over a list of parameters of any shape and float dtype:
+#   one that divides by the size of the gradient from the first step on, such as Adam, NAdam, Adamax, RMSprop or
+#   Adagrad. It may be called several times.
+# - Returns True if the decay is decoupled (the weight shrinks by a fixed proportion, whatever the gradients are) and
+#   False if it is added to the gradient. An optimizer that does not decay at all raises ValueError.
+# - lr and weight_decay may be anything from 1e-4 to 0.5. The result does not depend on amsgrad, eps and the like.
+#
+# **Rule.** Decide by stepping the optimizer, not by its class, its name, its defaults or its source.
+#
+# <details><summary>Hint 1</summary>
+#
+# With a zero gradient, how large is the first step of Adam for a weight of 1, and for a weight of 1000?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Two parameters of very different size, in float64 (a proportion of 1e-8 is lost in float32), with gradients of
+# zeros, one step; compare the *relative* changes. Decoupled: equal proportions. In the gradient: the division makes
+# the absolute steps equal.
+#
+# </details>
+
+
+# %% answer="decoupled-or-not"
+def is_decoupled(make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer]) -> bool:
+    """Whether the weight decay of an adaptive optimizer acts on the weight directly, not through the gradient."""
+    ### BEGIN SOLUTION
+    sizes = (1.0, 1000.0)
+    weights = [nn.Parameter(torch.tensor(size, dtype=torch.float64)) for size in sizes]
+    optimizer = make_optimizer(weights)
+    for weight in weights:
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    small, large = (1 - weight.item() / size for weight, size in zip(weights, sizes, strict=True))
+    if small == large == 0:
+        raise ValueError("this optimizer does not decay")
+    return abs(small / large - 1) < 0.01
+    ### END SOLUTION
+
+
+# %% check="decoupled-or-not" points=2
+"""Adam and AdamW are told apart by an experiment, and so are others, whatever their settings."""
+with check("decoupled-or-not") as test:
+
+    def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
+        """The verdict on an optimizer, and what was done with it: steps, kinds of gradients, dtypes."""
+        grads, dtypes = [], []
+
+        class Wrapped(torch.optim.Optimizer):
+            """An optimizer that hands its steps on to another one."""
+
+            def __init__(self, params, inner):
+                super().__init__(params, {})
+                self.inner = inner
+
+            def step(self, closure=None):
+                return self.inner.step(closure)
+
+        def noting(optimizer, args, kwargs):
+            for p in (p for group in optimizer.param_groups for p in group["params"]):
+                if len(grads) < 1000:
+                    grads.append("none" if p.grad is None else "some" if p.grad.any().item() else "zero")
+                    dtypes.append(str(p.dtype))
+
+        def make_optimizer(parameters):
+            parameters = list(parameters)
+            kind = getattr(torch.optim, name)
+            optimizer = kind(parameters, lr=lr, weight_decay=weight_decay, **(options or {}))
+            optimizer.register_step_pre_hook(noting)
+            return Wrapped(parameters, optimizer) if wrapped else optimizer
+
+        raised, found = None, None
+        try:
+            found = is_decoupled(make_optimizer)
+        except ValueError:
+            raised = "ValueError"
+        facts = {"bool": isinstance(found, bool), "value": found if isinstance(found, bool) else None}
+        return facts | {"raised": raised, "grads": sorted(set(grads)), "dtypes": sorted(set(dtypes))}
+
+    by_none = mistake(
+        "A parameter without gradient is skipped, decay included: give it a zero gradient.",
+        when=lambda seen: seen["grads"] == ["none"],
+    )
+    by_gradient = mistake(
+        "With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).",
+        when=lambda seen: "some" in seen["grads"],
+    )
+
+    test("Adam and AdamW")
+    adam = observe_scenario(measured, is_decoupled, "Adam", 0.1, 0.1)
+    adamw = observe_scenario(measured, is_decoupled, "AdamW", 0.1, 0.1)
+    for seen in (adam, adamw):
+        seen.that(
+            seen["bool"] or seen["raised"] is not None,
+            "Return True or False, a Python bool.",
+            mistake("NumPy's and torch's booleans are not Python's: convert them with bool().", stage="rule"),
+            stage="type",
+        )
+    adamw.that(
+        [adam["value"], adamw["value"]] != [True, False],
+        "True and False are exchanged.",
+    )
+    for seen, decoupled, name in (
+        (adam, False, "Adam adds its decay to the gradient"),
+        (adamw, True, "AdamW's is decoupled"),
+    ):
+        came = "raised ValueError" if seen["raised"] else f"returned {seen['value']}"
+        seen.that(
+            seen["value"] is decoupled,
+            f"{name}, and you {came}.",
+            by_none,
+            by_gradient,
+            mistake("One weight of one size cannot tell the two apart.", when=lambda seen: seen["value"] is True),
+        )
+
+    ### BEGIN HIDDEN TESTS
+    by_class = (
+        "You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide "
+        "the class."
+    )
+    threshold = (
+        "A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each other."
+    )
+
+    def judge(sentence, decoupled, *arguments):
+        """The verdict is right, and it came from stepping."""
+        seen = observe_scenario(measured, is_decoupled, *arguments)
+        seen.expecting(mistake(by_class, raises="AttributeError|KeyError"))
+        seen.that(bool(seen["grads"]), by_class, stage="rule")
+        rounded = mistake(
+            "A proportion of 1e-8 is lost in float32: make the experiment in float64.",
+            when=lambda seen: arguments[1] * arguments[2] < 1e-6 and "torch.float32" in seen["dtypes"],
+        )
+        seen.that(seen["value"] is decoupled, sentence, rounded)
+
+    test.hidden("the same behind a wrapper class")
+    for name, decoupled in (("Adam", False), ("AdamW", True)):
+        judge(by_class, decoupled, name, 0.1, 0.1, {}, True)
+
+    test.hidden("decoupled_weight_decay=True, other members of the family")
+    for name in ("Adam", "NAdam"):
+        for decoupled in (True, False):
+            judge(by_class, decoupled, name, 0.1, 0.1, {"decoupled_weight_decay": decoupled})
+            judge(threshold, decoupled, name, 0.02, 0.3, {"decoupled_weight_decay": decoupled}, True)
+
+    test.hidden("other lr and weight_decay")
+    for lr, weight_decay in ((0.5, 0.5), (0.01, 0.01), (0.5, 1e-4), (1e-4, 0.5), (1e-4, 1e-4)):
+        judge(threshold, True, "AdamW", lr, weight_decay)
+        judge(threshold, False, "Adam", lr, weight_decay)
+
+    test.hidden("other adaptive optimizers and settings")
+    for name, decoupled, options in [
+        ("RMSprop", False, {}),
+        ("RMSprop", False, {"momentum": 0.9, "centered": True}),
+        ("Adagrad", False, {}),
+        ("Adamax", False, {}),
+        ("Adam", False, {"amsgrad": True, "betas": (0.5, 0.9)}),
+        ("AdamW", True, {"amsgrad": True, "betas": (0.5, 0.9)}),
+        ("Adam", False, {"eps": 1e-5}),
+        ("AdamW", True, {"eps": 1e-5}),
+        ("Adam", False, {"maximize": True, "foreach": True}),
+        ("AdamW", True, {"maximize": True, "foreach": True}),
+    ]:
+        judge(threshold, decoupled, name, 0.05, 0.2, options)
+        judge(threshold, decoupled, name, 0.002, 0.05, options, True)
+
+    test.hidden("no decay at all")
+    for name, lr in (("Adam", 0.1), ("AdamW", 0.1), ("AdamW", 1e-4), ("RMSprop", 0.01), ("Adagrad", 0.5)):
+        seen = observe_scenario(measured, is_decoupled, name, lr, 0.0)
+        missing = "An optimizer that does not decay must raise ValueError."
+        seen.expecting(mistake(missing, stage="raised"))
+        seen.that(seen["raised"] == "ValueError", missing, stage="value")
+    ### END HIDDEN TESTS

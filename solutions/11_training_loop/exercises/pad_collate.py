@@ -1,0 +1,226 @@
+# %% [markdown]
+# ### Exercise 11.3 · Batches of sequences of different length
+#
+# implement · solid · 15 min · 2 points
+#
+# Sentences and recordings differ in length, and the default collate function can't stack them. Write one that fills
+# them up to a common length and says which steps are real.
+#
+# **Contract**
+#
+# - Each sample is a pair (sequence of shape (T_i, ...), label). Returns a dict with exactly these tensors: `x`
+#   (N, T, ...), where T is the longest of the batch; `mask` (N, T), bool; `length` (N,), int64; `label` (N,), int64.
+# - Real steps come first, the rest of `x` is `pad_value`. `mask` is True on real steps, also where the data happen to
+#   equal `pad_value`. `x` has the dtype of the samples: int64 stays int64.
+# - Sequences of length 0 are allowed, also if all of them are. The samples are not changed, and the result shares no
+#   memory with them.
+# - An empty batch, and samples that differ in dtype or in a dimension other than the first, raise ValueError.
+#
+# <details><summary>Hint 1</summary>
+#
+# Can you find out afterwards which zeros are padding? What dtype does `torch.zeros` have?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The lengths first; then `new_full((N, T, *rest), pad_value)` of the first sequence; copy row by row; and the mask is
+# `torch.arange(T) < length[:, None]`.
+#
+# </details>
+
+
+# %% answer="pad-collate"
+def pad_collate(batch: list[tuple[Tensor, int]], pad_value: float = 0) -> dict[str, Tensor]:
+    """A padded batch with its mask; x: (N, T, ...), mask: (N, T) bool, length and label: (N,) int64."""
+    ### BEGIN SOLUTION
+    if not batch:
+        raise ValueError("an empty batch")
+    sequences = [sequence for sequence, _ in batch]
+    first = sequences[0]
+    if any(s.shape[1:] != first.shape[1:] or s.dtype != first.dtype for s in sequences):
+        raise ValueError("the samples differ in dtype or in a dimension other than the first")
+    length = torch.tensor([len(sequence) for sequence in sequences])
+    longest = int(length.max())
+    x = first.new_full((len(batch), longest, *first.shape[1:]), pad_value)
+    for row, sequence in zip(x, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    label = torch.tensor([label for _, label in batch])
+    return {"x": x, "mask": torch.arange(longest) < length[:, None], "length": length, "label": label}
+    ### END SOLUTION
+
+
+# %% check="pad-collate" points=2
+"""Padding, mask, lengths and labels; dtypes are kept; nothing of the samples is changed or shared."""
+with check("pad-collate") as test:
+
+    def padded(batch, pad_value=0):
+        """The batch as it should be, number by number."""
+        sequences, labels = zip(*batch, strict=True)
+        longest = max(len(s) for s in sequences)
+        x = torch.empty(len(batch), longest, *sequences[0].shape[1:], dtype=sequences[0].dtype)
+        mask = torch.empty(len(batch), longest, dtype=torch.bool)
+        for n, sequence in enumerate(sequences):
+            for t in range(longest):
+                x[n, t] = sequence[t] if t < len(sequence) else pad_value
+                mask[n, t] = t < len(sequence)
+        lengths = torch.tensor([len(s) for s in sequences])
+        return {"x": x, "mask": mask, "length": lengths, "label": torch.tensor(labels)}
+
+    def same(a, b):
+        """Whether two tensors have the same shape and values."""
+        close = isinstance(a, Tensor) and a.shape == b.shape
+        return close and bool(((a == b) | ((a != a) & (b != b))).all())
+
+    def moved(wanted):
+        """The batch with the padding in front."""
+        return torch.stack([x[m.argsort(stable=True)] for x, m in zip(wanted["x"], wanted["mask"], strict=True)])
+
+    def part(seen, key):
+        """A part of the result, or None."""
+        return seen.value.get(key) if isinstance(seen.value, dict) else None
+
+    def mistakes_for(wanted, pad_value):
+        """What may be wrong, for a batch as it should be."""
+        x, mask = wanted["x"], wanted["mask"]
+        from_values = x != pad_value
+        while from_values.dim() > 2:
+            from_values = from_values.any(-1)
+        return (
+            mistake(
+                "Return a dict with exactly x, mask, length and label: {detail}.",
+                when=lambda seen: not isinstance(seen.value, dict) or set(seen.value) != set(wanted),
+            ),
+            mistake("The mask must be True on real steps.", when=lambda seen: same(part(seen, "mask"), ~mask)),
+            mistake(
+                "The mask was read off the values (x != pad_value): real data may contain that value. "
+                "Build it from the lengths.",
+                when=lambda seen: same(part(seen, "mask"), from_values) and not same(from_values, mask),
+            ),
+            mistake(
+                "The mask is a bool tensor of shape (N, T).",
+                when=lambda seen: part(seen, "mask").dtype != torch.bool or part(seen, "mask").shape != mask.shape,
+                stage=("dtype", "type"),
+            ),
+            mistake(
+                "The dtype changed: torch.zeros is float32 - use new_full / new_zeros of a sample.",
+                when=lambda seen: part(seen, "x").dtype != x.dtype,
+                stage="dtype",
+            ),
+            mistake(
+                "Sequences were cut to the shortest one.",
+                when=lambda seen: same(part(seen, "x"), x[:, : wanted["length"].min()]) and not mask.all(),
+            ),
+            mistake(
+                "Real steps come first, padding after them.",
+                when=lambda seen: same(part(seen, "x"), moved(wanted)) and not same(moved(wanted), x),
+            ),
+            mistake(
+                "The padding is not pad_value.",
+                when=lambda seen: (
+                    part(seen, "x").shape == x.shape
+                    and same(part(seen, "x")[mask], x[mask])
+                    and not same(part(seen, "x"), x)
+                ),
+                stage="value",
+            ),
+            mistake(
+                "The mask of row i is True on its first length[i] steps, and only there.",
+                when=lambda seen: same(part(seen, "x"), x) and not same(part(seen, "mask"), mask),
+                stage="value",
+            ),
+            mistake(
+                "Lengths and labels are int64 tensors of shape (N,).",
+                when=lambda seen: any(
+                    not isinstance(part(seen, key), Tensor)
+                    or part(seen, key).dtype != torch.int64
+                    or part(seen, key).shape != wanted[key].shape
+                    for key in ("length", "label")
+                ),
+            ),
+        )
+
+    shares = "The result shares memory with a sample, or a sample was changed."
+
+    def judge(batch, *mistakes, **options):
+        """The result is the padded batch; the samples are as before, in memory of their own."""
+        wanted = padded(batch, **options)
+        seen = observe(pad_collate, batch, **options)
+        seen.expecting(*mistakes, *mistakes_for(wanted, options.get("pad_value", 0)))
+        seen.returns(wanted)
+        seen.leaves_arguments_alone(because=shares)
+        samples = [sequence.untyped_storage()._cdata for sequence, _ in next(iter(seen.noted.arguments.values()))]
+        own = seen.value["x"].untyped_storage()._cdata not in samples or not seen.value["x"].numel()
+        seen.that(own, shares, stage="aliasing")
+
+    def sequence(length, *rest, dtype=torch.float32, start=1):
+        """Numbers from start on, none of them 0."""
+        count = torch.Size((length, *rest)).numel()
+        return torch.arange(start, start + count).reshape(length, *rest).to(dtype)
+
+    test("three lengths, two features for each step")
+    judge([(sequence(3, 2), 1), (sequence(5, 2, start=20), 0), (sequence(2, 2, start=50), 2)])
+
+    test("token ids, another pad value")
+    ids = [sequence(2, dtype=torch.int64), sequence(4, dtype=torch.int64, start=7)]
+    judge([(ids[0], 3), (ids[1], -1)], pad_value=-100)
+    judge([(ids[1], 3), (ids[0], 5)])
+
+    test("real steps that equal the pad value")
+    judge([(torch.tensor([4, 0, 0]), 0), (torch.tensor([0, 9, 7, 0, 0]), 1)])
+    judge([(torch.tensor([[1.0, 1.0], [2.0, 1.0]]), 0), (torch.tensor([[1.0, 1.0]]), 1)], pad_value=1.0)
+
+    ### BEGIN HIDDEN TESTS
+    allowed = mistake("A sequence of length 0 must be allowed.", stage=("raised", "shape", "value", "dtype"))
+    test.hidden("sequences of length 0")
+    judge([(sequence(0, 3), 1), (sequence(2, 3), 0)], allowed)
+    judge([(sequence(2), 1), (sequence(0), 0), (sequence(1), 5)], allowed, pad_value=-1)
+    judge([(sequence(0, 3), 1), (sequence(0, 3), 0)], allowed)
+    judge([(sequence(0, dtype=torch.int64), 4)], allowed)
+
+    test.hidden("a single sample, samples of one length: memory of their own")
+    judge([(sequence(3, 2), 7)])
+    judge([(sequence(4, dtype=torch.int64), 2)], pad_value=9)
+    judge([(sequence(3, 2), 0), (sequence(3, 2, start=10), 1)])
+
+    test.hidden("other dtypes and more dimensions")
+    judge([(sequence(2, 2, 3, dtype=torch.float64), 0), (sequence(1, 2, 3, dtype=torch.float64), 1)], pad_value=-0.1)
+    judge([(torch.tensor([True, False, True]), 0), (torch.tensor([True]), 1)])
+    judge([(torch.tensor([False, True, False]), 0), (torch.tensor([False]), 1)], pad_value=True)
+    judge([(sequence(1, 2, dtype=torch.uint8), 0), (sequence(3, 2, dtype=torch.uint8), 2**40)], pad_value=255)
+    judge([(sequence(2, dtype=torch.bfloat16), 0), (sequence(1, dtype=torch.bfloat16), 1)], pad_value=torch.inf)
+    judge([(sequence(1), 0), (sequence(2), 1)], pad_value=torch.nan)
+    judge([(sequence(5, 3).t(), 0), (sequence(8, 5)[::4], 1)])
+    judge([(sequence(2, 0), 0), (sequence(3, 0), 1)])
+
+    invalid = "An empty batch, other trailing dimensions or other dtypes must raise ValueError."
+    for idea, parts in [
+        ("an empty batch", []),
+        ("trailing dimensions that differ", [sequence(3, 2), sequence(2, 4)]),
+        ("trailing dimensions that differ", [sequence(3, 2), sequence(2, 1)]),
+        ("trailing dimensions that differ", [sequence(2, 1), sequence(3, 2)]),
+        ("trailing dimensions that differ", [sequence(2, 3), sequence(2, 3), sequence(2)]),
+        ("trailing dimensions that differ", [sequence(3), sequence(2, 3)]),
+        ("trailing dimensions that differ", [sequence(3), sequence(3, 1)]),
+        ("trailing dimensions that differ", [sequence(2, 2, 3), sequence(2, 1, 3)]),
+        ("trailing dimensions that differ", [sequence(2, 2, 3), sequence(2, 2, 1)]),
+        ("trailing dimensions that differ", [sequence(2, 3, 2), sequence(2, 2, 3)]),
+        ("trailing dimensions that differ", [sequence(0, 5), sequence(3, 2)]),
+        ("dtypes that differ", [sequence(3), sequence(2, dtype=torch.int64)]),
+        ("dtypes that differ", [sequence(3, dtype=torch.int64), sequence(2, dtype=torch.int64), sequence(1)]),
+        ("dtypes that differ", [sequence(3), sequence(2, dtype=torch.float64)]),
+        ("dtypes that differ", [sequence(3), sequence(0, dtype=torch.float64)]),
+    ]:
+        test.hidden(idea)
+        seen = observe(pad_collate, [(part, n) for n, part in enumerate(parts)])
+        seen.raises(ValueError, because=invalid)
+
+    def loaded(pad_collate, samples, batch_size):
+        """The batches of a DataLoader that collates with the answer."""
+        return list(DataLoader(samples, batch_size=batch_size, collate_fn=pad_collate))
+
+    test.hidden("through a DataLoader")
+    samples = [(sequence(n, 2, start=10 * n + 1), n) for n in (3, 1, 4, 2, 5)]
+    seen = observe_scenario(loaded, pad_collate, samples, 2)
+    seen.returns([padded(samples[:2]), padded(samples[2:4]), padded(samples[4:])])
+    ### END HIDDEN TESTS

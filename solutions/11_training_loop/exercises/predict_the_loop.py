@@ -1,0 +1,172 @@
+# %% [markdown]
+# ### Exercise 11.5 · Ten lines of every training script
+#
+# predict · warm-up · 12 min · 2 points
+#
+# Five small experiments, ten questions. Write down what you expect, without running anything.
+#
+# 1. A weight `w` is 0, the loss is `2 * w` (so its gradient is 2), the optimizer `SGD([w], lr=0.5)`. What is `w`
+#    after *two* iterations that call `zero_grad`, `backward`, `step`; or only `backward`, `step`; or `backward`,
+#    `zero_grad`, `step`? And what is `w.grad` right after `opt.zero_grad()`, when a backward pass came before it?
+# 2. `DataLoader(data, batch_size=128)` with 1000 samples: how many batches has an epoch, how large is the last one?
+# 3. `Adam([p], lr=0.1)`, p is 0 and its gradient 500: what is p after the first step?
+# 4. `opt = SGD([p], lr=0.1)`, then `opt.defaults["lr"] = 9.0`; p is 0 and its gradient 1: what is p after one step?
+# 5. `F.cross_entropy(logits, torch.tensor([0]))` for the logits `[[1000., 0.]]`; and what if somebody applies
+#    `softmax` to the logits first?
+#
+# **Contract**
+#
+# - Replace each `...` by a number; where there is no number, by `"none"`. Two decimals suffice.
+# - The check runs the experiments and compares; every right item earns a tenth of the points.
+#
+# <details><summary>Hint 1</summary>
+#
+# Does backward() overwrite `.grad` or add to it? What does Adam divide the gradient by in its first step?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Without zero_grad the second gradient is 2 + 2; zeroing before step leaves nothing to step with; since torch 2.0
+# zero_grad sets None. Adam's first step has size lr whatever the gradient. The softmax of the logits lies in [0, 1],
+# so the second softmax, the one inside cross_entropy, can never be sure.
+#
+# </details>
+
+# %% answer="predict-the-loop"
+### BEGIN SOLUTION
+answers = {
+    "zero-backward-step": -2.0,  # w after two iterations in this order
+    "backward-step": -3.0,  # without zero_grad
+    "backward-zero-step": 0.0,  # zero_grad between backward and step
+    "grad after zero_grad": "none",  # w.grad
+    "batches": 8,  # batches of an epoch
+    "last batch": 104,  # samples in the last batch
+    "first Adam step": -0.1,  # p after the first step
+    "lr via defaults": -0.1,  # p after one step
+    "loss of a perfect logit": 0.0,  # cross_entropy of the logits
+    "softmax twice": 0.31,  # cross_entropy of their softmax
+}
+### END SOLUTION
+### BEGIN GIVEN
+# answers = {
+#     "zero-backward-step": ...,  # w after two iterations in this order
+#     "backward-step": ...,  # without zero_grad
+#     "backward-zero-step": ...,  # zero_grad between backward and step
+#     "grad after zero_grad": ...,  # w.grad
+#     "batches": ...,  # batches of an epoch
+#     "last batch": ...,  # samples in the last batch
+#     "first Adam step": ...,  # p after the first step
+#     "lr via defaults": ...,  # p after one step
+#     "loss of a perfect logit": ...,  # cross_entropy of the logits
+#     "softmax twice": ...,  # cross_entropy of their softmax
+# }
+### END GIVEN
+
+# %% check="predict-the-loop" points=2
+"""Each item against a run of the experiment; every right item earns its share."""
+with check("predict-the-loop") as test:
+
+    def after_two(*order):
+        """w after two iterations that make these calls in this order."""
+        w = nn.Parameter(torch.tensor(0.0))
+        opt = torch.optim.SGD([w], lr=0.5)
+        for _ in range(2):
+            loss = 2 * w
+            for call in order:
+                {"zero": opt.zero_grad, "backward": loss.backward, "step": opt.step}[call]()
+        return w.item()
+
+    def after_one(make_optimizer, gradient, change=None):
+        """p after one step of an optimizer."""
+        p = nn.Parameter(torch.tensor(0.0))
+        opt = make_optimizer([p], lr=0.1)
+        opt.defaults.update(change or {})
+        p.grad = torch.tensor(gradient)
+        opt.step()
+        return p.item()
+
+    def grad_after_zero_grad():
+        """What .grad holds when a backward pass is followed by zero_grad."""
+        w = nn.Parameter(torch.tensor(0.0))
+        (2 * w).backward()
+        torch.optim.SGD([w], lr=0.5).zero_grad()
+        return "none" if w.grad is None else w.grad.item()
+
+    def number_in(guess):
+        """A number, 0-d tensor or text as a float; "none" for None; nan for anything else."""
+        if guess is None or (isinstance(guess, str) and guess.strip().lower() == "none"):
+            return "none"
+        if isinstance(guess, Tensor) and guess.numel() == 1 and guess.device.type == "cpu":
+            guess = guess.tolist() if guess.dim() == 0 else guess.flatten().tolist()[0]
+        if isinstance(guess, bool) or not isinstance(guess, (int, float, str)):
+            return torch.nan
+        try:
+            return float(guess)
+        except (ValueError, OverflowError):
+            return torch.nan
+
+    def means(guess, truth):
+        """Whether a guess says the same as the truth, to two decimals."""
+        came = number_in(guess)
+        if "none" in (came, truth):
+            return came == truth
+        return came == truth or abs(came - truth) < 0.0051
+
+    test("every item is compared with a live run")
+    batches = [len(batch) for batch in DataLoader(range(1000), batch_size=128)]
+    logits, label = torch.tensor([[1000.0, 0.0]]), torch.tensor([0])
+    last = "The incomplete last batch is kept by default: 7 * 128 = 896, then one batch of 104."
+    truths = {
+        "zero-backward-step": (
+            after_two("zero", "backward", "step"),
+            "One SGD step is w - lr * grad: -1 per iteration here.",
+        ),
+        "backward-step": (
+            after_two("backward", "step"),
+            "backward() adds to .grad: without zero_grad the second step uses 2 + 2.",
+        ),
+        "backward-zero-step": (
+            after_two("backward", "zero", "step"),
+            "zero_grad between backward and step throws the gradient away: nothing is learned.",
+        ),
+        "grad after zero_grad": (
+            grad_after_zero_grad(),
+            "zero_grad() sets .grad to None (set_to_none=True is the default), not to zeros.",
+        ),
+        "batches": (len(batches), last),
+        "last batch": (batches[-1], last),
+        "first Adam step": (
+            after_one(torch.optim.Adam, 500.0),
+            "Adam divides by the root of the second moment: the first step is about lr, however large the gradient.",
+        ),
+        "lr via defaults": (
+            after_one(torch.optim.SGD, 1.0, {"lr": 9.0}),
+            "optimizer.defaults is only the template for new groups; the rate in use is param_groups[i]['lr'].",
+        ),
+        "loss of a perfect logit": (
+            F.cross_entropy(logits, label).item(),
+            "cross_entropy takes logits: with 1000 against 0 the label has probability 1, and -log 1 is 0.",
+        ),
+        "softmax twice": (
+            F.cross_entropy(logits.softmax(1), label).item(),
+            "cross_entropy wants logits: after a softmax the inputs are in [0, 1], and with 2 classes the loss cannot "
+            "fall below log(1 + 1/e) = 0.31.",
+        ),
+    }
+    seen = observe_value(answers)
+    came = seen.value if isinstance(seen.value, dict) else {}
+    signs = "A step goes against the gradient, which is positive here: the result is negative."
+    items = {}
+    for name, (truth, sentence) in truths.items():
+        spelt = came[name] if name in came and means(came[name], truth) else truth
+        turned = [(-truth, signs)] if isinstance(truth, float) and truth < 0 else []
+        items[name] = prediction(spelt, *turned, because=sentence)
+    test.points = seen.predicts(items, points=2)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("the truth does not depend on random numbers")
+    shuffled = DataLoader(range(1000), batch_size=128, shuffle=True, generator=torch.Generator().manual_seed(7))
+    seen.that([len(batch) for batch in shuffled] == batches, "Shuffling changes no batch's size.")
+    ### END HIDDEN TESTS
+test.points
