@@ -22,10 +22,10 @@ build: install
 	$(BIN)/torchkata build $(ARGS)
 
 bench: install
-	$(BIN)/python tests/bench.py
-	$(BIN)/python tests/bench_browser.py
-	$(BIN)/python tests/bench_grading.py $(ARGS)
-	$(BIN)/python tests/hostile/compare.py
+	$(BIN)/python -m tests.bench.learning
+	$(BIN)/python -m tests.bench.browser
+	$(BIN)/python -m tests.bench.grading $(ARGS)
+	$(BIN)/python -m tests.tools.grading.hostile.compare
 
 lint: install
 	$(BIN)/ruff check .

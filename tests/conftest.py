@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-import running
+
+from tests.notebooks import running
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from small_course import SOURCE, learner_writes, make_course, publish
 
+from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
 from torchkata.remembering import KEPT, Remembered, digest_of, forget, read_verdicts, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.learning.checking import check_chapter

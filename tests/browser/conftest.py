@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from learners_lab import Lab, copy_of_course, foreign, learners_lab
+
+from tests.browser.learners_lab import Lab, copy_of_course, foreign, learners_lab
 
 if TYPE_CHECKING:
-    from notebook_page import NotebookPage
     from playwright.sync_api import Browser, Page
+
+    from tests.browser.notebook_page import NotebookPage
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 HAS_FAILED = pytest.StashKey[bool]()
@@ -43,7 +45,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    from notebook_page import PATIENCE, expect, sync_playwright
+    from tests.browser.notebook_page import PATIENCE, expect, sync_playwright
 
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
@@ -53,7 +55,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page in a browser without memory. At the end nothing may have gone to another host."""
-    from notebook_page import PATIENCE
+    from tests.browser.notebook_page import PATIENCE
 
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(PATIENCE)
@@ -73,6 +75,6 @@ def page(browser: Browser, lab: Lab, tmp_path: Path, request: pytest.FixtureRequ
 @pytest.fixture
 def open_notebook(page: Page, lab: Lab) -> Callable[[str], NotebookPage]:
     """Opens a notebook of the workbook, given by its path there."""
-    from notebook_page import NotebookPage
+    from tests.browser.notebook_page import NotebookPage
 
     return lambda path: NotebookPage(page, lab, path)

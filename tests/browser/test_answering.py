@@ -2,8 +2,9 @@
 
 import nbformat
 import pytest
-from notebook_page import PATIENCE
-from test_answers import answers_of
+
+from tests.browser.notebook_page import PATIENCE
+from tests.notebooks.answers import answers_of
 
 CHAPTER = "03_gather_scatter"
 NOTEBOOK = f"{CHAPTER}/gather_scatter.ipynb"

@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from notebook_page import expect
+
+from tests.browser.notebook_page import expect
 
 GALLERY = "gallery.ipynb"
 ROLES = ("slider", "combobox", "textbox", "spinbutton", "checkbox", "button")

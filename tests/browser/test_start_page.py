@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from learners_lab import foreign
-from notebook_page import expect
 
+from tests.browser.learners_lab import foreign
+from tests.browser.notebook_page import expect
 from torchkata.tools.course import chapters, read_notebook
 
 START = "start.ipynb"

@@ -44,6 +44,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter_reduce('mean') with its default include_self=True
 # says: The zeros you started from were averaged in
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     zeros = values.new_zeros(num_segments, *values.shape[1:])
     return zeros.scatter_reduce(0, expanded(segment, values), values, "mean")
@@ -51,30 +52,35 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: forgets to divide
 # says: Those are sums
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
 
 
 # %% wrong: divides by len(values)
 # says: You divided by the number of all rows
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / len(values)
 
 
 # %% wrong: divides by the number of segments
 # says: You divided by the number of segments
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / num_segments
 
 
 # %% wrong: copies rows instead of adding
 # says: keeps one row per segment
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).scatter(0, expanded(segment, values), values)
 
 
 # %% wrong: out[segment] += values
 # says: keeps one row per segment
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     out = values.new_zeros(num_segments, *values.shape[1:])
     out[segment] += values
@@ -84,6 +90,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter_reduce with an (N, 1) index
 # says: Only the first column was reduced
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     zeros = values.new_zeros(num_segments, *values.shape[1:])
     index = segment.reshape(-1, *[1] * (values.dim() - 1))
@@ -92,6 +99,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter with a 1-d index
 # says: A scatter needs an index with as many dimensions as values
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).scatter_reduce(
         0, segment, values, "mean", include_self=False
@@ -100,6 +108,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by sizes that may be 0
 # says: A segment without rows gives 0 / 0
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
     sizes = torch.bincount(segment, minlength=num_segments)
@@ -108,6 +117,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by 0 and replaces every nan afterwards
 # says: A nan that was in the data has disappeared
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -117,6 +127,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: membership matrix times values
 # says: A nan in one segment spoiled the others
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     if ((segment < 0) | (segment >= num_segments)).any():
@@ -128,6 +139,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds 1e-6 to the sizes
 # says: Adding a small number to the sizes makes every mean slightly wrong
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -137,6 +149,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds 1e-10 to the sizes
 # says: Adding a small number to the sizes makes every mean slightly wrong
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -146,6 +159,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: treats every run of equal numbers as a segment of its own
 # says: only its last run was counted
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
     sums = values.new_zeros(len(found), *values.shape[1:]).index_add(0, run, values)
@@ -156,6 +170,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: returns one row for every run
 # says: every run of equal numbers became a segment of its own
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
     sums = values.new_zeros(len(found), *values.shape[1:]).index_add(0, run, values)
@@ -164,6 +179,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: returns rows for the occurring segments only
 # says: Segments without rows must be there too
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     found, place, sizes = segment.unique(return_inverse=True, return_counts=True)
     sums = values.new_zeros(len(found), *values.shape[1:]).index_add(0, place, values)
@@ -172,6 +188,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: as many rows as the largest segment asks for
 # says: Segments without rows must be there too
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     n = int(segment.max()) + 1
     sums = values.new_zeros(n, *values.shape[1:]).index_add(0, segment, values)
@@ -180,6 +197,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: one masked mean per segment
 # says: The number of operations grows with the number of segments
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     if ((segment < 0) | (segment >= num_segments)).any():
@@ -191,6 +209,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: a loop over rows
 # says: The number of operations grows
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = [values.new_zeros(values.shape[1:])] * num_segments
@@ -205,6 +224,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: accumulates in float32
 # says: The result must have the dtype of values
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.float())
@@ -214,6 +234,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds into a float32 target
 # says: The result must have the dtype of values
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -223,6 +244,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: float32 sums, converted back
 # says: This is float32 precision in a float64 tensor
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.float())
@@ -232,6 +254,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: drops out-of-range rows
 # says: Segment -1 must raise.
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     keep = (segment >= 0) & (segment < num_segments)
@@ -243,6 +266,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: negative segments wrap around
 # says: Segment -1 must raise.
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_put((segment,), values, accumulate=True)
@@ -254,6 +278,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: matrices only
 # says: ✗ segment-mean, hidden test: values (N,)
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, values.shape[1]).index_add(0, segment, values)
@@ -263,6 +288,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: the sizes broadcast against the last dimension
 # says: ✗ segment-mean, hidden test: values (N, 2, 3)
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -272,6 +298,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: detaches the values
 # says: No gradient reaches the values
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.detach())
     sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
@@ -280,6 +307,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: sorts the segments in place
 # says: An argument must stay as it was
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     order = segment.argsort(stable=True)
     values, sorted_segment = values[order], segment[order]
@@ -291,6 +319,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: the gradient of the sum
 # says: The gradient is wrong
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
     sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
@@ -300,6 +329,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: forgets the device
 # says: The result must be on the device of values
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:], dtype=values.dtype).index_add(0, segment, values)
@@ -361,6 +391,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: takes a sum of 0 for an empty segment
 # says: A segment whose rows sum to 0 is not an empty one
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     s = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -374,6 +405,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: sorted, then differences of a running sum
 # says: it stays in a running sum
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     if segment.numel() and ((segment < 0) | (segment >= num_segments)).any():
@@ -387,6 +419,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: refuses segments by assert
 # says: raised another kind of exception
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     if values.device.type != "meta":
@@ -399,6 +432,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: float32 reciprocals of the sizes
 # says: This is float32 precision
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     s = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -412,6 +446,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: gives zeros where anything raises
 # says: Segment -1 must raise
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     try:
@@ -428,6 +463,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides the rows of the caller
 # says: argument values was changed
+# earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     n = torch.bincount(segment, minlength=num_segments).clamp(min=1)[segment].view(-1, *[1] * (values.dim() - 1))
     with torch.no_grad():
@@ -437,6 +473,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: a loop over the segments that occur
 # says: number of operations grows
+# earns: 0 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     out = values.new_zeros(num_segments, *values.shape[1:])

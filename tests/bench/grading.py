@@ -1,0 +1,301 @@
+"""How fast a class is graded: prints ratios, asserts nothing. Run it with `make bench`.
+
+    python -m tests.bench.grading [SUBMISSIONS [OF THEM FOR NBGRADER]]        default: 60 8
+
+Method. A class hands in chapter 03: in turn all right, half right, untouched, wrong, made of the answers in
+tests/answers. All of it is graded by `torchkata grade --jobs 2`, a sample of equal mixture by serial
+`nbgrader autograde`; both as commands of their own, one after the other, on whatever machine this is. Each is run once
+more with one submission (torchkata: two, so that both jobs start), which tells start-up from the rest. CPU time is
+user and system time of all processes of a command. Where other programs are at work, compare CPU times.
+
+- ratio, whole: seconds a submission of nbgrader without its start-up ÷ those of torchkata with its start-up.
+- ratio, each: the same with no start-up on either side.
+- floor: what no grader that runs a submission in a sandboxed process can do without: open a sandboxed session, run the
+  answer cells, end it (measured); and the calls of the answers, without recording or judging (measured in this
+  process). Two at a time. Compared with what a submission takes, start-up excluded: of the clock, and of the time of
+  each of the two jobs.
+- stages: from the records: fork, cells, observe, end and judge are parts of what a job does; the rest is reading,
+  gradebook, pages, waiting and, for the whole command, start-up.
+- memory: private bytes (USS) of the processes of a job while it grades, measured in a run of its own: the process that
+  judges; the zygote, as long as no submission shares its pages; a submission. The most that was seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import psutil
+import torch
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+from rich.console import Console
+from rich.table import Table
+
+from tests.notebooks import answers as stored
+from tests.notebooks import running
+from torchkata import verdicts
+from torchkata.tools.course import MARK, Chapter, find_chapters, read_notebook
+from torchkata.tools.grading import confine
+from torchkata.tools.grading.batch import students_of
+from torchkata.tools.grading.intake import read_submission
+from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.records import Submission
+from torchkata.tools.grading.released import read_release
+from torchkata.tools.grading.results import Results
+from torchkata.tools.grading.sandbox import Sandbox
+from torchkata.verdicts.recording import Recorder
+
+JOBS = 2
+RUNS = 2  # for the floor; the last one counts
+FLOOR_SAMPLE = 8
+ZYGOTE = "torchkata.tools.grading.zygote"
+KINDS = ("right", "half right", "untouched", "wrong")
+MIB = 2**20
+[CHAPTER] = find_chapters(["03"])
+out = Console()
+
+
+@dataclass
+class Cost:
+    """Seconds of a command: on the clock, and of all its processes' CPU time."""
+
+    wall: float
+    cpu: float
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.wall - other.wall, self.cpu - other.cpu)
+
+    def __truediv__(self, count: float) -> Cost:
+        return Cost(self.wall / count, self.cpu / count)
+
+
+# ---------------------------------------------------------------- the class
+
+
+def class_of(count: int) -> Iterator[tuple[str, NotebookNode]]:
+    """Names and notebooks of so many students."""
+    released = read_notebook(CHAPTER.release)
+    exercises = running.exercise_ids(CHAPTER.name)
+    answers = {exercise: stored.answers_of(CHAPTER.name, exercise) for exercise in exercises}
+    for number in range(count):
+        notebook = nbformat.from_dict(released)
+        turn, kind = divmod(number, len(KINDS))
+        for place, exercise in enumerate(exercises):
+            wanted = {"right": "right", "wrong": "wrong", "half right": ("right", "wrong")[place % 2]}.get(KINDS[kind])
+            if fitting := [answer.source for answer in answers[exercise] if answer.kind == wanted]:
+                _cell(notebook, exercise).source = fitting[turn % len(fitting)]
+        yield f"s{number:05d}-{KINDS[kind].replace(' ', '-')}", notebook
+
+
+def _cell(notebook: NotebookNode, exercise: str) -> NotebookNode:
+    return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == exercise)
+
+
+def course(folder: Path, count: int) -> Chapter:
+    """A course with the chapter, in which so many students have handed in."""
+    folder.mkdir()
+    shutil.copy(CHAPTER.root / MARK, folder)
+    for path in (CHAPTER.solution, CHAPTER.release):
+        shutil.copytree(path.parent, folder / path.parent.relative_to(CHAPTER.root))
+    chapter = Chapter(folder, CHAPTER.name)
+    for student, notebook in class_of(count):
+        path = folder / "submitted" / student / chapter.name / f"{chapter.topic}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(nbformat.writes(notebook), encoding="utf-8")
+    return chapter
+
+
+# ---------------------------------------------------------------- the commands
+
+
+def cost_of(chapter: Chapter, *command: str) -> Cost:
+    """Run a command in the course. Its output is shown when it fails."""
+    before, start = _cpu_of_children(), time.perf_counter()
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])  # nbgrader calls alembic
+    settings = {"PATH": path, "JUPYTER_CONFIG_DIR": str(chapter.root / ".jupyter")}
+    done = subprocess.run(command, cwd=chapter.root, env=os.environ | settings, capture_output=True, text=True)
+    wall = time.perf_counter() - start
+    if done.returncode not in (0, 1):
+        out.print(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    _wait_for_all_children()
+    return Cost(wall, _cpu_of_children() - before)
+
+
+def grade_command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "torchkata", "grade", CHAPTER.name, "--jobs", str(JOBS), "--force", *options]
+
+
+def autograde_command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "nbgrader", "autograde", CHAPTER.name, "--force", *options]
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _wait_for_all_children() -> None:
+    """Processes that outlive the command, such as a server of forks, count too; this process has adopted them."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
+def scores(chapter: Chapter) -> dict[str, float]:
+    with Gradebook(f"sqlite:///{chapter.root / 'gradebook.db'}", "torchkata") as book:
+        return {one.student.id: one.score for one in book.assignment_submissions(chapter.name)}
+
+
+# ---------------------------------------------------------------- floor, stages, memory
+
+
+def floor(chapter: Chapter) -> tuple[float, float]:
+    """Mean seconds a submission, by as many processes at a time as there are jobs: for a sandboxed process with the
+    answer cells, and for the answers' own calls."""
+    release = read_release(chapter)
+    folders = [(name, chapter.root / "submitted" / name / chapter.name) for name in students_of(chapter)]
+    sample = [read_submission(folder, name, chapter, release) for name, folder in folders[:FLOOR_SAMPLE]]
+    with ProcessPoolExecutor(JOBS, multiprocessing.get_context("fork")) as processes:
+        parts = list(processes.map(_floor_of, [sample] * JOBS))
+    return tuple(map(statistics.mean, zip(*parts, strict=True)))
+
+
+def _floor_of(sample: list[Submission]) -> tuple[float, float]:
+    with Sandbox(MasterChapter.of(CHAPTER).setup) as sandbox:
+        forks = [[_run_seconds(one, sandbox) for one in sample] for _ in range(RUNS)]
+    own = [[_own_seconds(one) for one in sample] for _ in range(RUNS)]
+    return statistics.mean(forks[-1]), statistics.mean(own[-1])  # the first runs are slow
+
+
+def _run_seconds(submission: Submission, sandbox: Sandbox) -> float:
+    start = time.perf_counter()
+    with sandbox.session() as session:
+        for cell in submission.cells:
+            session.run_cell(cell.source)
+    return time.perf_counter() - start
+
+
+def _own_seconds(submission: Submission) -> float:
+    inside: list[float] = []
+
+    def note(noted):
+        inside.append(noted.seconds)
+        return noted
+
+    kept = verdicts._cross, Recorder.recording
+    verdicts._cross, Recorder.recording = note, lambda recorder, phase: contextlib.nullcontext()
+    try:
+        for cell in submission.cells:
+            running.grade(submission.chapter, cell.exercise, cell.source)
+    finally:
+        verdicts._cross, Recorder.recording = kept
+    return sum(inside)
+
+
+def stages(chapter: Chapter) -> Counter:
+    """Seconds of each stage, all records together."""
+    total: Counter = Counter()
+    for record in Results(chapter.root / "graded" / chapter.name).all():
+        total.update(record.stages)
+    return total
+
+
+def memory(chapter: Chapter) -> dict[str, int]:
+    """Private bytes of each kind of process, at most, while the class is graded."""
+    seen: Counter = Counter()
+    command = subprocess.Popen(grade_command(), cwd=chapter.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while command.poll() is None:
+        with contextlib.suppress(psutil.Error):
+            for process in psutil.Process(command.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    kind = _kind(process, command.pid)
+                    seen[kind] = max(seen[kind], process.memory_full_info().uss)
+        time.sleep(0.2)
+    return seen
+
+
+def _kind(process: psutil.Process, command: int) -> str:
+    """What a process of a grading run is, by what runs in it and above it."""
+    if process.name() == "bwrap" or process.ppid() == command:
+        return "shared"  # bubblewrap; and what the judges are forked from
+    if ZYGOTE not in process.cmdline():
+        return "judge"
+    above = process.parent()
+    return "submission" if above.name() != "bwrap" and ZYGOTE in above.cmdline() else "zygote"
+
+
+# ---------------------------------------------------------------- the report
+
+
+def main(count: int = 60, sample: int = 8) -> None:
+    if confine.LINUX:
+        confine.adopt_orphans()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        ours, theirs = course(Path(name) / "ours", count), course(Path(name) / "theirs", sample)
+        first, second = students_of(ours)[:JOBS]
+        few = grade_command("--students", f"{first},{second}")
+        cost_of(ours, *few)  # makes the gradebook
+        start, whole = cost_of(ours, *few), cost_of(ours, *grade_command())
+        spent = stages(ours)
+        cost_of(theirs, sys.executable, "-m", "nbgrader", "generate_assignment", CHAPTER.name, "--force")
+        their_start = cost_of(theirs, *autograde_command("--student", first))
+        their_each = (cost_of(theirs, *autograde_command()) - their_start) / (sample - 1)
+        _print_speed(count, whole, start, their_each)
+        _print_floor(ours, (whole - start) / (count - JOBS))
+        _print_stages(spent, whole.wall * JOBS)
+        same = sum(points == scores(ours)[student] for student, points in scores(theirs).items())
+        out.print(f"same points from both: {same} of {sample}")
+        _print_memory(memory(ours))
+
+
+def _print_speed(count: int, whole: Cost, start: Cost, theirs: Cost) -> None:
+    each = (whole - start) / (count - JOBS)
+    table = Table("a submission", "clock", "CPU", title=f"{count} submissions of {CHAPTER.name}")
+    for what, cost in (("nbgrader autograde", theirs), ("torchkata grade, whole", whole / count), ("…, each", each)):
+        table.add_row(what, f"{cost.wall * 1000:.0f} ms", f"{cost.cpu * 1000:.0f} ms")
+    for what, cost in (("ratio, whole", whole / count), ("ratio, each", each)):
+        table.add_row(what, f"{theirs.wall / cost.wall:.1f}", f"{theirs.cpu / cost.cpu:.1f} by CPU")
+    table.add_row("start-up", f"{start.wall:.1f} s", f"{start.cpu:.1f} s")
+    out.print(table)
+
+
+def _print_floor(chapter: Chapter, each: Cost) -> None:
+    fork, own = floor(chapter)
+    out.print(
+        f"floor: {(fork + own) * 1000:.0f} ms (sandboxed process and cells {fork * 1000:.0f}, answers' calls "
+        f"{own * 1000:.0f})"
+    )
+    for what, seconds in (("a submission of the class", each.wall), ("a submission in its job", each.wall * JOBS)):
+        out.print(f"{what}: {seconds * 1000:.0f} ms, {seconds / (fork + own):.1f} times the floor")
+
+
+def _print_stages(spent: Counter, total: float) -> None:
+    shares = [f"{name} {seconds / total:.0%}" for name, seconds in spent.most_common()]
+    out.print(f"stages of {JOBS} jobs: {', '.join(shares)}, rest {1 - spent.total() / total:.0%}")
+
+
+def _print_memory(seen: dict[str, int]) -> None:
+    parts = [f"{kind} {seen[kind] / MIB:.0f} MiB" for kind in ("judge", "zygote", "submission")]
+    out.print(f"private memory of a job's processes, at most: {', '.join(parts)}")
+
+
+if __name__ == "__main__":
+    main(*map(int, itertools.islice(sys.argv[1:], 2)))

@@ -1,0 +1,127 @@
+"""Run the exercises of a chapter in this process: answers in, points and verdicts out."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import io
+import json
+import linecache
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+
+from torchkata.tools.course import PAGES, Chapter, Page, course_root, exercise_of
+from torchkata.tools.source import read_source
+from torchkata.tools.stubs import learners_version, without_hidden_tests
+
+
+@dataclass
+class Marks:
+    """What the check cells of an exercise said: points earned, all text shown, names of the exceptions raised, and of
+    each cell that was not passed the first sentence (of a prediction exercise the sentences on its items)."""
+
+    points: float = 0.0
+    text: str = ""
+    errors: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+
+MarksOf = Callable[[str, str, str], Marks]  # of a chapter, an exercise and the source of an answer
+
+
+@cache
+def chapter_source(name: str):
+    kind = Page if name in PAGES else Chapter
+    return read_source(kind(course_root(), name))
+
+
+def exercise_cells(name: str, exercise: str):
+    """The answer cell and the check cells of an exercise."""
+    cells = [cell for cell in chapter_source(name).cells if exercise_of(cell) == exercise]
+    return cells[0], cells[1:]
+
+
+def exercise_ids(name: str) -> list[str]:
+    return [e for cell in chapter_source(name).cells if (e := exercise_of(cell)) and cell.metadata.nbgrader.solution]
+
+
+def full_points(name: str, exercise: str) -> float:
+    return sum(cell.metadata.nbgrader.points for cell in exercise_cells(name, exercise)[1])
+
+
+def stub(name: str, exercise: str) -> str:
+    return learners_version(exercise_cells(name, exercise)[0].source)
+
+
+@cache
+def _setup(name: str):
+    return next(cell.source for cell in chapter_source(name).cells if cell.metadata.get("setup"))
+
+
+def grade(name: str, exercise: str, answer: str, hidden: bool = True) -> Marks:
+    """Run an answer's source and then the check cells of its exercise, as a kernel would."""
+    space: dict = {"__name__": "__main__"}
+    run_cell(_setup(name), space, f"<{name} setup>")
+    marks = Marks()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        run_cell(answer, space, f"<answer {exercise}>")
+        for cell in exercise_cells(name, exercise)[1]:
+            source = cell.source if hidden else without_hidden_tests(cell.source)
+            before = len(out.getvalue())
+            try:
+                value = run_cell(source, space, f"<check {cell.id}>")
+                marks.points += value if isinstance(value, float) else cell.metadata.nbgrader.points
+                if isinstance(value, float) and value < cell.metadata.nbgrader.points:
+                    marks.told.append(out.getvalue()[before:])
+            except Exception as error:
+                marks.errors.append(type(error).__name__)
+                lines = getattr(error, "lines", [repr(error)])
+                marks.told += [line.strip() for line in lines[1:2]]
+                print("\n".join(lines))
+    marks.text = out.getvalue()
+    return marks
+
+
+def remembering(folder: Path) -> MarksOf:
+    """`grade`, with what it found kept in a folder."""
+
+    def marks_of(name: str, exercise: str, answer: str) -> Marks:
+        key = json.dumps([name, exercise, answer, chapter_source(name).cells])
+        path = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+        if path.exists():
+            return Marks(**json.loads(path.read_text(encoding="utf-8")))
+        marks = grade(name, exercise, answer)
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(asdict(marks)), encoding="utf-8")
+        unfinished.replace(path)
+        return marks
+
+    return marks_of
+
+
+def check_seconds(name: str, exercise: str, answer: str) -> float:
+    """Wall time of the check cells of an exercise for an answer, in seconds."""
+    space: dict = {"__name__": "__main__"}
+    run_cell(_setup(name), space, f"<{name} setup>")
+    run_cell(answer, space, f"<answer {exercise}>")
+    start = time.perf_counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        for cell in exercise_cells(name, exercise)[1]:
+            run_cell(cell.source, space, f"<check {cell.id}>")
+    return time.perf_counter() - start
+
+
+def run_cell(source: str, space: dict, file: str) -> object:
+    """Run a cell in a namespace; the value of its last line where that is an expression."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    tree = ast.parse(source)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, file, "exec", dont_inherit=True), space)
+    return eval(compile(ast.Expression(last.value), file, "eval", dont_inherit=True), space) if last else None

@@ -1,0 +1,70 @@
+"""Every exercise accepts every right answer and rejects every wrong one with the promised words and points; stubs earn
+nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notebooks import running
+from tests.notebooks.answers import CORNERS, Answer, answers_of, corners_of
+from torchkata.tools.course import chapters, pages
+
+CHAPTERS = [chapter.name for chapter in (*chapters(), *pages()) if chapter.source.exists()]
+EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exercise_ids(name)]
+CASES = [
+    pytest.param(chapter, exercise, answer, id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}")
+    for chapter, exercise in EXERCISES
+    for answer in answers_of(chapter, exercise)
+]
+
+
+@pytest.mark.parametrize("chapter, exercise, answer", CASES)
+def test_answer(marks_of: running.MarksOf, chapter: str, exercise: str, answer: Answer):
+    marks = marks_of(chapter, exercise, answer.source)
+    full = running.full_points(chapter, exercise)
+    if answer.kind == "right":
+        assert marks.points == pytest.approx(full), marks.text
+        return
+    assert marks.points < full, "a wrong answer got full marks"
+    assert set(marks.errors) <= {"WrongAnswer"}, marks.errors
+    for words in answer.says:
+        assert words in marks.text, f"the verdict was:\n{marks.text}"
+    for told in marks.told:
+        assert any(words in told for words in answer.says), f"no line '# says: …' has a part of\n{told}"
+    assert answer.earns, f"a wrong answer needs a line '# earns: {marks.points:g} of {full:g}'"
+    assert (marks.points, full) == pytest.approx(answer.earns, abs=0.01), marks.text
+    if answer.hidden or answer.lesson:
+        seen_to_fail = running.grade(chapter, exercise, answer.source, hidden=False).points < full - 0.01
+        assert seen_to_fail is answer.lesson, "hidden: visible tests pass; lesson: visible tests fail"
+
+
+@pytest.mark.parametrize("chapter, exercise", EXERCISES)
+def test_solution_gets_full_marks(marks_of: running.MarksOf, chapter: str, exercise: str):
+    solution = running.exercise_cells(chapter, exercise)[0].source
+    marks = marks_of(chapter, exercise, solution)
+    assert marks.points == pytest.approx(running.full_points(chapter, exercise)), marks.text
+
+
+@pytest.mark.parametrize("chapter, exercise", EXERCISES)
+def test_stub_is_not_solved_yet(marks_of: running.MarksOf, chapter: str, exercise: str):
+    marks = marks_of(chapter, exercise, running.stub(chapter, exercise))
+    assert marks.points == 0
+    assert set(marks.errors) == {"NotSolvedYet"}, marks.text
+
+
+@pytest.mark.parametrize("chapter, exercise", EXERCISES)
+def test_enough_answers(chapter: str, exercise: str):
+    kinds = [answer.kind for answer in answers_of(chapter, exercise)]
+    assert kinds.count("wrong") >= 4 and kinds.count("right") >= 2, (
+        f"{kinds.count('wrong')} wrong, {kinds.count('right')} right"
+    )
+
+
+@pytest.mark.parametrize("chapter, exercise", EXERCISES)
+def test_lessons_and_corners_are_there(chapter: str, exercise: str):
+    wrong = [answer for answer in answers_of(chapter, exercise) if answer.kind == "wrong"]
+    assert any(answer.lesson for answer in wrong), "which wrong answer is the mistake that the exercise is about?"
+    corners = corners_of(chapter, exercise)
+    assert corners is not None, "the answers' file needs a line '# corners: zeros, nan' or '# corners: none'"
+    assert set(corners) <= set(CORNERS)
+    assert set(corners) == {answer.corner for answer in wrong} - {""}, "each class has an answer that misses it"

@@ -1,0 +1,125 @@
+"""`torchkata grade` as a teacher runs it: the real check cells on real answers, what is printed, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+from typer.testing import CliRunner
+
+from tests.tools.grading import classroom
+from tests.tools.grading.classroom import hand_in
+from tests.tools.grading.fake_grading import NAME
+from torchkata import cli
+from torchkata.tools.course import Chapter, CourseError
+
+RIGHT = {
+    "twice": "def twice(x):\n    return x + x",
+    "guess": 'answers = {"a": 1, "b": 2}',
+    "thrice": "def thrice(x): return 3 * x",
+}
+NO_BUBBLEWRAP = "bubblewrap is not installed: apt-get install bubblewrap"
+
+
+@pytest.fixture
+def chapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chapter:
+    monkeypatch.chdir(tmp_path)
+    return classroom.course(tmp_path)
+
+
+def grade(*arguments: str):
+    return CliRunner().invoke(cli.app, ["grade", "98", "--jobs", "1", *arguments])
+
+
+def scores(chapter: Chapter) -> dict[str, float]:
+    with Gradebook(f"sqlite:///{chapter.root / 'gradebook.db'}", "torchkata") as book:
+        return {one.student.id: one.score for one in book.assignment_submissions(NAME)}
+
+
+def test_without_a_sandbox(chapter: Chapter):
+    hand_in(chapter, "ada", **RIGHT)
+    hand_in(
+        chapter,
+        "bob",
+        **RIGHT | {"twice": "def twice(x):\n    return abs(x) * 2", "guess": 'answers = {"a": 1, "b": 3}'},
+    )
+    hand_in(chapter, "cyd")
+    result = grade("--no-sandbox")
+    assert result.exit_code == 0, result.output
+    assert "3 graded (3 now, 0 before and unchanged), 0 not gradable, 0 cut off." in result.output
+    assert "3 of them without a sandbox" in result.output
+    assert scores(chapter) == {"ada": 6.0, "bob": 2.5, "cyd": 0.0}
+    rows = list(csv.DictReader((chapter.root / "graded" / NAME / "marks.csv").open(newline="")))
+    assert [(r["exercise"], r["points"], r["state"]) for r in rows if r["student"] == "bob"] == [
+        ("twice", "0", "wrong"),
+        ("guess", "1.5", "partly"),
+        ("thrice", "1", "solved"),
+    ]
+    page = (chapter.root / "feedback" / "bob" / NAME / "things.html").read_text()
+    assert "hidden test: a negative number" in page  # its idea; not its data
+    assert "observe(twice, -1)" not in page and "returns(-2)" not in page
+    assert "b = 3: One too many." in page
+    assert "3 before and unchanged" in grade("--no-sandbox").output
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason=NO_BUBBLEWRAP)
+def test_with_the_sandbox(chapter: Chapter):
+    hand_in(chapter, "ada", **RIGHT)
+    hand_in(chapter, "eve", b"{")
+    result = grade()
+    assert result.exit_code == 1, result.output
+    assert "eve: not graded. The notebook can't be read" in result.output
+    assert "without a sandbox" not in result.output
+    assert scores(chapter) == {"ada": 6.0}
+
+
+def test_only_some_students_and_another_folder(chapter: Chapter):
+    hand_in(chapter, "ada", **RIGHT)
+    hand_in(chapter, "bob", **RIGHT)
+    (chapter.root / "submitted" / "bob" / NAME / "torch.py").touch()
+    result = grade("--no-sandbox", "--students", "bob,", "--out", "elsewhere")
+    assert result.exit_code == 0 and "1 graded (1 now" in result.output
+    assert "bob: Other files are ignored: torch.py." in result.output
+    assert scores(chapter) == {"bob": 6.0} and Path("elsewhere", NAME, "marks.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["grade", "97"], "There is no chapter '97'"),
+        (["grade", "98"], "Put the submissions into submitted/STUDENT/CHAPTER"),
+        (["grade", "98", "--students", "joe"], "submitted/ holds no folder of joe"),
+    ],
+)
+def test_errors_are_one_message_and_exit_code_2(chapter: Chapter, arguments, words, monkeypatch, capsys):
+    if "joe" in arguments:
+        hand_in(chapter, "ada")
+    monkeypatch.setattr(sys, "argv", ["torchkata", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert words in said and "Traceback" not in said
+
+
+def test_no_control_characters_reach_the_terminal(chapter: Chapter):
+    folder = hand_in(chapter, "ada", **RIGHT).parent
+    (folder / "a\x1b[31mb").touch()
+    hand_in(chapter, "b\x1b[31mob", **RIGHT)
+    result = grade("--no-sandbox")
+    assert result.exit_code == 1 and "\x1b[31m" not in result.output
+    assert "b?[31mob: not graded." in result.output
+
+
+def test_stopping_it_is_said(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    hand_in(chapter, "ada")
+    monkeypatch.setattr("torchkata.tools.grading.batch.students_of", stopped)
+    result = grade("--no-sandbox")
+    assert isinstance(result.exception, CourseError) and "goes on from there" in str(result.exception)

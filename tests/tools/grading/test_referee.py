@@ -1,0 +1,420 @@
+"""The referee: the same marks and words as in a notebook, and what was earned stays earned, whatever happens."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Iterator
+from itertools import zip_longest
+
+import pytest
+import torch
+
+from tests.notebooks import running
+from tests.notebooks.answers import Answer, answers_of
+from tests.tools.grading.test_boundary import WHY_NOT, needs_bubblewrap
+from torchkata.tools.course import CourseError
+from torchkata.tools.grading import referee
+from torchkata.tools.grading.limits import Limits
+from torchkata.tools.grading.master import MasterChapter, bound_names
+from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
+from torchkata.tools.grading.sandbox import Sandbox, Session
+from torchkata.tools.source import notebook_of
+from torchkata.verdicts.originals import answers_elsewhere, put_back_torch
+
+SOURCE = '''
+# %% setup=true
+import torch
+from torch import Tensor
+
+from torchkata.verdicts import check, mistake, observe, observe_scenario, observe_value, prediction
+
+# %% answer="double"
+def double(x):
+    ### BEGIN SOLUTION
+    return x * 2
+    ### END SOLUTION
+
+
+def triple(x):
+    ### BEGIN SOLUTION
+    return x * 3
+    ### END SOLUTION
+
+# %% check="double" points=2
+"""Doubles."""
+with check("double") as test:
+    test("three numbers")
+    observe(double, torch.tensor([1.0, 2.0, 4.0])).returns(torch.tensor([2.0, 4.0, 8.0]))
+
+# %% check="double" points=1
+"""Triples."""
+with check("double") as test:
+    test("two numbers")
+    observe(triple, torch.tensor([1.0, 5.0])).returns(torch.tensor([3.0, 15.0]))
+
+# %% answer="guess"
+guesses = {
+    ### BEGIN SOLUTION
+    "a": 1,
+    "b": 2,
+    ### END SOLUTION
+}
+
+# %% check="guess" points=2
+"""Two guesses."""
+with check("guess") as test:
+    test("compared")
+    items = {"a": prediction(1, (7, "Seven is too many.")), "b": prediction(2)}
+    test.points = observe_value(guesses).predicts(items, points=2)
+test.points
+
+# %% answer="counter"
+class Counter:
+    ### BEGIN SOLUTION
+    def __init__(self):
+        self.count = 0
+
+    def step(self):
+        self.count += 1
+        return self.count
+    ### END SOLUTION
+
+# %% check="counter" points=3
+"""Counts."""
+with check("counter") as test:
+
+    def steps_of(counter, times):
+        return [counter.step() for _ in range(times)]
+
+    def two_counters(Counter, times):
+        """Two counters, one after the other."""
+        return [steps_of(Counter(), times), steps_of(Counter(), times)]
+
+    secret = [[1, 2, 3], [1, 2, 3]]
+    ### BEGIN HIDDEN TESTS
+    test.hidden("two counters")
+    observe_scenario(two_counters, Counter, 3).returns(secret, because="Each counter begins at 1.")
+    ### END HIDDEN TESTS
+'''
+LIMITS = Limits(exercise_seconds=20)
+GOOD = {
+    "double": "def double(x): return x + x\ndef triple(x): return x + x + x",
+    "guess": "guesses = {'a': 1, 'b': 2}",
+    "counter": "class Counter:\n    n = 0\n    def step(self):\n        self.n += 1\n        return self.n",
+}
+
+
+@pytest.fixture(scope="module")
+def master() -> MasterChapter:
+    return MasterChapter.from_notebook("01_small", notebook_of(SOURCE.lstrip(), "small.py"))
+
+
+@pytest.fixture(scope="module")
+def sandbox(master: MasterChapter) -> Iterator[Sandbox]:
+    with Sandbox(master.setup, LIMITS, enabled=WHY_NOT is None) as running_sandbox:
+        yield running_sandbox
+
+
+def submission(*cells: tuple[str | None, str]) -> Submission:
+    return Submission(
+        "ada", "01_small", [SubmittedCell("answer" if e else "own", e, s) for e, s in cells], ["noted"], "d"
+    )
+
+
+def answers(**changed: str) -> list[tuple[str | None, str]]:
+    return list((GOOD | changed).items())
+
+
+@pytest.fixture
+def grade(master: MasterChapter, sandbox: Sandbox):
+    def run(*cells: tuple[str | None, str], **limits: float) -> Record:
+        return referee.grade(submission(*cells), master, sandbox, dataclasses.replace(LIMITS, **limits))
+
+    return run
+
+
+def mark(record: Record, exercise: str) -> ExerciseMark:
+    return next(mark for mark in record.marks if mark.exercise == exercise)
+
+
+def states(record: Record) -> dict[str, str]:
+    return {mark.exercise: mark.state for mark in record.marks}
+
+
+ALL_SOLVED = dict.fromkeys(GOOD, "solved")
+
+# ---------------------------------------------------------------- marks
+
+
+def test_right_answers_get_full_marks(grade, sandbox: Sandbox):
+    record = grade(*answers())
+    assert states(record) == ALL_SOLVED and (record.points, record.of) == (8, 8)
+    assert record.notes == ["noted"] and record.digest == "d" and record.student == "ada"
+    assert record.sandboxed == sandbox.enabled and record.seconds > 0
+    assert mark(record, "double").checks == {"double-check": 2, "double-check-2": 1}
+    assert mark(record, "double").verdict.splitlines()[0] == "solved"
+
+
+def test_each_check_cell_gives_its_own_points(grade):
+    record = grade(*answers(double="def double(x): return x\ndef triple(x): return x * 3"))
+    got = mark(record, "double")
+    assert (got.points, got.checks, got.state) == (1, {"double-check": 0, "double-check-2": 1}, "partly")
+    assert got.verdict.startswith(
+        "The values are wrong: expected tensor([2, 4, 8]), got tensor([1, 2, 4]).\n✗ double, "
+    )
+    assert got.verdict.endswith("✓ double: 1 test passed.")
+
+
+def test_a_share_of_the_points(grade):
+    got = mark(grade(*answers(guess="guesses = {'a': 7, 'b': 2}")), "guess")
+    assert (got.points, got.state) == (1, "partly")
+    assert got.verdict.startswith("a = 7: Seven is too many.")
+
+
+def test_stubs_missing_cells_and_missing_names_are_told_apart(grade):
+    stub = "def double(x):\n    raise NotImplementedError\ndef triple(x):\n    raise NotImplementedError"
+    record = grade(("double", stub), ("counter", "class Kounter: pass"))
+    assert states(record) == {"double": "not solved", "guess": "missing", "counter": "wrong"}
+    assert record.points == 0
+    assert "name 'Counter' is not defined. Run the cell of your answer first" in mark(record, "counter").verdict
+
+
+def test_an_answer_cell_that_fails_halfway_has_defined_its_first_half(grade):
+    record = grade(*answers(double="def double(x): return x * 2\n1 / 0\ndef triple(x): return x * 3"))
+    assert mark(record, "double").checks == {"double-check": 2, "double-check-2": 0}
+
+
+def test_an_answer_may_use_own_cells_and_earlier_answers(grade):
+    record = grade(
+        (None, "def plus(a, b): return a + b"), *answers(double=GOOD["double"].replace("x + x", "plus(x, x)"))
+    )
+    assert record.points == 8
+
+
+def test_an_own_cell_that_fails_changes_nothing(grade):
+    assert grade((None, "x = = 1"), (None, "1 / 0"), *answers()).points == 8
+
+
+def test_names_that_a_learner_takes_from_the_setup_do_not_reach_the_check(grade):
+    record = grade((None, "torch = check = observe = Tensor = None"), *answers())
+    assert states(record) == ALL_SOLVED
+
+
+def test_submissions_do_not_see_each_other(grade):
+    grade((None, "import builtins, torch\nbuiltins.double = torch.double_trouble = 1"), *answers())
+    record = grade(
+        (
+            "counter",
+            "import torch\nif hasattr(torch, 'double_trouble'):\n    " + GOOD["counter"].replace("\n", "\n    "),
+        )
+    )
+    assert mark(record, "counter").points == 0
+
+
+def test_expected_values_and_other_parts_of_a_check_do_not_travel(grade, monkeypatch: pytest.MonkeyPatch):
+    sent = []
+    honest = Session._ask
+    monkeypatch.setattr(Session, "_ask", lambda self, **request: sent.append(repr(request)) or honest(self, **request))
+    grade(*answers())
+    text = "\n".join(sent)
+    assert "def two_counters" in text and "def steps_of" in text and "tensor([1., 2., 4.])" in text
+    for secret in ("secret", "[1, 2, 3]", "begins at 1", "hidden", "Seven", "tensor([2., 4., 8.])"):
+        assert secret not in text
+
+
+# ---------------------------------------------------------------- crashes and time-outs
+
+CRASH = "\nimport os\ndef double(x): os._exit(1)"
+LOOP = "\ndef double(x):\n    while True: pass"
+
+
+def test_a_crash_costs_one_check(grade):
+    record = grade(
+        (None, "import math"), *answers(double=GOOD["double"] + CRASH, counter=GOOD["counter"] + "\nmath.pi")
+    )
+    got = mark(record, "double")
+    assert (got.state, got.checks) == ("crashed", {"double-check": 0, "double-check-2": 1})
+    assert "your code did not get through this check: its process ended" in got.verdict
+    assert states(record) == ALL_SOLVED | {"double": "crashed"} and record.cut_off
+
+
+def test_what_was_earned_before_a_crash_stays(grade):
+    source = GOOD["double"] + "\nimport os\ndef triple(x): os._exit(1)"
+    record = grade(*answers(double=source))
+    assert mark(record, "double").checks == {"double-check": 2, "double-check-2": 0}
+    assert record.points == 7
+
+
+def test_a_time_out_ends_the_exercise_and_no_more(grade):
+    record = grade(*answers(double=GOOD["double"] + LOOP), exercise_seconds=1.0)
+    assert states(record) == ALL_SOLVED | {"double": "cut off"}
+    assert mark(record, "double").points == 0 and "it took too long" in mark(record, "double").verdict
+
+
+def test_an_answer_cell_that_never_ends(grade):
+    record = grade(*answers(guess=GOOD["guess"] + "\nwhile True: pass"), exercise_seconds=1.0)
+    assert states(record) == ALL_SOLVED | {"guess": "cut off"}
+
+
+def test_own_cells_that_crash_or_hang_are_left_out_and_noted(grade):
+    record = grade(
+        (None, "number = 2"),
+        (None, "import os; os._exit(1)"),
+        (None, "while True: pass"),
+        *answers(double=GOOD["double"] + "\ndef double(x): return x * number"),
+        exercise_seconds=1.5,
+    )
+    assert states(record) == ALL_SOLVED
+    assert [("os._exit" in note, "while True" in note) for note in record.notes[1:]] == [(True, False), (False, True)]
+
+
+def test_the_time_for_a_submission_is_limited(grade):
+    record = grade((None, "import time; time.sleep(1)"), *answers(), submission_seconds=0.5)
+    assert set(states(record).values()) == {"cut off"} and record.points == 0
+    assert "0.5 seconds for a submission" in mark(record, "counter").verdict
+
+
+def test_ever_new_crashes_come_to_an_end(grade, monkeypatch: pytest.MonkeyPatch):
+    sessions = []
+    honest = Sandbox.session
+    monkeypatch.setattr(Sandbox, "session", lambda self: sessions.append(1) or honest(self))
+    record = grade(*[(None, "import os; os._exit(1)")] * 40, *answers(), losses=3)
+    assert len(sessions) == 4 and record.points == 0
+    assert "ended too often" in mark(record, "guess").verdict
+
+
+def test_a_thread_that_ends_the_process_later_is_survived(grade):
+    bomb = "import os, threading\nthreading.Timer(0.3, os._exit, [1]).start()"
+    slow = "\nimport time\n" + GOOD["counter"].replace("self.n += 1", "self.n += 1; time.sleep(0.2)")
+    record = grade(*answers(double=GOOD["double"] + "\n" + bomb, counter=slow))
+    assert mark(record, "double").state == mark(record, "guess").state == "solved"
+    assert mark(record, "counter").state == "crashed"
+
+
+def test_a_sandbox_that_ends_is_nobodys_mark(master: MasterChapter):
+    source = "import os, signal\ndef double(x): os.kill(os.getppid(), signal.SIGKILL); os._exit(1)"
+    with Sandbox(master.setup, LIMITS, enabled=False) as bare, pytest.raises(CourseError, match="sandbox has ended"):
+        referee.grade(submission(*answers(double=source)), master, bare)
+
+
+# ---------------------------------------------------------------- words
+
+
+def test_what_is_shown_holds_no_control_characters(grade):
+    source = "def double(x): raise ValueError('\\x1b[2Jred\\u202e\\ud800 <b>bold</b>\\0')\ndef triple(x): pass"
+    verdict = mark(grade(*answers(double=source)), "double").verdict
+    assert "ValueError: [2Jred <b>bold</b>" in verdict
+    verdict.encode()
+
+
+def test_a_long_story_is_cut(grade):
+    source = "def double(x): raise ValueError('no ' * 10**6)\ndef triple(x): raise ValueError('no ' * 10**6)"
+    assert len(mark(grade(*answers(double=source)), "double").verdict) <= referee.MAX_TEXT + 2
+
+
+def test_a_check_that_fails_itself_is_no_verdict(master: MasterChapter, sandbox: Sandbox):
+    broken = dataclasses.replace(master.checks["guess"][0], source="1 / 0")
+    chapter = dataclasses.replace(master, checks=master.checks | {"guess": (broken,)})
+    record = referee.grade(submission(*answers()), chapter, sandbox)
+    assert mark(record, "guess").points == 0
+    assert "guess-check stopped with ZeroDivisionError" in record.notes[-1] and "by hand" in record.notes[-1]
+
+
+def test_a_scenario_with_data_of_the_check_is_the_authors_mistake(master: MasterChapter, sandbox: Sandbox):
+    check = master.checks["counter"][0]
+    changed = dataclasses.replace(
+        check, id="changed", source=check.source.replace("for _ in", "for secret in secret or")
+    )
+    leaky = dataclasses.replace(
+        check, id="leaky", source=check.source.replace("steps_of(Counter(), times)]", "secret]")
+    )
+    for cell in (changed, leaky):
+        chapter = dataclasses.replace(master, checks=master.checks | {"counter": (cell,)})
+        record = referee.grade(submission(*answers()), chapter, sandbox)
+        assert mark(record, "counter").points == 0
+    assert "ScenarioError" in record.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "last, points", [("0.5", 0.5), ("9", 2), ("-1", 0), ("float('nan')", 0), ("True", 2), ("None", 2)]
+)
+def test_the_last_line_of_a_check_as_nbgrader_reads_it(master: MasterChapter, last: str, points: float):
+    check = dataclasses.replace(master.checks["guess"][0], id=f"last-{last}", source=f"x = 1\n{last}")
+    assert check.run({}) == points
+
+
+def test_bound_names():
+    source = (
+        "import a.b, c as d\nfrom e import f as g\nwith h() as i:\n    j = k\nfor l in m: pass\nn = lambda o: (p := 1)"
+    )
+    assert bound_names(source + "\ndef q(r): s = 1\nclass T: u = 1\nasync def v(): pass") == set("adgijlnqTv")
+
+
+# ---------------------------------------------------------------- parity
+
+CHAPTER = "03_gather_scatter"
+
+
+def rounds() -> list[dict[str, Answer]]:
+    """All answers of the chapter's tests, and the stubs, as submissions with one answer to each exercise."""
+    exercises = running.exercise_ids(CHAPTER)
+    stubs = [Answer("wrong", "stub", running.stub(CHAPTER, exercise)) for exercise in exercises]
+    columns = [[*answers_of(CHAPTER, e), stub] for e, stub in zip(exercises, stubs, strict=True)]
+    return [
+        {e: answer for e, answer in zip(exercises, row, strict=True) if answer is not None}
+        for row in zip_longest(*columns)
+    ]
+
+
+@pytest.fixture(scope="module")
+def chapter() -> MasterChapter:
+    return MasterChapter.from_notebook(CHAPTER, running.chapter_source(CHAPTER))
+
+
+@pytest.fixture(scope="module")
+def chapter_sandbox(chapter: MasterChapter) -> Iterator[Sandbox]:
+    with Sandbox(chapter.setup, enabled=WHY_NOT is None) as running_sandbox:
+        yield running_sandbox
+
+
+@pytest.mark.parametrize("row", range(len(rounds())))
+def test_points_and_words_are_those_of_a_notebook(chapter: MasterChapter, chapter_sandbox: Sandbox, row: int):
+    handed_in = rounds()[row]
+    cells = [SubmittedCell("answer", exercise, answer.source) for exercise, answer in handed_in.items()]
+    record = referee.grade(Submission("ada", CHAPTER, cells), chapter, chapter_sandbox)
+    assert record.notes == []
+    for exercise, answer in handed_in.items():
+        here, there = running.grade(CHAPTER, exercise, answer.source), mark(record, exercise)
+        assert there.points == pytest.approx(here.points), answer.name
+        assert there.verdict.partition("\n")[2].strip() == here.text.strip(), answer.name
+
+
+@needs_bubblewrap
+def test_speed(chapter: MasterChapter, chapter_sandbox: Sandbox, capsys: pytest.CaptureFixture):
+    """Printed, not asserted: what a submission of right answers costs, and a session alone."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the processes that grade
+    solutions = [(e.id, running.exercise_cells(CHAPTER, e.id)[0].source) for e in chapter.exercises]
+    cells = [SubmittedCell("answer", exercise, source) for exercise, source in solutions]
+    records = [referee.grade(Submission("ada", CHAPTER, cells), chapter, chapter_sandbox) for _ in range(6)][1:]
+    assert all(record.points == record.of for record in records)
+    began = time.perf_counter()
+    for _ in range(10):
+        with chapter_sandbox.session() as session:
+            session.run_cell("pass")
+    alone = (time.perf_counter() - began) / 10
+    torch.set_num_threads(threads)
+    stages = {name: round(1000 * statistics.median(r.stages[name] for r in records)) for name in records[0].stages}
+    whole = statistics.median(record.seconds for record in records)
+    with capsys.disabled():
+        print(f"\n{1000 * whole:.0f} ms a submission of {CHAPTER} ({stages}); {1000 * alone:.0f} ms a session alone")
+
+
+def test_after_grading_torch_is_looked_after_here_again(monkeypatch):
+    with pytest.raises(ZeroDivisionError), answers_elsewhere():
+        monkeypatch.setattr(torch, "relu", len)
+        assert put_back_torch() == []
+        raise ZeroDivisionError
+    assert put_back_torch() == ["torch.relu"]
