@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.learners_lab import Lab, copy_of_course, foreign, learners_lab
+from torchkata.remembering import KEPT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 HAS_FAILED = pytest.StashKey[bool]()
+UNTOUCHED = "untouched"  # a copy of the workbook
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,15 +37,23 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """JupyterLab on a fresh workbook."""
+    """JupyterLab on a workbook, one for all files."""
     course = copy_of_course(tmp_path_factory.mktemp("course"))
     with learners_lab(course, tmp_path_factory.mktemp("home")) as running:
+        shutil.copytree(running.workbook, course / UNTOUCHED)
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
+def fresh_workbook(lab: Lab) -> None:
+    """Each file of tests finds the workbook as it was at first: nothing answered, nothing remembered."""
+    shutil.rmtree(lab.workbook / KEPT / "verdicts", ignore_errors=True)
+    shutil.copytree(lab.course / UNTOUCHED, lab.workbook, dirs_exist_ok=True)
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     from tests.browser.notebook_page import PATIENCE, expect, sync_playwright
 

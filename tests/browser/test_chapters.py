@@ -6,7 +6,13 @@ import pytest
 
 from torchkata.tools.course import chapters
 
-CHAPTERS = [chapter.name for chapter in chapters() if chapter.release.exists()]
+ALWAYS = ("03_gather_scatter", "10_multi_gpu")
+others = pytest.mark.exhaustive("Run All of a further chapter in the browser")
+CHAPTERS = [
+    pytest.param(chapter.name, marks=() if chapter.name in ALWAYS else others)
+    for chapter in chapters()
+    if chapter.release.exists()
+]
 
 
 @pytest.mark.parametrize("name", CHAPTERS)

@@ -14,21 +14,26 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
+from tests.notebooks.crossing import through_bytes
+from torchkata import verdicts
 from torchkata.tools.course import PAGES, Chapter, Page, course_root, exercise_of
 from torchkata.tools.source import read_source
-from torchkata.tools.stubs import learners_version, without_hidden_tests
+from torchkata.tools.stubs import learners_version
 
 
 @dataclass
 class Marks:
     """What the check cells of an exercise said: points earned, all text shown, names of the exceptions raised, and of
-    each cell that was not passed the first sentence (of a prediction exercise the sentences on its items)."""
+    each cell that was not passed the first sentence (of a prediction exercise the sentences on its items). `visibly`:
+    a test that can be read in the notebook has failed."""
 
     points: float = 0.0
     text: str = ""
     errors: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    visibly: bool = False
 
 
 MarksOf = Callable[[str, str, str], Marks]  # of a chapter, an exercise and the source of an answer
@@ -63,26 +68,28 @@ def _setup(name: str):
     return next(cell.source for cell in chapter_source(name).cells if cell.metadata.get("setup"))
 
 
-def grade(name: str, exercise: str, answer: str, hidden: bool = True) -> Marks:
-    """Run an answer's source and then the check cells of its exercise, as a kernel would."""
+def grade(name: str, exercise: str, answer: str) -> Marks:
+    """Run an answer's source and then the check cells of its exercise, as a kernel would. All observations cross to the
+    judging side as bytes, as under `torchkata grade`, and must come back as they were."""
     space: dict = {"__name__": "__main__"}
     run_cell(_setup(name), space, f"<{name} setup>")
     marks = Marks()
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out), patch.object(verdicts, "_cross", through_bytes):
         run_cell(answer, space, f"<answer {exercise}>")
         for cell in exercise_cells(name, exercise)[1]:
-            source = cell.source if hidden else without_hidden_tests(cell.source)
             before = len(out.getvalue())
             try:
-                value = run_cell(source, space, f"<check {cell.id}>")
+                value = run_cell(cell.source, space, f"<check {cell.id}>")
                 marks.points += value if isinstance(value, float) else cell.metadata.nbgrader.points
                 if isinstance(value, float) and value < cell.metadata.nbgrader.points:
                     marks.told.append(out.getvalue()[before:])
+                    marks.visibly = True
             except Exception as error:
                 marks.errors.append(type(error).__name__)
                 lines = getattr(error, "lines", [repr(error)])
                 marks.told += [line.strip() for line in lines[1:2]]
+                marks.visibly |= ", hidden test: " not in lines[0]
                 print("\n".join(lines))
     marks.text = out.getvalue()
     return marks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 from nbformat.v4 import new_output
 
 from tests.notebooks import gates
+from tests.notebooks.answers import ANSWERS
 from torchkata.facts import load
+from torchkata.tools.assembling import assembled, file_name
 from torchkata.tools.build import stale
 from torchkata.tools.course import Chapter, chapters, read_notebook
 from torchkata.tools.release import released
@@ -77,6 +80,28 @@ def test_source_runs_as_a_plain_script(chapter: Chapter, tmp_path: Path):
     command = [sys.executable, str(chapter.source)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr[-2000:]
+
+
+@every_chapter
+def test_names_of_the_source(chapter: Chapter):
+    """The setup cell imports what the chapter and its exercises use, and nothing else. (ruff reads their files one by
+    one and cannot know.)"""
+    rules = ["--select", "F401,F821", "--config", "lint.per-file-ignores = {}", "--output-format", "concise"]
+    command = [sys.executable, "-m", "ruff", "check", *rules, "--stdin-filename", f"{chapter.topic}.py", "-"]
+    found = subprocess.run(command, input=assembled(chapter).text, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
+@every_chapter
+def test_nothing_is_left_to_be_written(chapter: Chapter):
+    for file in [chapter.source, *chapter.exercises_folder.glob("*.py"), *(ANSWERS / chapter.name).glob("*.py")]:
+        assert not re.search(r"\bTODO\b", file.read_text(encoding="utf-8")), file.name
+
+
+@every_chapter
+def test_answers_belong_to_exercises(chapter: Chapter):
+    answers = {path.name for path in (ANSWERS / chapter.name).iterdir() if path.name != "__pycache__"}
+    assert answers == {file_name(exercise.id) for exercise in chapter.exercises}
 
 
 def grade_ids(chapter: Chapter) -> list[str]:

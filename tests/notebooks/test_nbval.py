@@ -1,8 +1,8 @@
-"""The rules of conftest.py for nbval: what it lets pass and what it fails, cell by cell, on two small notebooks."""
+"""The course's rules for nbval: what it lets pass and what it fails, cell by cell, on two small notebooks."""
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from torchkata.tools.course import course_root
+from tests import ROOT
 
 CHECK = 'with check("double") as test:\n    test("twice 3 is 6")\n    observe({answer}, 3).returns(6)'
 STUB = "def double(x):\n    raise NotImplementedError  # your code here"
@@ -57,15 +57,16 @@ CELLS = SOLUTION | RELEASE
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The outcome of every cell, from one run of pytest with the course's conftest.py."""
+    """The outcome of every cell, from one run of pytest with the course's rules."""
     root = tmp_path_factory.mktemp("course")
-    shutil.copy(course_root() / "conftest.py", root)
     put(root / "solutions", SOLUTION)
     put(root / "notebooks", RELEASE)
     report = root / "report.xml"
     options = ["--nbval", f"--junitxml={report}", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options += ["-p", "tests.plugins.notebook_rules", f"--rootdir={root}"]
     command = [sys.executable, "-m", "pytest", *options, "solutions", "notebooks"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    as_text = {"capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(ROOT)}, **as_text)
     assert report.exists(), done.stdout + done.stderr
     found = ["failed" if len(case) else "passed" for case in ElementTree.parse(report).iter("testcase")]
     return dict(zip(CELLS, found, strict=True))

@@ -1,0 +1,53 @@
+"""The way of an observation to the judging side, as bytes; what comes back must be what was sent."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from torchkata.verdicts.observing import Observation
+from torchkata.verdicts.plain import decode, encode, layout_of
+
+
+def through_bytes(noted: Observation) -> Observation:
+    """The observation from its bytes. AssertionError when anything about it has changed on the way."""
+    sent = noted.as_plain()
+    data = encode(sent)
+    received = decode(data)
+    assert encode(received) == data
+    assert_same(sent, received, {})
+    return Observation(**received)
+
+
+def assert_same(a: object, b: object, storages: dict[int, int]) -> None:
+    """Same types, layouts and values, and the same tensors share a storage (`storages`: a's by b's, so far)."""
+    assert type(a) is type(b), f"{type(a)} became {type(b)}"
+    if isinstance(a, Tensor):
+        _assert_same_tensor(a, b, storages)
+    elif isinstance(a, dict):
+        assert len(a) == len(b)
+        for one, other in zip(a.items(), b.items(), strict=True):
+            assert_same(one, other, storages)
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for one, other in zip(a, b, strict=True):
+            assert_same(one, other, storages)
+    elif isinstance(a, float) and math.isnan(a):
+        assert math.isnan(b)
+    else:
+        assert a == b or a != a
+
+
+def _assert_same_tensor(a: Tensor, b: Tensor, storages: dict[int, int]) -> None:
+    assert layout_of(a) == layout_of(b) and (a.device, a.requires_grad) == (b.device, b.requires_grad)
+    one, other = a.untyped_storage(), b.untyped_storage()
+    assert storages.setdefault(other._cdata, one._cdata) == one._cdata, "other tensors share a storage now"
+    assert list(storages.values()).count(one._cdata) == 1, "a storage has become two"
+    if a.device.type == "cpu" and a.numel():
+        assert torch.equal(_bytes(a), _bytes(b))
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)

@@ -1,0 +1,6 @@
+"""Tests that call make start it with nothing inherited from the make that started them."""
+
+import os
+
+for _name in ("ARGS", "CHAPTER", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON"):
+    os.environ.pop(_name, None)

@@ -1,0 +1,95 @@
+"""A line for each group of tests that is done, and at the end what was left out or skipped, and why.
+
+[ 42%]  tests/notebooks/test_answers.py, chapter 06: 231 passed
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from tests.plugins.groups import group_of
+from tests.plugins.selection import LEFT_OUT
+
+QUIET = {"passed": ("passed", "", "PASSED"), "skipped": ("skipped", "", "SKIPPED")}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("torchkata").addoption("--by-group", action="store_true", help="a line for each group of tests")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # this is the process that prints
+        config.pluginmanager.register(Progress(config), "progress")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
+
+
+class Progress:
+    """Counts what became of the tests."""
+
+    def __init__(self, config: pytest.Config):
+        self.config = config
+        self.by_group = config.getoption("by_group")
+        self.groups: dict[str, set[str]] = {}  # by group, the ids of the tests that are not done yet
+        self.found: dict[str, Counter] = defaultdict(Counter)
+        self.skipped: Counter[str] = Counter()
+        self.total = 0
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._expect(ids)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        left_out = getattr(node, "workeroutput", {}).get("left_out", {})
+        self.config.stash[LEFT_OUT] |= Counter(left_out)  # the workers have collected the same
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._expect([item.nodeid for item in session.items])
+
+    def _expect(self, ids: list[str]) -> None:
+        if self.groups or not ids:
+            return
+        self.total = len(ids)
+        for test in ids:
+            self.groups.setdefault(group_of(test), set()).add(test)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        group = group_of(report.nodeid)
+        if report.failed or report.skipped or report.when == "call":
+            self.found[group][report.outcome] += 1
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
+        if report.when == "teardown" and self.groups.get(group):
+            self.groups[group].discard(report.nodeid)
+            if self.by_group and not self.groups[group]:
+                self._print(group)
+
+    def _print(self, group: str) -> None:
+        done = self.total - sum(map(len, self.groups.values()))
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in self.found[group].items())
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        terminal.ensure_newline()
+        terminal.write_line(f"[{100 * done // self.total:3d}%]  {group}: {counts}")
+
+    def pytest_report_teststatus(self, report: pytest.TestReport, config: pytest.Config) -> tuple | None:
+        if not self.by_group or config.get_verbosity() > 0 or report.when != "call":
+            return None
+        return QUIET.get(report.outcome)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for what, reasons in [
+            ("left out (make test-all runs them)", self.config.stash[LEFT_OUT]),
+            ("skipped", self.skipped),
+        ]:
+            if reasons:
+                told = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
+                terminalreporter.write_line(f"{sum(reasons.values())} {what}: {told}")

@@ -1,0 +1,58 @@
+"""What a test run takes: what proves the course on a machine; with `--all` every check; with `--chapter` one chapter.
+
+A check that costs much and finds little beyond its neighbours is marked `exhaustive("what it is")`. It runs with
+`--all`, as in CI; without it the summary says how many were left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from torchkata.tools.course import Chapter, find_chapters
+
+LEFT_OUT = pytest.StashKey[Counter]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("torchkata")
+    group.addoption("--all", action="store_true", dest="everything", help="run exhaustive checks too")
+    group.addoption("--chapter", metavar="NN", help="only what concerns one chapter (06 or 06_hooks)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "exhaustive(what): runs with --all only")
+    config.stash[LEFT_OUT] = Counter()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("chapter") and find_chapters([config.getoption("chapter")], with_pages=True)[0].name
+    kept, dropped = [], []
+    for item in items:
+        marker = item.get_closest_marker("exhaustive")
+        elsewhere = wanted and chapter_of(item) != wanted
+        if marker and not elsewhere and not config.getoption("everything"):
+            config.stash[LEFT_OUT][marker.args[0]] += 1
+            dropped.append(item)
+        else:
+            (dropped if elsewhere else kept).append(item)
+    if dropped:
+        items[:] = kept
+        config.hook.pytest_deselected(items=dropped)
+
+
+def chapter_of(item: pytest.Item) -> str:
+    """The chapter (or page) that a test is about, by its parameters or its notebook; empty where it is about none."""
+    if hasattr(item, "cell"):
+        return item.path.parent.name
+    parameters = getattr(item, "callspec", None)
+    found = [parameters.params.get(key) for key in ("chapter", "name")] if parameters else []
+    names = [value.name if isinstance(value, Chapter) else value for value in found]
+    return next((name for name in names if isinstance(name, str) and name in _chapter_names()), "")
+
+
+@cache
+def _chapter_names() -> set[str]:
+    return {chapter.name for chapter in find_chapters(with_pages=True)}

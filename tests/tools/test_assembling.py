@@ -1,0 +1,99 @@
+"""A chapter's source and its exercises' files come together; what is missing, doubled or astray is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from torchkata.tools.assembling import SourceError, assembled, exercise_file
+from torchkata.tools.build import _digest_of_source
+from torchkata.tools.course import Chapter, exercise_of
+from torchkata.tools.source import read_source
+
+READ = '# %% [markdown]\n# # Things\n\n# %% setup=true\nimport torch\n\n# %% exercise="twice-it"\n\n# %%\nprint(1)\n'
+EXERCISE = (
+    "# %% [markdown]\n# ### Exercise 1.1 · Twice\n\n\n"
+    '# %% answer="twice-it"\ndef twice(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION\n\n\n'
+    '# %% check="twice-it" points=2\n"""Twice."""\n'
+)
+
+
+@pytest.fixture
+def chapter(tmp_path: Path) -> Chapter:
+    chapter = Chapter(tmp_path, "01_things")
+    chapter.exercises_folder.mkdir(parents=True)
+    chapter.source.write_text(READ, encoding="utf-8")
+    exercise_file(chapter, "twice-it").write_text(EXERCISE, encoding="utf-8")
+    return chapter
+
+
+def test_an_exercise_takes_the_place_of_its_line(chapter: Chapter):
+    source = assembled(chapter)
+    assert source.text == READ.replace('# %% exercise="twice-it"\n', EXERCISE)
+    own = "exercises/twice_it.py"
+    assert source.places == [("things.py", 1), ("things.py", 4), (own, 1), (own, 5), (own, 12), ("things.py", 9)]
+    cells = read_source(chapter).cells
+    assert [exercise_of(cell) for cell in cells] == [None, None, None, "twice-it", "twice-it", None]
+
+
+def test_messages_name_the_exercises_file_and_line(chapter: Chapter):
+    path = exercise_file(chapter, "twice-it")
+    path.write_text(EXERCISE.replace(" points=2", ""), encoding="utf-8")
+    with pytest.raises(SourceError, match=r"^exercises/twice_it\.py, cell at line 12: .* has no points"):
+        read_source(chapter)
+
+
+def edit(file: str, old: str, new: str) -> Callable[[Chapter], None]:
+    def change(chapter: Chapter) -> None:
+        path = chapter.source.parent / file
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+    return change
+
+
+def put(file: str, text: str = "") -> Callable[[Chapter], None]:
+    return lambda chapter: (chapter.source.parent / file).write_text(text, encoding="utf-8")
+
+
+CHAPTERS_FILE, EXERCISES_FILE = "things.py", "exercises/twice_it.py"
+MISTAKES = {
+    "a line without its file": (edit(CHAPTERS_FILE, "twice-it", "thrice"), "line 7: exercises/thrice.py is missing"),
+    "a line that is no id": (edit(CHAPTERS_FILE, "twice-it", "Twice it"), "'Twice it' is no id"),
+    "a line twice": (edit(CHAPTERS_FILE, "# %%\n", '# %% exercise="twice-it"\n'), "line 9: the exercise 'twice-it' st"),
+    "an exercise in the chapter": (edit(CHAPTERS_FILE, "# %%\n", '# %% answer="here"\n'), "write `# %% exercise="),
+    "a check in the chapter": (edit(CHAPTERS_FILE, "# %%\n", '# %% points=1 check="here"\n'), "exercises/here.py"),
+    "a file without its line": (put("exercises/thrice.py"), 'Write `# %% exercise="thrice"` where it belongs'),
+    "a file that is no exercise": (put("exercises/notes.txt"), "exercises/notes.txt is no exercise"),
+    "no text": (edit(EXERCISES_FILE, "# %% [markdown]\n", ""), "must begin with the exercise's text"),
+    "something before the text": (
+        edit(EXERCISES_FILE, "# %% [m", "import os\n# %% [m"),
+        "must begin with the exercise's",
+    ),
+    "an empty file": (put(EXERCISES_FILE), "must begin with the exercise's text"),
+    "no answer": (edit(EXERCISES_FILE, '# %% answer="twice-it"\n', ""), "behind the text comes the answer cell"),
+    "another answer": (edit(EXERCISES_FILE, 'answer="twice-it"', 'answer="it"'), "behind the text comes the answer"),
+    "another check": (
+        edit(EXERCISES_FILE, 'check="twice-it"', 'check="it"'),
+        "check cells of 'twice-it' alone, not `c",
+    ),
+    "a demo": (edit(EXERCISES_FILE, "points=2\n", "points=2\n1\n\n# %%\nprint(1)\n"), "check cells alone, not `# %%`"),
+}
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_mistakes_are_told(chapter: Chapter, kind: str):
+    spoil, words = MISTAKES[kind]
+    spoil(chapter)
+    with pytest.raises(SourceError) as caught:
+        assembled(chapter)
+    assert words in str(caught.value)
+
+
+def test_a_changed_exercise_is_a_changed_source(chapter: Chapter):
+    before = _digest_of_source(chapter)
+    edit(EXERCISES_FILE, "2 * x", "x + x")(chapter)
+    assert _digest_of_source(chapter) != before
