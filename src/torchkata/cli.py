@@ -25,6 +25,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+new = typer.Typer(help="Begin something new: an exercise.", no_args_is_help=True)
+app.add_typer(new, name="new")
 NOTES_SHOWN = 30
 NOT_FOR_LEARNING = ("jinja2", "jupytext", "nbgrader", "sqlalchemy")  # packages that make lab leaves out
 RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
@@ -335,6 +337,28 @@ def build(
                 bar = bars.add_task(found.name)
                 build_chapter(found, lambda done, total, bar=bar: bars.update(bar, completed=done, total=total))
     raise typer.Exit(int(check and any(reasons.values())))
+
+
+@new.command("exercise")
+def exercise_(
+    chapter: Annotated[str, typer.Argument(help="06, hooks or 06_hooks.")],
+    exercise: Annotated[str, typer.Argument(metavar="ID", help="Small letters, digits and dashes: capture-features.")],
+    after: Annotated[
+        str | None, typer.Option(metavar="ID", help="The exercise before it; default: the last one.")
+    ] = None,
+) -> None:
+    """Begin an exercise: write its source, its answers file and its line in the chapter, with TODOs to be filled."""
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.new_exercise import new_exercise
+
+    [found] = find_chapters([chapter])
+    for path in new_exercise(found, exercise, after):
+        out.print(f"written: {path.relative_to(found.root)}", soft_wrap=True)
+    out.print(
+        f"Fill in every TODO, re-cut the chapter's points to 20, then: torchkata build {found.number} && "
+        f"make test CHAPTER={found.number}",
+        soft_wrap=True,
+    )
 
 
 @app.command()
