@@ -221,7 +221,8 @@ def check(
             _print_checked(saved, check_chapters([saved])[0])
     if any(isinstance(verdicts, CourseError) for verdicts in results):
         raise typer.Exit(2)
-    raise typer.Exit(int(not all(verdict.solved for verdicts in results for verdict in verdicts)))
+    found = [verdict for verdicts in results if not isinstance(verdicts, CourseError) for verdict in verdicts]
+    raise typer.Exit(int(not all(verdict.solved for verdict in found)))
 
 
 def _print_checked(chapter: Chapter, verdicts: "list[Verdict] | CourseError") -> None:
@@ -320,7 +321,6 @@ def build(
     ] = False,
 ) -> None:
     """Build the executed solutions and the released notebooks from the chapters' sources."""
-    from torchkata.tools.build import build as build_chapter
     from torchkata.tools.build import stale
     from torchkata.tools.course import find_chapters
 
@@ -331,11 +331,7 @@ def build(
         elif check:
             out.print(f"{found.name}: {reason}. Run `torchkata build {found.number}`.", soft_wrap=True)
         else:
-            with Progress(
-                "{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("cells"), console=out
-            ) as bars:
-                bar = bars.add_task(found.name)
-                build_chapter(found, lambda done, total, bar=bar: bars.update(bar, completed=done, total=total))
+            _build(found)
     raise typer.Exit(int(check and any(reasons.values())))
 
 
@@ -359,6 +355,14 @@ def exercise_(
         f"make test CHAPTER={found.number}",
         soft_wrap=True,
     )
+
+
+def _build(chapter: Chapter) -> None:
+    from torchkata.tools.build import build
+
+    with Progress("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("cells"), console=out) as bars:
+        bar = bars.add_task(chapter.name)
+        build(chapter, lambda done, total: bars.update(bar, completed=done, total=total))
 
 
 @app.command()

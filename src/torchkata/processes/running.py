@@ -33,11 +33,16 @@ class _Rank:
     process: BaseProcess
     connection: Connection
     ready: bool = False
-    reply: tuple | None = None
+    reply: tuple = ()  # empty until it comes
 
     @property
     def is_at_work(self) -> bool:
-        return self.reply is None
+        return not self.reply
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None  # it has been started
+        return self.process.pid
 
 
 @dataclass
@@ -119,10 +124,12 @@ def _pickled(function: Callable, args: tuple) -> bytes:
 def _start(number: int, world: int, folder: str, backend: str | None) -> _Rank:
     from torchkata.processes.worker import work
 
-    context = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
-    if sys.platform != "win32":
+    if sys.platform == "win32":
+        context = multiprocessing.get_context("spawn")
+    else:
         from multiprocessing import forkserver
 
+        context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOAD)
         forkserver.ensure_running()
     here, there = context.Pipe()
@@ -148,7 +155,7 @@ def _without_main() -> Iterator[None]:
 def _as_no_daemon() -> Iterator[None]:
     """multiprocessing forbids children to daemons, such as Dask's workers: they could stay behind. Ranks end by
     themselves when their parent does."""
-    settings = multiprocessing.current_process()._config
+    settings = multiprocessing.current_process()._config  # type: ignore[attr-defined] # not in typeshed: private
     kept = dict(settings)
     settings["daemon"] = False
     try:
@@ -166,18 +173,18 @@ def _end(ranks: list[_Rank]) -> None:
     for rank in ranks:
         if rank.reply and rank.reply[0] == "returned":
             rank.process.join(GRACE_SECONDS)
-        _kill(rank.process)
+        _kill(rank)
         rank.process.join()
         rank.connection.close()
 
 
-def _kill(process: BaseProcess) -> None:
+def _kill(rank: _Rank) -> None:
     """End a rank and the processes that it started."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    if process.is_alive():
-        process.kill()
+            os.killpg(rank.pid, signal.SIGKILL)
+    if rank.process.is_alive():
+        rank.process.kill()
 
 
 # ------------------------------------------------ while they run
@@ -236,7 +243,7 @@ def _look_at_clock(run: _Run, now: float, stalled: _Stillness) -> None:
     at_work = [rank for rank in run.ranks if rank.is_at_work]
     if at_work and now - run.began > run.timeout:
         raise _hang(run, at_work, run.timeout)
-    if at_work and stalled.noticed([rank.process.pid for rank in at_work], now):
+    if at_work and stalled.noticed([rank.pid for rank in at_work], now):
         raise _hang(run, at_work, None)
 
 
@@ -286,7 +293,7 @@ def _stack(run: _Run, rank: _Rank) -> list[Frame]:
     if not path.exists():
         return []
     with contextlib.suppress(ProcessLookupError):
-        os.kill(rank.process.pid, signal.SIGUSR1)
+        os.kill(rank.pid, signal.SIGUSR1)
     text, before, deadline = "", None, time.monotonic() + 2.0
     while (text != before or not text) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)

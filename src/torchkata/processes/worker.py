@@ -47,7 +47,8 @@ def work(rank: int, world: int, folder: str, connection: Connection, backend: st
 def _detach() -> None:
     """A process group of its own, so that it and its children can be ended together; silence outside of Python; and an
     end when the notebook's process ends."""
-    multiprocessing.current_process()._config["daemon"] = False  # a rank may have children: DataLoader's workers
+    # a rank may have children: DataLoader's workers
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined] # not in typeshed: private
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupting is the notebook's business
@@ -60,7 +61,9 @@ def _detach() -> None:
 def _end_with_notebook() -> None:
     from multiprocessing import parent_process
 
-    parent_process().join()
+    notebook = parent_process()
+    assert notebook is not None  # a rank is started by the notebook's process
+    notebook.join()
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -40,7 +41,7 @@ def difference(
         return _sequence_difference(came, expected, rtol, atol)
     if type(came) is not type(expected) and not _both_numbers(came, expected):
         return Difference("type", f"expected {kind(expected)}, got {kind(came)}", f"expected {kind(expected)}")
-    if isinstance(expected, float):
+    if isinstance(expected, float) and isinstance(came, (int, float)):
         same = _close(torch.tensor(float(came)).double(), torch.tensor(expected).double(), rtol, atol)
     else:
         same = came == expected
@@ -63,7 +64,7 @@ def same_values(came: object, other: object, rtol: float | None = None, atol: fl
     return difference(came, other, rtol, atol) is None
 
 
-def _tensor_difference(came: object, expected: Tensor, rtol, atol) -> Difference | None:
+def _tensor_difference(came: object, expected: Tensor, rtol: float | None, atol: float | None) -> Difference | None:
     if not isinstance(came, Tensor):
         return Difference("type", f"expected a tensor, got {kind(came)}", "expected a tensor")
     if came.shape != expected.shape:
@@ -78,34 +79,36 @@ def _tensor_difference(came: object, expected: Tensor, rtol, atol) -> Difference
     return Difference("value", describe_values(came, expected), DIFFER)
 
 
-def _dict_difference(came: object, expected: dict, rtol, atol) -> Difference | None:
+def _dict_difference(came: object, expected: dict, rtol: float | None, atol: float | None) -> Difference | None:
     if not isinstance(came, dict):
         return Difference("type", f"expected a dict, got {kind(came)}", "expected a dict")
     if missing := [k for k in expected if k not in came]:
         return Difference("shape", f"missing: {', '.join(map(str, missing))}")
     if extra := [k for k in came if k not in expected]:
         return Difference("shape", f"not asked for: {', '.join(map(str, extra))}", "something was not asked for")
-    return _first_of((f"{k}", came[k], v) for k, v in expected.items())(rtol, atol)
+    return _first_of(((f"{k}", came[k], v) for k, v in expected.items()), rtol, atol)
 
 
-def _sequence_difference(came: object, expected: list | tuple, rtol, atol) -> Difference | None:
+def _sequence_difference(
+    came: object, expected: list | tuple, rtol: float | None, atol: float | None
+) -> Difference | None:
     if not isinstance(came, (list, tuple)) or (isinstance(expected, tuple) != isinstance(came, tuple)):
         return Difference("type", f"expected {kind(expected)}, got {kind(came)}", f"expected {kind(expected)}")
     if len(came) != len(expected):
         return Difference("shape", f"expected {len(expected)} items, got {len(came)}")
-    return _first_of((f"item {i}", a, b) for i, (a, b) in enumerate(zip(came, expected, strict=True)))(rtol, atol)
+    pairs = enumerate(zip(came, expected, strict=True))
+    return _first_of(((f"item {i}", a, b) for i, (a, b) in pairs), rtol, atol)
 
 
-def _first_of(triples):
-    def run(rtol, atol) -> Difference | None:
-        found = [
-            Difference(d.stage, f"{path}: {d.detail}", d.guarded and f"{path}: {d.guarded}")
-            for path, a, b in triples
-            if (d := difference(a, b, rtol, atol)) is not None
-        ]
-        return min(found, key=lambda d: STAGES.index(d.stage), default=None)
-
-    return run
+def _first_of(
+    triples: Iterable[tuple[str, object, object]], rtol: float | None, atol: float | None
+) -> Difference | None:
+    found = [
+        Difference(d.stage, f"{path}: {d.detail}", d.guarded and f"{path}: {d.guarded}")
+        for path, a, b in triples
+        if (d := difference(a, b, rtol, atol)) is not None
+    ]
+    return min(found, key=lambda d: STAGES.index(d.stage), default=None)
 
 
 def _both_numbers(a: object, b: object) -> bool:

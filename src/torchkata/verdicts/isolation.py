@@ -6,6 +6,7 @@ import contextlib
 import random
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import autograd, overrides
@@ -155,7 +156,7 @@ def _active_modes() -> tuple[list, list]:
     return overrides._get_current_function_mode_stack(), dispatch._get_current_dispatch_mode_stack()
 
 
-def _exchange(now: list, wanted: list, pop: Callable[[], object], push: Callable[[object], object]) -> None:
+def _exchange(now: list, wanted: list, pop: Callable[[], object], push: Callable[[Any], object]) -> None:
     if list(map(id, now)) != list(map(id, wanted)):
         for _ in now:
             pop()

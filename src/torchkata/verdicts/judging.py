@@ -6,6 +6,7 @@ import builtins
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -58,7 +59,7 @@ class Mistake:
     shape: tuple[int, ...] | None = None
     when: Callable[[Seen], bool] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         stages = (self.stage,) if isinstance(self.stage, str) else self.stage or ()
         if unknown := set(stages) - set(STAGES):
             raise ValueError(f"unknown stage {unknown}; the stages are {', '.join(STAGES)}")
@@ -68,16 +69,17 @@ class Mistake:
     def matches(self, seen: Seen, stage: str, truth: object = None) -> bool:
         """Whether it explains a failure at this stage; a look-alike that is as good as the truth explains nothing."""
         stages = (self.stage,) if isinstance(self.stage, str) else self.stage
+        when = self.when
         return (
             (stages is None or stage in stages)
             and (self.raises is None or re.search(self.raises, seen.error_text) is not None)
             and (self.shape is None or getattr(seen.noted.result, "shape", None) == self.shape)
             and (self.gives is None or seen.looks_like(self.gives, truth))
-            and (self.when is None or seen.quietly(lambda: bool(self.when(seen))) is True)
+            and (when is None or seen.quietly(lambda: bool(when(seen))) is True)
         )
 
 
-def mistake(sentence: str, **conditions: object) -> Mistake:
+def mistake(sentence: str, **conditions: Any) -> Mistake:
     """A known misconception with its sentence; see `Mistake` for the conditions."""
     return Mistake(sentence, **conditions)
 
@@ -106,12 +108,12 @@ class Seen:
         return self
 
     @property
-    def value(self) -> object:
+    def value(self) -> Any:
         """What was returned, as plain data. Fails when the answer raised."""
         self._must_have_returned(())
         return self.noted.result
 
-    def __getitem__(self, key: str) -> object:
+    def __getitem__(self, key: str) -> Any:
         """One of the facts that a scenario returned."""
         return self.value[key]
 
@@ -194,8 +196,8 @@ class Seen:
         reference: Callable | dict[int, Tensor],
         *mistakes: Mistake,
         because: str = "",
-        rtol=None,
-        atol=None,
+        rtol: float | None = None,
+        atol: float | None = None,
     ) -> Seen:
         """Judge the gradients of the arguments that require grad, for the fixed incoming gradient.
 
@@ -351,7 +353,7 @@ class Seen:
             found = Difference("raised", f"your code raised {self.error_text}", f"your code raised {self.error_kind}")
             self._fail(found, mistakes, "")
 
-    def _fail(self, found: Difference, mistakes: Sequence[Mistake], because: str, truth: object = None) -> None:
+    def _fail(self, found: Difference, mistakes: Sequence[Mistake], because: str, truth: object = None) -> NoReturn:
         if self._naming:  # a mistake's `when` asked for a value that the answer did not return
             raise LookupError(found.detail)
         self._naming = True

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import FunctionType
+from typing import Any, TextIO
 
 import torch
 from torch import Tensor
@@ -170,7 +171,7 @@ def _positional_parameters(function: Callable) -> list[str]:
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
-def _attempt(action: Callable, hidden_file: str | None) -> tuple[object, dict | None]:
+def _attempt(action: Callable, hidden_file: str | None) -> tuple[Any, dict | None]:
     try:
         return action(), None
     except KeyboardInterrupt:
@@ -227,8 +228,9 @@ def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder) ->
 class _Tee(io.TextIOBase):
     """Passes the first characters on to the notebook, and keeps them."""
 
-    def __init__(self, target):
-        self._target, self._kept, self._length = target, [], 0
+    def __init__(self, target: TextIO):
+        self._target, self._length = target, 0
+        self._kept: list[str] = []
 
     def write(self, text: str) -> int:
         room = MAX_PRINTED - self._length

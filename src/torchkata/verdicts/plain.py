@@ -11,7 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +34,7 @@ ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), torch.dty
 ATOM_TYPES = frozenset(ATOMS)
 
 
-def is_plain_tensor(value: object) -> bool:
+def is_plain_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether a tensor can be described by a storage and strides and is small enough to be copied."""
     return (
         isinstance(value, Tensor)
@@ -50,7 +52,7 @@ class Copier:
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._originals: list[Tensor] = []  # kept alive, so that a storage's identity is not given to another one
 
-    def copy(self, value: object, depth: int = 0) -> object:
+    def copy(self, value: object, depth: int = 0) -> Any:
         """A deep copy of plain data; what is not plain becomes Other, and so does what is nested too deeply, in itself
         perhaps. Tensors become leaves that keep requires_grad."""
         if type(value) in ATOM_TYPES:
@@ -133,7 +135,7 @@ class Caps:
 DEFAULT_CAPS = Caps()
 
 
-def decode(data: bytes, caps: Caps = DEFAULT_CAPS) -> object:
+def decode(data: bytes, caps: Caps = DEFAULT_CAPS) -> Any:
     """The inverse of `encode`. Raises ValueError for anything that `encode` does not make or that exceeds the caps."""
     if sum(map(data.count, (b",", b"[", b"{"))) > caps.items:
         raise ValueError("too many items")
@@ -144,7 +146,7 @@ def decode(data: bytes, caps: Caps = DEFAULT_CAPS) -> object:
         raise ValueError(f"not an encoded value: {type(error).__name__}") from error
 
 
-def _to_json(value: object, storages: dict) -> object:
+def _to_json(value: Any, storages: dict) -> object:
     kind = type(value)
     if kind in (type(None), bool, int, str):
         return value
@@ -182,7 +184,7 @@ def _tensor_row(tensor: Tensor, storages: dict) -> dict:
 
 
 def _as_bytes(storage: torch.UntypedStorage) -> memoryview:
-    return memoryview(torch.empty(0, dtype=torch.uint8).set_(storage).numpy())
+    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().data
 
 
 def _storage(row: dict) -> torch.UntypedStorage:
@@ -210,7 +212,7 @@ class _Reader:
         if number > cap:
             raise ValueError(f"too many {what}")
 
-    def read(self, tree: object, depth: int = 0) -> object:
+    def read(self, tree: Any, depth: int = 0) -> Any:
         if tree is None or type(tree) in (bool, int, str):
             return tree
         self._within(depth, self._caps.depth, "levels")
@@ -272,7 +274,7 @@ def _dtype(text: str) -> torch.dtype:
     return DTYPES[text]
 
 
-SIMPLE = {
+SIMPLE: dict[str, Callable[[str], object]] = {
     "other": Other,
     "float": float,
     "complex": complex,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -30,7 +31,7 @@ def judge_predictions(
     items: dict[str, Prediction],
     points: float,
     not_solved: type[Exception],
-    failed: type[Exception],
+    failed: Callable[..., Exception],
 ) -> float:
     """Print a sentence for each wrong item; return the points earned. Raises `not_solved` or `failed`."""
     if not isinstance(answers, dict):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.verdicts.plain import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
 
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 # ATen operations that take a tensor only for its storage, shape, dtype or device
@@ -93,7 +97,7 @@ class _PythonCalls(TorchFunctionMode):
     def __init__(self, recorder: Recorder):
         self.recorder = recorder
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = _python_name(func)
         reads = self.recorder.touched(args) if name in READS_VALUES else []
@@ -118,7 +122,7 @@ class _AtenCalls(TorchDispatchMode):
         """No: to skip it, torch would import torch._dynamo, which takes a second, at the first observation."""
         return False
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: OpOverload, types: object, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name, view = _aten_name(func), func.is_view
         reads = (
@@ -131,5 +135,5 @@ class _AtenCalls(TorchDispatchMode):
 
 
 @cache
-def _aten_name(func: object) -> str:
+def _aten_name(func: OpOverload) -> str:
     return func._schema.name.split("::")[-1]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 from nbclient import NotebookClient
@@ -22,7 +23,7 @@ from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.workbook import release_worked_on
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
-TOO_LONG = {  # the output of a cell that was cut off
+TOO_LONG: dict[str, Any] = {  # the output of a cell that was cut off
     "ename": "TooLong",
     "evalue": f"stopped after {CELL_TIMEOUT} seconds: does a loop never end?",
     "traceback": [],
@@ -127,7 +128,7 @@ def to_run(master: NotebookNode, learner: NotebookNode) -> NotebookNode:
     cells = [new_code_cell(next(cell.source for cell in master.cells if cell.cell_type == "code"))]
     for n, cell in enumerate(learner.cells):
         exercise = _answer_id(cell)
-        if last.get(exercise) == n:
+        if exercise is not None and last.get(exercise) == n:
             cells.append(new_code_cell(cell.source, metadata={"answer": exercise}))
             cells += checks[exercise]
         elif cell.cell_type == "code" and not _is_check(cell) and cell.source.strip() not in unchanged:
@@ -139,8 +140,8 @@ def checks_of(master: NotebookNode) -> dict[str, list[NotebookNode]]:
     """The check cells of a chapter by exercise, each a bare cell with `check` and `points` in its metadata."""
     checks: dict[str, list[NotebookNode]] = {}
     for cell in master.cells:
-        if _is_check(cell):
-            exercise, points = exercise_of(cell), float(cell.metadata.nbgrader.points)
+        if (exercise := exercise_of(cell)) and _is_check(cell):
+            points = float(cell.metadata.nbgrader.points)
             bare = new_code_cell(cell.source, metadata={"check": exercise, "points": points})
             checks.setdefault(exercise, []).append(bare)
     return checks

@@ -49,7 +49,7 @@ def read_sides(chapter: Chapter) -> Sides:
     readable = []
     for side in ("ours", "theirs"):
         with suppress(Exception):
-            readable.append(_parsed(CONFLICT.sub(lambda found, side=side: found[side], text)))
+            readable.append(_parsed(_one_side(text, side)))
     if not readable:
         raise CourseError(_advice(chapter, "git's conflict markers stand in it, and neither side is a notebook"))
     return Sides(readable, in_conflict=True)
@@ -64,6 +64,10 @@ def read_learners(chapter: Chapter) -> NotebookNode:
             "together and keeps the file as it is among the backups."
         )
     return _read(chapter, text)
+
+
+def _one_side(text: str, side: str) -> str:
+    return CONFLICT.sub(lambda found: found[side], text)
 
 
 def _text_of(chapter: Chapter) -> str:

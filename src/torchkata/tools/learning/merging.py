@@ -67,7 +67,8 @@ class _Merging:
         self.missing = self.base.keys() - last.keys()
         steady, behind = self._in_order(keys), TOP
         for n, (cell, key) in enumerate(zip(side.cells, keys, strict=True)):
-            behind = key if n in steady else behind
+            if key is not None and n in steady:
+                behind = key
             if key is None or (n != last[key] and key in self.stubs):
                 self._keep(cell, behind)
             else:
@@ -191,7 +192,7 @@ class _Merging:
                 for key in [key for key, changed in self.changed.items() if changed is cell]:
                     self.new[key].source = self.released[key]
                     del self.changed[key]
-                self.missing |= {cell.get("id")} & self.base.keys()  # what it was merged with
+                self.missing |= self.base.keys() & {cell.get("id")}  # what it was merged with
                 return cell
         return None
 

@@ -137,7 +137,7 @@ def _exercise_link(shown: _Shown, exercise: Exercise) -> str:
 
 def _text_cell(shown: _Shown, exercise: Exercise) -> str:
     """The id of the cell before the answer cell; of the answer cell where that can't be told."""
-    ids = [cell.get("id") for cell in shown.cells]
+    ids = [cell.get("id", "") for cell in shown.cells]
     place = ids.index(exercise.id) if exercise.id in ids else 0
     return ids[place - 1] if place > 0 else exercise.id
 
