@@ -15,7 +15,7 @@ from nbconvert import HTMLExporter
 
 from tests import ROOT
 from tests.pictures import drawn
-from torchkata.pictures import cuts, index_steps, nucleus, show, strides, style
+from torchkata.pictures import cuts, index_steps, kit, nucleus, show, strides, style
 
 
 def draw_call(call, done):
@@ -102,14 +102,14 @@ def test_every_cell_stands_on_the_card_and_none_on_another(name):
     [
         (lambda card: card.text(95, 50, "cut off at the right"), drawn.check_texts),
         (lambda card: card.text(12, 41, "covers the other"), drawn.check_texts),
-        (lambda card: card.cells([style.Cell(90, 60, "off")]), drawn.check_boxes),
-        (lambda card: card.cells([style.Cell(20, 64, "on it")]), drawn.check_boxes),
+        (lambda card: card.cells([kit.Cell(90, 60, "off")]), drawn.check_boxes),
+        (lambda card: card.cells([kit.Cell(20, 64, "on it")]), drawn.check_boxes),
     ],
 )
 def test_a_spoiled_picture_is_noticed(spoil, kept):
-    card = style.Canvas(110, 100)
+    card = kit.Canvas(110, 100)
     card.text(10, 40, "some words")
-    card.cells([style.Cell(10, 60, "1")])
+    card.cells([kit.Cell(10, 60, "1")])
     kept(card.figure)
     spoil(card)
     with pytest.raises(AssertionError):

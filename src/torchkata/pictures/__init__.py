@@ -1,7 +1,8 @@
 """Pictures and explorers: in each module a pure function computes a state, and a thin part draws it.
 
+kit                 what all draw with: a card, cells, plots, graphs in layers
 show                how a picture or an explorer reaches the notebook: SVG, alternative text, the words below it
-style               the look they share: card, colours, fonts, cells
+style               the look they share: colours, fonts, sizes
 controls            the controls that explorers share: one look, labels, keys, names for screen readers
 programs            runs typed lines of Python, statement by statement, for pictures of what autograd recorded
 

@@ -8,26 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from textwrap import wrap
 
-from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
 from torchkata.pictures.controls import button, choice, field, lines, switch
+from torchkata.pictures.kit import Canvas, Cell
+from torchkata.pictures.kit.layers import untangle
 from torchkata.pictures.programs import BACKWARD, FORWARD, RETAIN, Session, one_line, replay, run_statement, statements
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    EDGE,
-    ERROR_INK,
-    GREEN,
-    INK,
-    MARGIN,
-    ORANGE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import BLANK, EDGE, ERROR_INK, GREEN, INK, MARGIN, ORANGE, SKY, SMALL
 
 ROOT, OP, LEAF = "root", "op", "leaf"
 FILLED, KEPT, EMPTY, NONE = "filled", "kept", "empty", "-"
@@ -119,7 +107,8 @@ def layout(graph: Graph) -> Layout:
         routes.append(tuple(stops))
         path = [start, *stops, end]
         links += pairwise(path)
-    return Layout(tuple(map(tuple, _untangle(layers, links))), tuple(routes))
+    untangle(layers, links)
+    return Layout(tuple(map(tuple, layers)), tuple(routes))
 
 
 def draw_graph(graph: Graph, program: str, status: str, error: str | None = None) -> Picture:
@@ -137,15 +126,12 @@ def draw_graph(graph: Graph, program: str, status: str, error: str | None = None
     canvas = Canvas(max(width, lines + 2 * MARGIN, 500), height + 14 * len(notes) + 14)
 
     canvas.title(status)
-    for number, line in enumerate(code):
-        canvas.text(MARGIN, 36 + 14 * number, _indented(line), SMALL, family="monospace")
-    for number, line in enumerate(refusal):
-        canvas.text(MARGIN, 36 + 14 * (len(code) + number), line, SMALL, color=ERROR_INK)
+    canvas.lines(MARGIN, 36, map(_indented, code), SMALL, family="monospace")
+    canvas.lines(MARGIN, 36 + 14 * len(code), refusal, SMALL, color=ERROR_INK)
     _draw_edges(canvas, graph, plan, boxes)
     for node in graph.nodes:
         _draw_node(canvas, node, boxes[node.id])
-    for number, line in enumerate(notes):
-        canvas.text(MARGIN, height + 6 + 14 * number, line, SMALL, color=SOFT_INK)
+    canvas.notes(MARGIN, height + 6, notes)
     return Picture(canvas.figure, graph_in_words(graph, code, status, error))
 
 
@@ -484,25 +470,6 @@ def _depths(graph: Graph) -> dict[int, int]:
     return depth
 
 
-def _untangle(layers: list[list[object]], links: list[tuple[object, object]]) -> list[list[object]]:
-    """Order each layer by where its neighbours stand, down and up a few times, so that few edges cross."""
-    above: dict[object, list[object]] = {}
-    below: dict[object, list[object]] = {}
-    for start, end in links:
-        above.setdefault(end, []).append(start)
-        below.setdefault(start, []).append(end)
-    for neighbours, order in ((above, layers[1:]), (below, layers[-2::-1])) * 3:
-        place = {item: (i + 0.5) / len(layer) for layer in layers for i, item in enumerate(layer)}
-        for layer in order:
-            layer.sort(key=lambda item: _mean([place[n] for n in neighbours.get(item, [item])]))
-            place |= {item: (i + 0.5) / len(layer) for i, item in enumerate(layer)}
-    return layers
-
-
-def _mean(numbers: list[float]) -> float:
-    return sum(numbers) / len(numbers)
-
-
 Box = tuple[float, float, float, float]
 
 
@@ -552,19 +519,8 @@ def _draw_node(canvas: Canvas, node: Node, box: Box) -> None:
     left, top, right, bottom = box
     spoiled = OVERWRITTEN in node.keeps
     if node.kind == LEAF:
-        canvas.axes.add_patch(
-            FancyBboxPatch(
-                (left + 1, top + 1),
-                right - left - 2,
-                bottom - top - 2,
-                boxstyle="round,pad=0,rounding_size=14",
-                facecolor=GREEN if node.grad == FILLED else BLANK,
-                edgecolor=INK if node.grad == FILLED else EDGE,
-                linewidth=2 if node.grad == FILLED else 1,
-                linestyle="solid",
-                zorder=2,
-            )
-        )
+        look = (GREEN, INK, 2) if node.grad == FILLED else (BLANK, EDGE, 1)
+        canvas.rounded(left + 1, top + 1, right - left - 2, bottom - top - 2, *look)
     else:
         fill = ORANGE if node.grad == KEPT else SKY
         canvas.cells([Cell(left, top, "", fill, node.kind == ROOT, right - left, bottom - top)])
@@ -585,7 +541,7 @@ def _draw_edges(canvas: Canvas, graph: Graph, plan: Layout, boxes: dict[object, 
             points += [((left + right) / 2, top), ((left + right) / 2, bottom)]
         if plan.routes[number]:
             x, y = zip(*points, strict=True)
-            canvas.axes.plot(x, y, color=SOFT_INK, linewidth=1, linestyle="-", marker="", zorder=1)
+            canvas.line(x, y, level=1, cap="projecting")
         canvas.arrow(points[-1], (entering[number], boxes[end][1]))
 
 

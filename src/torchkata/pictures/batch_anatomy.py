@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch.utils.data import DataLoader
 
-from torchkata.pictures.controls import field, number_field, on_change, slider, switch
+from torchkata.pictures.controls import field, number_field, slider, switch
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import ERROR_INK, MARGIN, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import ERROR_INK, MARGIN, SKY, SMALL, UNUSED
 
 LONGEST, MOST = 12, 10  # steps in a sample, samples
 CELL, ROW, NAMES = 20, 23, 74
@@ -65,7 +66,7 @@ def draw_batches(
     total, padding = _amounts(lengths, plan)
     share = f"{padding} of {total} steps are padding ({padding / total:.0%})." if total else "No step is computed."
     dropped = f" Left out: sample {', '.join(map(str, left_out))}." if left_out else ""
-    canvas.text(MARGIN, y + 16, f"In all {share}{dropped}", SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, y + 16, f"In all {share}{dropped}")
     alt = f"{len(lengths)} samples in batches of {batch_size}, padded with {pad_value}. {'. '.join(words)}."
     return Picture(canvas.figure, f"{alt} In all {share}{dropped}")
 
@@ -106,9 +107,7 @@ def batch_anatomy_explorer() -> Explorer:
         others = ("batch_size", "pad_value", "shuffle", "seed", "drop_last")
         return draw_batches(lengths, *(controls[name].value for name in others))
 
-    explorer = Explorer(controls, ROWS, draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, ROWS, draw).following()
 
 
 ROWS = (("lengths", "batch_size"), ("pad_value", "seed"), ("shuffle", "drop_last"))

@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from matplotlib.lines import Line2D
 from torch import Tensor
 
-from torchkata.pictures.controls import button, choice, decimal_slider, on_change, slider
+from torchkata.pictures.controls import button, choice, decimal_slider, slider
+from torchkata.pictures.kit import Canvas, Cell, Plot
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    CURVE,
-    FAINT,
-    INK,
-    MARGIN,
-    ORANGE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import CURVE, FAINT, INK, MARGIN, ORANGE, SKY, SOFT_INK
 
 EPS = 1e-5
 LEFT, RIGHT = -12.0, 18.0  # of the axis on which the batch and the output lie
@@ -75,12 +63,10 @@ def draw_batch_norm(x: Tensor, history: Sequence[Stats], momentum: float, train:
     for number, (name, low, high) in enumerate(PLOTS):
         lefts = MARGIN + 36 + number * (WIDE + 66)
         _draw_history(canvas, [stats[number] for stats in history], target[number], lefts, (name, low, high))
-    canvas.text(
+    canvas.note(
         MARGIN,
         PLOTS_AT + HIGH + 32,
         f"momentum {momentum:g}; the dashed line is the value of this batch (for the variance, the unbiased one)",
-        SMALL,
-        color=SOFT_INK,
     )
     return Picture(canvas.figure, _in_words(x, y, used, history, momentum, train))
 
@@ -97,42 +83,29 @@ def _formula(used: Stats, train: bool) -> str:
 def _draw_strips(canvas: Canvas, before: list[float], after: list[float]) -> None:
     for y, words in ((BEFORE, "batch x"), (AFTER, "output y")):
         canvas.text(AXIS_AT - 10, y, words, align="right", weight="bold")
-        _line(canvas, [AXIS_AT, AXIS_AT + AXIS], [y, y], FAINT, "solid", 1)
+        canvas.line([AXIS_AT, AXIS_AT + AXIS], [y, y], FAINT)
     for start, end in zip(before, after, strict=True):
-        _line(canvas, [_across(start), _across(end)], [BEFORE + 8, AFTER - 8], SOFT_INK, "solid", 0.6)
+        canvas.line([_across(start), _across(end)], [BEFORE + 8, AFTER - 8], width=0.6)
     for y, values, fill in ((BEFORE, before, SKY), (AFTER, after, ORANGE)):
         canvas.cells([Cell(_across(value) - 2.5, y - 7, "", fill, width=5, height=14) for value in values])
     for tick in range(int(LEFT), int(RIGHT) + 1, 2):
-        canvas.text(_across(tick), AFTER + 20, str(tick), SMALL, "center", color=SOFT_INK)
+        canvas.note(_across(tick), AFTER + 20, str(tick), "center")
 
 
-def _draw_history(canvas: Canvas, values: list[float], target: float, left: float, plot: tuple) -> None:
-    name, low, high = plot
+def _draw_history(canvas: Canvas, values: list[float], target: float, left: float, about: tuple[str, int, int]) -> None:
+    name, low, high = about
     steps = max(FEWEST, len(values) - 1)
-
-    def down(value: float) -> float:
-        return PLOTS_AT + (high - min(max(value, low), high)) / (high - low) * HIGH
-
+    plot = Plot(canvas, left, PLOTS_AT, WIDE, HIGH, low, high)
     canvas.text(left, PLOTS_AT - 14, f"{name}: {values[-1]:.2f}", weight="bold")
-    canvas.cells([Cell(left, PLOTS_AT, "", BLANK, width=WIDE, height=HIGH)])
+    plot.frame()
     for tick in range(low, high + 1, 5):
-        canvas.text(left - 6, down(tick), str(tick), SMALL, "right", color=SOFT_INK)
+        plot.tick(tick, str(tick), rule=False)
     across = [left + WIDE * step / steps for step in range(len(values))]
-    _line(canvas, [left, left + WIDE], [down(target)] * 2, INK, (0, (5.0, 3.0)), 1.2)
-    _line(canvas, across, [down(value) for value in values], CURVE, "solid", 2.4)
-    canvas.cells(
-        [Cell(x - 2, down(v) - 2, "", SKY, width=4, height=4) for x, v in zip(across[-1:], values[-1:], strict=True)]
-    )
-    canvas.text(left, PLOTS_AT + HIGH + 11, "0", SMALL, "center", color=SOFT_INK)
-    canvas.text(left + WIDE, PLOTS_AT + HIGH + 11, f"{steps} forwards", SMALL, "right", color=SOFT_INK)
-
-
-def _line(canvas: Canvas, xs: Sequence[float], ys: Sequence[float], colour: str, dashes, width: float) -> None:
-    """Draw a line; every setting is said here, so that the learner's own settings don't reach it."""
-    caps = {"dash_capstyle": "butt", "solid_capstyle": "butt", "dash_joinstyle": "round", "solid_joinstyle": "round"}
-    line = Line2D(xs, ys, color=colour, linewidth=width, linestyle=dashes, marker="none", zorder=3, **caps)
-    line.set_antialiased(True)
-    canvas.axes.add_line(line)
+    plot.curve([left, plot.right], [target, target], INK, 1.2, (0, (5.0, 3.0)))
+    plot.curve(across, values, CURVE, 2.4)
+    canvas.cells([Cell(across[-1] - 2, plot.down(values[-1]) - 2, "", SKY, width=4, height=4)])
+    canvas.note(left, PLOTS_AT + HIGH + 11, "0", "center")
+    canvas.note(left + WIDE, PLOTS_AT + HIGH + 11, f"{steps} forwards", "right")
 
 
 def _in_words(x: Tensor, y: Tensor, used: Stats, history: Sequence[Stats], momentum: float, train: bool) -> str:
@@ -172,8 +145,7 @@ def bn_explorer(steps: int = 0) -> Explorer:
         explorer.refresh()
 
     explorer = Explorer(controls, ROWS, draw)
-    fields = ("batch mean", "batch spread", "batch size", "momentum", "mode")
-    on_change([controls[name] for name in fields], explorer.refresh)
+    explorer.following("batch mean", "batch spread", "batch size", "momentum", "mode")
     controls["one forward"].on_click(forward)
     controls["new layer"].on_click(restart)
     for _ in range(steps):

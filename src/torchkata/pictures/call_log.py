@@ -9,21 +9,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from torchkata.pictures.controls import choice, on_change, switch
+from torchkata.pictures.controls import choice, switch
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    ERROR_INK,
-    GREEN,
-    MARGIN,
-    ORANGE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    UNUSED,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import BLANK, ERROR_INK, GREEN, MARGIN, ORANGE, SKY, UNUSED
 
 CALLS = ("apply", "forward")
 RETURNS = ("right", "too few", "float64")
@@ -159,15 +148,14 @@ def draw_call_log(log: CallLog) -> Picture:
     refusal = wrap(log.error or "", 96)
     canvas = Canvas(WIDTH, TOP + LINES * LINE + 18 + 14 * 2)
     canvas.title("Who calls whom")
-    canvas.text(WHERE_AT, TOP - 22, "who", SMALL, color=SOFT_INK)
-    canvas.text(WHAT_AT, TOP - 22, "does what", SMALL, color=SOFT_INK)
+    canvas.note(WHERE_AT, TOP - 22, "who")
+    canvas.note(WHAT_AT, TOP - 22, "does what")
     for number, event in enumerate(log.events):
         y = TOP + number * LINE
-        canvas.text(MARGIN, y, str(number + 1), SMALL, color=SOFT_INK)
+        canvas.note(MARGIN, y, str(number + 1))
         canvas.text(WHERE_AT, y, event.where, weight="bold")
         canvas.text(WHAT_AT, y, event.what)
-    for number, line in enumerate(refusal):
-        canvas.text(MARGIN, TOP + LINES * LINE + 12 + 14 * number, line, color=ERROR_INK)
+    canvas.lines(MARGIN, TOP + LINES * LINE + 12, refusal, color=ERROR_INK)
     _draw_graph(canvas, log)
     return Picture(canvas.figure, _in_words(log))
 
@@ -176,7 +164,7 @@ def _draw_graph(canvas: Canvas, log: CallLog) -> None:
     """Draw x below, the node in the middle, the results above: as the engine walks, from the results to x."""
     middle, left = GRAPH_AT + 83, GRAPH_AT
     top, node_at, x_at = TOP + 2, TOP + 62, TOP + 122
-    canvas.text(GRAPH_AT, TOP - 22, "what the engine sees", SMALL, color=SOFT_INK)
+    canvas.note(GRAPH_AT, TOP - 22, "what the engine sees")
     ordinary = log.node is not None and not log.node.startswith("Two")
     results = [Cell(left + 12, top, "first", SKY, width=BOX, height=BOX_HEIGHT)]
     results.append(Cell(left + 94, top, "second", SKY, width=BOX, height=BOX_HEIGHT))
@@ -226,9 +214,7 @@ def call_log_explorer() -> Explorer:
             )
         )
 
-    explorer = Explorer(controls, ROWS, draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, ROWS, draw).following()
 
 
 ROWS = (

@@ -7,20 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import (
-    BLANK,
-    GREEN,
-    MARGIN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    UNUSED,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE, PURPLE, SKY, SMALL, UNUSED
 
 FILLS = {"model": SKY, "optimizer": ORANGE, "scheduler": GREEN, "rng": PURPLE}
 BOX, LINE, LEAF = 186, 18, 16  # points: width of a box, from line to line, height of a leaf
@@ -59,7 +48,7 @@ def checkpoint_anatomy(checkpoint: dict) -> Picture:
 
     total = sum(size for _, size in layout)
     canvas.title(f"A checkpoint: {total:,} bytes of tensors")
-    canvas.text(MARGIN, 38, "one box for each entry of the dict; bytes of each tensor", SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, 38, "one box for each entry of the dict; bytes of each tensor")
     for column, names in enumerate(columns):
         x, y = MARGIN + column * (BOX + GAP), top
         for name in names:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchkata.pictures.controls import button, choice, slider
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import GREEN, MARGIN, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import GREEN, MARGIN, SKY, UNUSED
 
 COLLECTIVES = {
     "broadcast": "rank 0 gives everything, all have it",
@@ -90,8 +91,8 @@ def draw_collective(name: str, world: int, done: int) -> Picture:
     about = "before the call" if not done else f"step {done} of {world}"
     news = ", ".join(f"rank {rank}" for rank in state.changed)
     canvas.text(MARGIN, 42, f"{about}: {'something new on ' + news if news else 'nothing has arrived'}")
-    canvas.text(gives_at, top - 16, "gives", SMALL, color=SOFT_INK)
-    canvas.text(has_at, top - 16, "has", SMALL, color=SOFT_INK)
+    canvas.note(gives_at, top - 16, "gives")
+    canvas.note(has_at, top - 16, "has")
     for rank in range(world):
         y = top + rank * ROW
         canvas.text(MARGIN, y + HEIGHT / 2, f"rank {rank}")
@@ -104,7 +105,7 @@ def draw_collective(name: str, world: int, done: int) -> Picture:
             cells.append(Cell(has_at + i * wide, y, piece or "–", fill, marked=new, width=wide, height=HEIGHT))
         canvas.cells(cells)
     legend = "a: from rank 0, b: from rank 1, … –: nothing yet. Outlined: new."
-    canvas.text(MARGIN, canvas.height - 12, legend, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, canvas.height - 12, legend)
     held = "; ".join(f"rank {rank} has {_listed(pieces)}" for rank, pieces in enumerate(state.has))
     given = "; ".join(f"rank {rank} gives {_listed(pieces)}" for rank, pieces in enumerate(state.gives))
     return Picture(canvas.figure, f"{name}, {world} ranks: {COLLECTIVES[name]}. {given}. {about.capitalize()}: {held}.")

@@ -9,8 +9,9 @@ from textwrap import wrap
 
 import torch
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import CELL, ERROR_INK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import CELL, ERROR_INK, MARGIN, ORANGE, SKY, SMALL
 
 LINE = CELL + 12
 REFUSAL = 76  # letters in a line of a refusal
@@ -43,26 +44,17 @@ def cut_ruler(n: int, calls: Sequence[str]) -> Picture:
     canvas = Canvas(facts_at + longest + MARGIN, bottom + 22)
 
     canvas.title(f"{n} elements, cut by {_calls(results)}")
-    canvas.text(left - 8, top - 12, "element", SMALL, "right", color=SOFT_INK)
-    for element in range(n):
-        canvas.text(left + (element + 0.5) * CELL, top - 12, str(element), SMALL, "center", color=SOFT_INK)
+    canvas.ruler(left, top - 12, "element", n)
     for row, (call, result) in enumerate(results.items()):
         y = top + row * LINE
         canvas.text(left - 8, y + CELL / 2, call, align="right")
         if isinstance(result, str):
             lines = wrap(result, REFUSAL)
-            for number, line in enumerate(lines):
-                canvas.text(left, y + CELL / 2 + 12 * (number - (len(lines) - 1) / 2), line, SMALL, color=ERROR_INK)
+            canvas.lines(left, y + CELL / 2 - 6 * (len(lines) - 1), lines, SMALL, step=12, color=ERROR_INK)
         else:
             canvas.cells(_bar(result, left, y))
             canvas.text(facts_at, y + CELL / 2, str(result))
-    canvas.text(
-        MARGIN,
-        bottom + 6,
-        "In a bar: how many elements the part has. A thin bar: a part without elements.",
-        SMALL,
-        color=SOFT_INK,
-    )
+    canvas.note(MARGIN, bottom + 6, "In a bar: how many elements the part has. A thin bar: a part without elements.")
     return Picture(canvas.figure, _in_words(n, results))
 
 

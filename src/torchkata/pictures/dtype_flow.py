@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import GREEN, MARGIN, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import GREEN, MARGIN, SKY, SMALL, SOFT_INK, UNUSED
 
 GAP, LEAST, HEIGHT = 52, 56, 30  # points: between boxes, the least width of a box, its height
 
@@ -89,9 +90,7 @@ def dtype_flow(net: nn.Sequential, x: Tensor, device: str = "cpu", dtype: torch.
         left += width + GAP
     canvas.cells(boxes)
     last = stages[-1]
-    canvas.text(
-        MARGIN, 178, f"the loss itself is {last.forward}; bold: 16 bits; .grad: of the weight", SMALL, color=SOFT_INK
-    )
+    canvas.note(MARGIN, 178, f"the loss itself is {last.forward}; bold: 16 bits; .grad: of the weight")
     return Picture(canvas.figure, _in_words(stages, dtype))
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from torchkata.pictures.kit import Canvas, Cell, grid
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell, grid
+from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SKY
 
 MAX_WIDTH = 620
 
@@ -32,9 +33,9 @@ def feature_maps(features: Mapping[str, Tensor]) -> Picture:
         canvas.text(MARGIN, layout.slab_labels[0][1] - 16, caption, weight="bold")
         numbers = [round(value) for value in feature.flatten().tolist()]
         canvas.cells([Cell(x, y, _signed(n), _fill(n)) for n, (x, y) in zip(numbers, layout.places, strict=True)])
-        for x, label_y, label in layout.slab_labels:
-            canvas.text(x, label_y, label, SMALL, color=SOFT_INK)
-    canvas.text(MARGIN, y - 14, "Orange: positive. Blue: negative. White: 0.", SMALL, color=SOFT_INK)
+        for label in layout.slab_labels:
+            canvas.note(*label)
+    canvas.note(MARGIN, y - 14, "Orange: positive. Blue: negative. White: 0.")
     return Picture(canvas.figure, _in_words(features))
 
 

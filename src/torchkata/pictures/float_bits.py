@@ -8,20 +8,10 @@ from textwrap import wrap
 
 import torch
 
-from torchkata.pictures.controls import button, choice, field, on_change
+from torchkata.pictures.controls import button, choice, field
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    ERROR_INK,
-    GREEN,
-    MARGIN,
-    ORANGE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import BLANK, ERROR_INK, GREEN, MARGIN, ORANGE, SKY, SMALL
 
 FORMATS = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 EXAMPLES = ("257", "70000", "1e-8", "0.1", "1/3")
@@ -115,12 +105,10 @@ def draw_bits(value: float, dtype: torch.dtype, refusal: str = "") -> Picture:
     canvas.title(f"{plain(value)} in {_name(dtype)}")
     canvas.text(MARGIN, 38, f"stored: {plain(state.stored)} ({state.kind}); {_error(state)}")
     draw_groups(canvas, state, bits_top)
-    for number, line in enumerate(sayings):
-        canvas.text(MARGIN, saying_top + 14 * number, line)
+    canvas.lines(MARGIN, saying_top, sayings)
     if has_line:
         draw_line(canvas, value, state, line_top)
-    for number, line in enumerate(refused):
-        canvas.text(MARGIN, bottom + 14 * number, line, color=ERROR_INK)
+    canvas.lines(MARGIN, bottom, refused, color=ERROR_INK)
     words = bits_in_words(value, dtype)
     return Picture(canvas.figure, f"{words} {refusal}" if refusal else words)
 
@@ -155,7 +143,7 @@ def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
             controls["number"].value = change["new"]
             controls["example"].value = CHOOSE
 
-    on_change([controls["number"], controls["format"]], explorer.refresh)
+    explorer.following("number", "format")
     controls["example"].observe(choose, "value")
     controls["next below"].on_click(lambda button: step("below"))
     controls["next above"].on_click(lambda button: step("above"))
@@ -185,7 +173,7 @@ def draw_groups(canvas: Canvas, state: FloatBits, top: float) -> None:
     for name, bits, fill in groups:
         label = name if len(bits) == 1 else f"{name}: {len(bits)} bits"
         x = max(MARGIN + place * size, free)
-        canvas.text(x, top - 12, label, SMALL, color=SOFT_INK)
+        canvas.note(x, top - 12, label)
         free = x + 5 * len(label) + 6
         for bit in bits:
             row, column = divmod(place, ROW)
@@ -214,10 +202,10 @@ def draw_line(canvas: Canvas, value: float, state: FloatBits, top: float) -> Non
         Cell(x - 2, y - 8, "", BLANK, False, 4, 16) for x, side in ((low, "below"), (high, "above")) if there[side]
     ]
     canvas.cells([Cell(middle - 2, y - 8, "", GREEN, True, 4, 16), *marks])
-    canvas.text(middle, y + 18, "stored", SMALL, "center", color=SOFT_INK)
+    canvas.note(middle, y + 18, "stored", "center")
     canvas.text(middle, y + 30, plain(state.stored), SMALL, "center", weight="bold")
     for side, x in (("below", min(low, middle - 130)), ("above", max(high, middle + 130))):
-        canvas.text(x, y + 18, f"next {side}" if there[side] else f"none {side}", SMALL, "center", color=SOFT_INK)
+        canvas.note(x, y + 18, f"next {side}" if there[side] else f"none {side}", "center")
         if there[side]:
             canvas.text(x, y + 30, plain(sides[side]), SMALL, "center")
     if math.isfinite(value):

@@ -9,8 +9,9 @@ from math import ceil, floor, log10
 import torch
 from torch import nn
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import FAINT, FILLS, MARGIN, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import FAINT, FILLS, MARGIN
 
 WIDTH = 16  # neurons in a layer
 BAR, SLOT, DECADE, LEFT = 17, 21, 22, 54  # points: width of a bar, from bar to bar, height of a power of ten
@@ -51,12 +52,12 @@ def gradient_bars(activations: Sequence[str], depth: int, seed: int) -> Picture:
 
     canvas.title("Norm of the gradient at the output of each Linear layer")
     words = "Each line is ten times the one below it. Factor: the last layer's norm divided by the first layer's."
-    canvas.text(MARGIN, 38, words, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, 38, words)
     right = LEFT + len(profiles) * group - 20
     for power in range(low, high + 1):
         y = base - (power - low) * DECADE
-        canvas.axes.plot([LEFT - 6, right], [y, y], color=FAINT, linewidth=0.8, linestyle="-", marker="", zorder=1)
-        canvas.text(LEFT - 12, y, f"1e{power}", SMALL, "right", color=SOFT_INK)
+        canvas.line([LEFT - 6, right], [y, y], FAINT, 0.8, level=1, cap="projecting")
+        canvas.note(LEFT - 12, y, f"1e{power}", "right")
     for number, (activation, norms) in enumerate(profiles.items()):
         left = LEFT + number * group
         canvas.text(left, 66, f"{activation}, factor {_factor(norms)}", weight="bold")
@@ -64,11 +65,9 @@ def gradient_bars(activations: Sequence[str], depth: int, seed: int) -> Picture:
         for layer, norm in enumerate(norms):
             height = round((log10(norm) - low) * DECADE)
             bars.append(Cell(left + layer * SLOT, base - height, "", FILLS[number], width=BAR, height=height))
-            canvas.text(left + layer * SLOT + BAR / 2, base + 10, str(layer + 1), SMALL, "center", color=SOFT_INK)
+            canvas.note(left + layer * SLOT + BAR / 2, base + 10, str(layer + 1), "center")
         canvas.cells(bars)
-    canvas.text(
-        LEFT, base + 28, "layer, the first at the left; backward goes from right to left", SMALL, color=SOFT_INK
-    )
+    canvas.note(LEFT, base + 28, "layer, the first at the left; backward goes from right to left")
     return Picture(canvas.figure, _in_words(profiles))
 
 

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torchkata.pictures.controls import choice, on_change, slider
+from torchkata.pictures.controls import choice, slider
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.number_formats import FORMATS
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import INK, MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import INK, MARGIN, ORANGE, PURPLE, SKY, SMALL
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "e5m2": torch.float8_e5m2}
 LOWEST, HIGHEST = -60, 30  # the axis, in powers of two
 SLOT, LEFT, FULL = 6, 24, 110  # points: a power of two, where the axis begins, the highest bar
 WIDTH = LEFT + (HIGHEST - LOWEST) * SLOT + MARGIN + 12
 ROWS = (("scale", "format"),)
-PLAIN = {"marker": "", "solid_joinstyle": "miter", "solid_capstyle": "butt"}  # whatever the learner's settings say
 
 
 def window(grads: Sequence[Tensor], scale: float, dtype: torch.dtype) -> tuple[float, float]:
@@ -50,14 +50,14 @@ def draw_window(grads: Sequence[Tensor], power: int, fmt: str = "fp16") -> Pictu
         fill = ORANGE if place < low else PURPLE if place > high else SKY
         boxes.append(Cell(_x(place), base - height, "", fill, width=SLOT, height=height))
     canvas.cells(boxes)
-    canvas.axes.plot([_x(LOWEST), _x(HIGHEST)], [base, base], color=SOFT_INK, linewidth=0.8, linestyle="-", **PLAIN)
+    canvas.line([_x(LOWEST), _x(HIGHEST)], [base, base], width=0.8, level=2, join="miter")
     for place in range(LOWEST, HIGHEST + 1, 10):
-        canvas.text(_x(place), base + 10, f"2^{place}", SMALL, "center", color=SOFT_INK)
+        canvas.note(_x(place), base + 10, f"2^{place}", "center")
     _draw_edges(canvas, low, high, top, base)
     words = "size of an entry; a bar is as high as the number of entries in that power of two"
-    canvas.text(MARGIN, base + 30, words, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, base + 30, words)
     words = "left of the window entries become 0, right of it inf"
-    canvas.text(MARGIN, base + 44, words, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, base + 44, words)
     return Picture(canvas.figure, _in_words(counts, power, fmt, shares))
 
 
@@ -68,9 +68,11 @@ def window_explorer(grads: Sequence[Tensor], power: int = 0, fmt: str = "fp16") 
         "scale": slider("scale: 2 ^", power, -8, 30, about="the gradients are multiplied by this power of two first"),
         "format": choice("format", DTYPES, fmt),
     }
-    explorer = Explorer(controls, ROWS, lambda: draw_window(kept, controls["scale"].value, controls["format"].value))
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+
+    def draw() -> Picture:
+        return draw_window(kept, controls["scale"].value, controls["format"].value)
+
+    return Explorer(controls, ROWS, draw).following()
 
 
 def _entries(grads: Sequence[Tensor]) -> Tensor:
@@ -87,11 +89,10 @@ def _draw_edges(canvas: Canvas, low: float, high: float, top: float, base: float
     """Draw the window as a bracket over the bars, with its edges where they are on the axis."""
     left, right = _x(max(low, LOWEST)), _x(min(high, HIGHEST))
     y = top - 14
-    look = {"color": INK, "linewidth": 1.6, "zorder": 5} | PLAIN
-    canvas.axes.plot([left, right], [y, y], linestyle="-", **look)
+    canvas.line([left, right], [y, y], INK, 1.6, level=5, join="miter")
     for place, x in ((low, left), (high, right)):
         if LOWEST < place < HIGHEST:
-            canvas.axes.plot([x, x], [y, base], linestyle="-", **look)
+            canvas.line([x, x], [y, base], INK, 1.6, level=5, join="miter")
     canvas.text((left + right) / 2, y - 9, "window", SMALL, "center", weight="bold")
 
 

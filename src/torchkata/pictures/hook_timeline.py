@@ -10,22 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from torchkata.pictures.controls import button, choice, on_change, switch
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    CELL,
-    GREEN,
-    MARGIN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    UNUSED,
-    YELLOW,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import BLANK, CELL, GREEN, MARGIN, ORANGE, PURPLE, SKY, SOFT_INK, UNUSED, YELLOW
 
 
 class Event(NamedTuple):
@@ -153,7 +140,7 @@ def draw_timeline(
     if backward:
         _draw_lanes(canvas, "← backward", modules + tensors, middle)
     else:
-        canvas.text(MARGIN, middle - 12, _why_no_backward(no_grad), SMALL, color=SOFT_INK)
+        canvas.note(MARGIN, middle - 12, _why_no_backward(no_grad))
     start = columns - len(forward) if backward else 0
     places = [(start + n, top, modules.index(event.node)) for n, event in enumerate(forward)]
     rows = modules + tensors
@@ -168,7 +155,7 @@ def draw_timeline(
     )
     for line, kinds in enumerate((list(KINDS)[:3], list(KINDS)[3:])):
         legend = " · ".join(f"{SHORT[kind]}: {KINDS[kind]}" for kind in kinds)
-        canvas.text(MARGIN, bottom + 14 + 13 * line, legend, SMALL, color=SOFT_INK)
+        canvas.note(MARGIN, bottom + 14 + 13 * line, legend)
     return Picture(canvas.figure, _in_words(model_id, x_requires_grad, no_grad, events, chosen))
 
 
@@ -292,7 +279,7 @@ def _short(parameter: str) -> str:
 
 
 def _draw_lanes(canvas: Canvas, heading: str, names: list[str], top: float) -> None:
-    canvas.text(MARGIN, top - 12, heading, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, top - 12, heading)
     for row, name in enumerate(names):
         canvas.text(LEFT - 10, top + row * LANE + CELL / 2, name, align="right")
 

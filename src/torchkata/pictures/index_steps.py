@@ -13,25 +13,9 @@ import torch
 from torch import Tensor
 
 from torchkata.pictures.controls import button, choice, field, slider
+from torchkata.pictures.kit import Canvas, Cell, Grid, brackets, grid
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    CELL,
-    ERROR_INK,
-    GREEN,
-    MARGIN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    UNUSED,
-    Canvas,
-    Cell,
-    Grid,
-    brackets,
-    grid,
-)
+from torchkata.pictures.style import BLANK, CELL, ERROR_INK, GREEN, MARGIN, ORANGE, PURPLE, SKY, UNUSED
 
 OPS = ("gather", "scatter_", "scatter_add_")
 MAX_ENTRIES = 48
@@ -115,11 +99,10 @@ def collision_map(index: list | Tensor, dim: int, shape: tuple[int, ...]) -> Pic
     canvas.title(f"Writers per cell, scatter along dim {dim}")
     numbers = counts.flatten().tolist()
     canvas.cells([_count_cell(count, x, y) for count, (x, y) in zip(numbers, layout.places, strict=True)])
-    for x, y, label in layout.slab_labels:
-        canvas.text(x, y, label, SMALL, color=SOFT_INK)
+    for label in layout.slab_labels:
+        canvas.note(*label)
     legend = ("–: nobody writes. Outlined: more than one writer;", "which value scatter_ keeps there is undefined.")
-    for line, words in enumerate(legend):
-        canvas.text(MARGIN, 52 + layout.height + 14 + 13 * line, words, SMALL, color=SOFT_INK)
+    canvas.notes(MARGIN, layout.height + 66, legend, step=13)
     contested = [f"{brackets(place)} has {counts[place]}" for place in _places(shape) if counts[place] > 1]
     words = f"Target of shape {tuple(shape)}, scatter along dim {dim}; writers per cell: {counts.tolist()}."
     conclusion = f" More than one writer: {', '.join(contested)}." if contested else " No cell has two writers."
@@ -148,13 +131,13 @@ def draw_steps(
     top = 104
     canvas = Canvas(_across(panels), top + max(_layout(panel, 0, top).height for panel in panels) + 34)
     canvas.title(title)
-    for number, line in enumerate(lines):
-        canvas.text(MARGIN, 40 + 16 * number, line, weight="normal" if number else "bold")
+    canvas.text(MARGIN, 40, lines[0], weight="bold")
+    canvas.lines(MARGIN, 56, lines[1:], step=16)
     x = MARGIN
     for panel in panels:
         _draw_panel(canvas, panel, x, top)
         x += _panel_width(panel)
-    canvas.text(MARGIN, canvas.height - 12, LEGENDS[op], SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, canvas.height - 12, LEGENDS[op])
     seen = "; ".join(f"{panel.name} of shape {panel.shape}: {_nested(panel)}" for panel in panels)
     return Picture(canvas.figure, f"{title}, {'; '.join(lines)}. Then {seen}. –: never read or written.")
 
@@ -164,8 +147,7 @@ def draw_refusal(title: str, message: str) -> Picture:
     lines = wrap(message.partition("\n")[0], 90)
     canvas = Canvas(520, 52 + 15 * len(lines))
     canvas.title(f"{title}: refused")
-    for number, line in enumerate(lines):
-        canvas.text(MARGIN, 42 + 15 * number, line, color=ERROR_INK)
+    canvas.lines(MARGIN, 42, lines, step=15, color=ERROR_INK)
     return Picture(canvas.figure, f"{title}: refused. {' '.join(lines)}")
 
 
@@ -395,7 +377,7 @@ def _heading(panel: _Panel) -> str:
 
 def _draw_panel(canvas: Canvas, panel: _Panel, x: float, y: float) -> None:
     layout = _layout(panel, x, y)
-    canvas.text(x, y - 12, _heading(panel), SMALL, color=SOFT_INK)
+    canvas.note(x, y - 12, _heading(panel))
     parts = zip(_places(panel.shape), layout.places, panel.texts, panel.below, panel.fills, strict=True)
     canvas.cells(
         [
@@ -403,8 +385,8 @@ def _draw_panel(canvas: Canvas, panel: _Panel, x: float, y: float) -> None:
             for place, (left, top), text, below, fill in parts
         ]
     )
-    for left, top, label in layout.slab_labels:
-        canvas.text(left, top, label, SMALL, color=SOFT_INK)
+    for label in layout.slab_labels:
+        canvas.note(*label)
 
 
 def _nested(panel: _Panel) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SKY, SMALL, UNUSED
 
 UNIT = 52  # points for one unit of time
 LEFT = 74
@@ -83,7 +84,7 @@ def late_error(calls: Sequence[Call], blocking: bool = False) -> Picture:
     for number, step in enumerate(line.steps):
         if step.left_at - step.queued_at > 1.9:
             middle = LEFT + (step.queued_at + 1 + step.left_at) / 2 * UNIT
-            canvas.text(middle, python_at + LANE / 2, "waits", SMALL, "center", color=SOFT_INK)
+            canvas.note(middle, python_at + LANE / 2, "waits", "center")
         if step.faulty and step.ends is not None:
             x = LEFT + step.ends * UNIT
             canvas.text(x + 4, gpu_at + LANE / 2, "✗ fails here", SMALL, color=ERROR_INK, weight="bold")
@@ -92,8 +93,8 @@ def late_error(calls: Sequence[Call], blocking: bool = False) -> Picture:
             canvas.text(x + 4, python_at + LANE / 2, f"✗ blamed: {step.name}", SMALL, color=ERROR_INK, weight="bold")
             canvas.arrow((x, gpu_at - 2), (x, python_at + LANE + 3), ERROR_INK)
     canvas.arrow((LEFT, bottom + 14), (LEFT + (end + 1) * UNIT, bottom + 14))
-    canvas.text(LEFT + (end + 1) * UNIT + 4, bottom + 14, "time", SMALL, color=SOFT_INK)
-    canvas.text(MARGIN, bottom + 32, "A sketch: the lengths are not measured.", SMALL, color=SOFT_INK)
+    canvas.note(LEFT + (end + 1) * UNIT + 4, bottom + 14, "time")
+    canvas.note(MARGIN, bottom + 32, "A sketch: the lengths are not measured.")
     return Picture(canvas.figure, _in_words(line, blocking))
 
 

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import BLANK, MARGIN, ORANGE
 
 WHATS = ("weights", ".grad", "optimizer state", "lr", "buffers")
 CALLS = ("zero_grad", "forward", "loss", "backward", "clip_grad_norm_", "optimizer.step", "scheduler.step")
@@ -94,7 +95,7 @@ def loop_effects() -> Picture:
             cells.append(Cell(left + column * WIDE, y, text, fill, width=WIDE, height=HIGH))
     canvas.cells(cells)
     note = "One iteration of SGD with momentum; the model has a batch norm layer and is in train mode."
-    canvas.text(MARGIN, bottom + 17, note, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, bottom + 17, note)
     return Picture(canvas.figure, f"Which call changes what. {_in_words(changed)} {note}")
 
 

@@ -6,14 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import count
 
-from matplotlib.lines import Line2D
-
+from torchkata.pictures.kit import Canvas, Plot
+from torchkata.pictures.kit.canvas import Dashes
 from torchkata.pictures.show import Picture, show_growing
-from torchkata.pictures.style import BLANK, CURVE, ERROR_INK, INK, MARGIN, RULE, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import CURVE, ERROR_INK, INK, MARGIN, SMALL
 
 WIDE, HIGH = 380, 170
 LEFT, TOP = MARGIN + 40, 44
-LOOKS = ((CURVE, "solid", 2.2), (ERROR_INK, (0, (5.0, 2.0)), 1.8), (INK, (0, (1.0, 2.0)), 1.8))
+LOOKS: tuple[tuple[str, float, Dashes], ...] = (
+    (CURVE, 2.2, "solid"),
+    (ERROR_INK, 1.8, (0, (5.0, 2.0))),
+    (INK, 1.8, (0, (1.0, 2.0))),
+)
 NUMBERS = count()
 
 
@@ -40,26 +44,25 @@ def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int) -> Picture:
     canvas = Canvas(LEFT + WIDE + 110, TOP + HIGH + 46)
     title = f"Loss after {done} of {epochs} epochs"
     canvas.title(title)
-    canvas.cells([Cell(LEFT, TOP, "", BLANK, width=WIDE, height=HIGH)])
+    plot = Plot(canvas, LEFT, TOP, WIDE, HIGH, 0, top)
+    plot.frame()
     for mark in range(round(top / step) + 1):
-        y = TOP + HIGH * (1 - mark * step / top)
-        canvas.text(LEFT - 6, y, f"{mark * step:g}", SMALL, "right", color=SOFT_INK)
-        _line(canvas, [LEFT, LEFT + WIDE], [y, y], RULE, "solid", 0.6, 2.5)
+        plot.tick(mark * step, f"{mark * step:g}")
     for epoch in sorted({1, *range(max(1, math.ceil(epochs / 8)), epochs + 1, max(1, math.ceil(epochs / 8)))}):
         if epoch != 1 or epochs < 16:
-            canvas.text(_across(epoch, epochs), TOP + HIGH + 10, str(epoch), SMALL, "center", color=SOFT_INK)
-    canvas.text(LEFT + WIDE / 2, TOP + HIGH + 26, "epoch", SMALL, "center", color=SOFT_INK)
+            canvas.note(_across(epoch, epochs), TOP + HIGH + 10, str(epoch), "center")
+    canvas.note(LEFT + WIDE / 2, TOP + HIGH + 26, "epoch", "center")
 
     words = []
     for number, (name, values) in enumerate(losses.items()):
-        colour, dashes, width = LOOKS[number % len(LOOKS)]
+        colour, width, dashes = LOOKS[number % len(LOOKS)]
         y = TOP + 12 + 44 * number
-        _line(canvas, [LEFT + WIDE + 10, LEFT + WIDE + 34], [y, y], colour, dashes, width, 3)
+        canvas.line([plot.right + 10, plot.right + 34], [y, y], colour, width, dashes=dashes)
         canvas.text(LEFT + WIDE + 40, y, name, SMALL)
         if values:
-            canvas.text(LEFT + WIDE + 40, y + 14, f"now {_number(values[-1])}", SMALL, color=SOFT_INK)
-        for xs, ys in _runs(values, epochs, top):
-            _line(canvas, xs, ys, colour, dashes, width, 3)
+            canvas.note(LEFT + WIDE + 40, y + 14, f"now {_number(values[-1])}")
+        for xs, ys in _runs(values, epochs):
+            plot.curve(xs, ys, colour, width, dashes)
         words.append(_in_words(name, values))
     return Picture(canvas.figure, f"{title}. {' '.join(words)}")
 
@@ -68,24 +71,16 @@ def _across(epoch: int, epochs: int) -> float:
     return LEFT + 8 + (epoch - 1) / max(epochs - 1, 1) * (WIDE - 16)
 
 
-def _runs(values: Sequence[float], epochs: int, top: float) -> list[tuple[list[float], list[float]]]:
+def _runs(values: Sequence[float], epochs: int) -> list[tuple[list[float], list[float]]]:
     """Cut a curve where a value is not finite; a single point becomes a short dash."""
     runs: list[tuple[list[float], list[float]]] = [([], [])]
     for epoch, value in enumerate(values, 1):
         if math.isfinite(value):
             runs[-1][0].append(_across(epoch, epochs))
-            runs[-1][1].append(TOP + HIGH * (1 - max(value, 0.0) / top))
+            runs[-1][1].append(value)
         elif runs[-1][0]:
             runs.append(([], []))
     return [([xs[0] - 3, *xs], [ys[0], *ys]) if len(xs) == 1 else (xs, ys) for xs, ys in runs if xs]
-
-
-def _line(canvas: Canvas, xs, ys, colour: str, dashes, width: float, level: float) -> None:
-    """Draw a line; every setting is said here, so that the learner's own settings don't reach it."""
-    caps = {"dash_capstyle": "butt", "solid_capstyle": "butt", "dash_joinstyle": "round", "solid_joinstyle": "round"}
-    line = Line2D(xs, ys, color=colour, linewidth=width, linestyle=dashes, marker="none", zorder=level, **caps)
-    line.set_antialiased(True)
-    canvas.axes.add_line(line)
 
 
 def _number(value: float) -> str:

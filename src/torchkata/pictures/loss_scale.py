@@ -6,9 +6,10 @@ import math
 import random
 from collections.abc import Sequence
 
-from torchkata.pictures.controls import choice, decimal_slider, on_change, slider
+from torchkata.pictures.controls import choice, decimal_slider, slider
+from torchkata.pictures.kit import Canvas
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import ERROR_INK, FAINT, INK, MARGIN, SMALL, SOFT_INK, Canvas
+from torchkata.pictures.style import ERROR_INK, FAINT, INK, MARGIN
 
 LARGEST = 3.4028234663852886e38  # of float32: the scale does not grow beyond it
 LEFT, LENGTH, FULL = 46, 520, 150  # points: where the axis begins, how long and how high the picture is
@@ -60,27 +61,27 @@ def draw_scale(
         return base - (power - low) / (high - low) * FULL
 
     step = max(1, math.ceil((high - low) / 8))
-    joins = {"solid_joinstyle": "miter", "solid_capstyle": "butt"}
-    thin = {"color": FAINT, "linewidth": 0.8, "linestyle": "-", "marker": "", "zorder": 1} | joins
     for power in range(low, high + 1, step):
-        canvas.axes.plot([LEFT, LEFT + LENGTH], [y(power), y(power)], **thin)
-        canvas.text(LEFT - 6, y(power), f"2^{power}", SMALL, "right", color=SOFT_INK)
+        canvas.line([LEFT, LEFT + LENGTH], [y(power), y(power)], FAINT, 0.8, level=1, join="miter")
+        canvas.note(LEFT - 6, y(power), f"2^{power}", "right")
     xs, ys = [x(0)], [y(powers[0])]
     for iteration, power in enumerate(powers[1:], 1):
         xs += [x(iteration), x(iteration)]
         ys += [ys[-1], y(power)]
-    canvas.axes.plot(xs, ys, color=INK, linewidth=1.6, linestyle="-", marker="", zorder=3, **joins)
+    canvas.line(xs, ys, INK, 1.6, join="miter")
     marks = [x(iteration) for iteration, event in enumerate(events, 1) if event]
-    canvas.axes.plot(
+    canvas.line(
         [place for mark in marks for place in (mark, mark, math.nan)],
         [base + 8, base + 18, math.nan] * len(marks),
-        **{"color": ERROR_INK, "linewidth": 1.2, "linestyle": "-", "marker": "", "zorder": 3, **joins},
+        ERROR_INK,
+        1.2,
+        join="miter",
     )
     for share in range(5):
         iteration = len(events) * share // 4
-        canvas.text(x(iteration), base + 28, str(iteration), SMALL, "center", color=SOFT_INK)
-    canvas.text(MARGIN, base + 46, "iteration; a short stroke below the axis: a skipped step", SMALL, color=SOFT_INK)
-    canvas.text(MARGIN, base + 60, about, SMALL, color=SOFT_INK)
+        canvas.note(x(iteration), base + 28, str(iteration), "center")
+    canvas.note(MARGIN, base + 46, "iteration; a short stroke below the axis: a skipped step")
+    canvas.note(MARGIN, base + 60, about)
     return Picture(canvas.figure, f"The scale over {len(events)} iterations, from 2^16: {summary}. {about}".strip())
 
 
@@ -106,6 +107,4 @@ def scale_explorer() -> Explorer:
         )
         return draw_scale(events, value["growth_factor"], value["backoff_factor"], value["growth_interval"], about)
 
-    explorer = Explorer(controls, ROWS, draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, ROWS, draw).following()

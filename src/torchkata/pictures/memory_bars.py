@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchkata.pictures.controls import choice, notched_slider, on_change
+from torchkata.pictures.controls import choice, notched_slider
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import GREEN, MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import GREEN, MARGIN, ORANGE, PURPLE, SKY
 
 OPTIMIZERS = {
     "Adam": torch.optim.Adam,
@@ -64,9 +65,7 @@ def draw_memory(batch: int, optimizer: str = "Adam") -> Picture:
     canvas = Canvas(LEFT + LONGEST + 100, all_at + BAR + 30)
 
     canvas.title(f"One training step, batch size {batch}, {optimizer}")
-    canvas.text(
-        MARGIN, 38, "Linear(256, 512), ReLU, Linear(512, 10); float32; measured on the CPU", SMALL, color=SOFT_INK
-    )
+    canvas.note(MARGIN, 38, "Linear(256, 512), ReLU, Linear(512, 10); float32; measured on the CPU")
     boxes, reached = [], LEFT
     for number, (name, size) in enumerate(parts.items()):
         y, width = top + number * LINE, _width(size)
@@ -80,7 +79,7 @@ def draw_memory(batch: int, optimizer: str = "Adam") -> Picture:
     canvas.text(LEFT - 8, all_at + BAR / 2, "together", align="right", weight="bold")
     canvas.text(reached + 6, all_at + BAR / 2, f"{sum(parts.values()):,}", weight="bold")
     note = "optimizer: its state after the step. together: the four bars end to end, in the same order."
-    canvas.text(MARGIN, all_at + BAR + 16, note, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, all_at + BAR + 16, note)
     return Picture(canvas.figure, _in_words(batch, optimizer, parts))
 
 
@@ -90,13 +89,11 @@ def memory_explorer(batch: int = 64) -> Explorer:
         "batch size": notched_slider("batch size", BATCHES, batch),
         "optimizer": choice("optimizer", OPTIMIZERS, "Adam"),
     }
-    explorer = Explorer(
+    return Explorer(
         controls,
         (("batch size", "optimizer"),),
         lambda: draw_memory(controls["batch size"].value, controls["optimizer"].value),
-    )
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    ).following()
 
 
 def _width(size: int) -> float:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import CELL, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import CELL, MARGIN, ORANGE, SKY, SMALL, UNUSED
 
 SLOT, BAR, TALLEST = 86, 44, 60  # points: from token to token, width of a bar, height of the tallest bar
 LEFT = 110
@@ -68,12 +69,12 @@ def sort_decide_put_back(probabilities: Sequence[float], p: float) -> Picture:
         canvas.arrow((_middle(rank), ranks_at + 48), (_middle(token), ranks_at + 44 + GAP))
     canvas.cells([_mask_cell(token, kept, mask_at) for token, kept in enumerate(state.kept_tokens)])
     for token in everyone:
-        canvas.text(_middle(token), mask_at + CELL + 10, f"token {token}", SMALL, "center", color=SOFT_INK)
+        canvas.note(_middle(token), mask_at + CELL + 10, f"token {token}", "center")
     for y, words in ((tokens_at - 20, "probabilities"), (ranks_at - 20, "sorted"), (mask_at + CELL / 2, "mask")):
         canvas.text(MARGIN, y, words, weight="bold")
     canvas.text(MARGIN, ranks_at + 38, f"keep if before < {p:g}", SMALL)
-    canvas.text(MARGIN, ranks_at + 48 + GAP / 2, "scatter along order", SMALL, color=SOFT_INK)
-    canvas.text(MARGIN, tokens_at + 20 + GAP / 2, "sort", SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, ranks_at + 48 + GAP / 2, "scatter along order")
+    canvas.note(MARGIN, tokens_at + 20 + GAP / 2, "sort")
     return Picture(canvas.figure, _in_words(state))
 
 
@@ -85,7 +86,7 @@ def _draw_bars(canvas: Canvas, state: NucleusState, tokens: Sequence[int], fills
         height = TALLEST * chance / max(state.probabilities)
         bars.append(Cell(_middle(slot) - BAR / 2, y - height, "", fill, width=BAR, height=height))
         canvas.text(_middle(slot), y - height - 8, f"{chance:.2f}", align="center")
-        canvas.text(_middle(slot), y + 10, f"token {token}", SMALL, "center", color=SOFT_INK)
+        canvas.note(_middle(slot), y + 10, f"token {token}", "center")
     canvas.cells(bars)
 
 

@@ -22,8 +22,9 @@ from torchkata.pictures.float_bits import (
     plain,
     relative_error,
 )
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import ERROR_INK, INK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import ERROR_INK, INK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK
 
 EXAMPLES = {
     "1e-8 in fp16": ("1e-8", "fp16", "", 0),
@@ -186,15 +187,13 @@ def draw_format(fmt: str, value: float, power: int = 0, other: float | None = No
     canvas = Canvas(WIDTH, bottom + 14 * len(refused) + 4)
 
     canvas.title(f"{_asked(value, power)} in {fmt}")
-    for number, line in enumerate(lines):
-        canvas.text(MARGIN, 38 + 14 * number, line)
+    canvas.lines(MARGIN, 38, lines)
     draw_groups(canvas, state.bits, bits_top)
     if has_line:
         # chapter 01's line writes numbers in full; of those that are not short only six digits are wanted here
         draw_line(canvas, _rounded(scaled), _with_short_numbers(state.bits), line_top)
     _draw_ranges(canvas, fmt, scaled, ranges_top)
-    for number, line in enumerate(refused):
-        canvas.text(MARGIN, bottom + 14 * number, line, color=ERROR_INK)
+    canvas.lines(MARGIN, bottom, refused, color=ERROR_INK)
     words = format_in_words(fmt, value, power, other)
     return Picture(canvas.figure, f"{words} {refusal}" if refusal else words)
 
@@ -335,14 +334,13 @@ def _draw_ranges(canvas: Canvas, fmt: str, value: float, top: float) -> None:
     for power in range(-40, 41, 10):
         x = place(10.0**power)
         canvas.cells([Cell(x - 0.4, bottom, "", SOFT_INK, width=0.8, height=4)])
-        canvas.text(x, bottom + 12, f"1e{power}" if power else "1", SMALL, "center", color=SOFT_INK)
+        canvas.note(x, bottom + 12, f"1e{power}" if power else "1", "center")
     words = "range of each format; full height: normal numbers, half height: subnormal ones"
-    canvas.text(MARGIN, bottom + 28, words, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, bottom + 28, words)
     size = abs(value)
     if size == 0 or not math.isfinite(size) or not LOWEST <= math.log10(size) <= HIGHEST:
         canvas.text(MARGIN, top + 12, f"{_short(value)} is not on this axis", SMALL)
         return
     x = place(size)
-    look = {"solid_joinstyle": "miter", "solid_capstyle": "butt", "marker": "", "zorder": 5}
-    canvas.axes.plot([x, x], [top + 20, bottom], color=INK, linewidth=1.6, linestyle="-", **look)
+    canvas.line([x, x], [top + 20, bottom], INK, 1.6, level=5, join="miter")
     canvas.text(min(max(x, 80), WIDTH - 80), top + 12, f"here: {_short(size)}", SMALL, "center", weight="bold")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import CELL, MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import CELL, MARGIN, ORANGE, PURPLE, SKY, UNUSED
 
 REGISTER = {"old": "register_backward_hook", "full": "register_full_backward_hook"}
 INDENT, BOX, LINE, COLUMN = 20, 130, 34, 300  # points
@@ -104,14 +105,13 @@ def old_and_full_hook(size_in: int, size_out: int, batch: int) -> Picture:
     for number, (title, places) in enumerate(columns.items()):
         left = MARGIN + number * COLUMN
         canvas.text(left, 46, title, weight="bold")
-        canvas.text(left, 66, f"the old hook sits on the last node, {places[0].name}", SMALL, color=SOFT_INK)
+        canvas.note(left, 66, f"the old hook sits on the last node, {places[0].name}")
         canvas.cells([_box(place, left, top + row * LINE) for row, place in enumerate(places)])
         for row, place in enumerate(places):
             words = _reported(place)
             x = left + place.depth * INDENT + BOX + 8
             canvas.text(x, top + row * LINE + CELL / 2, words, weight="bold" if words else "normal")
-    for line, words in enumerate(LEGEND):
-        canvas.text(MARGIN, bottom + 12 + 13 * line, words, SMALL, color=SOFT_INK)
+    canvas.notes(MARGIN, bottom + 12, LEGEND, step=13)
     return Picture(canvas.figure, _in_words(columns))
 
 

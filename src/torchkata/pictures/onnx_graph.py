@@ -7,8 +7,10 @@ from itertools import pairwise
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchkata.pictures.kit import Canvas, Cell
+from torchkata.pictures.kit.layers import untangle
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, YELLOW, Canvas, Cell
+from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SKY, SMALL, YELLOW
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
@@ -86,7 +88,7 @@ def graph_picture(model: ModelProto, title: str) -> Picture:
     canvas = Canvas(max(width + 2 * MARGIN, 500), height + 66)
     canvas.title(title)
     draw_layout(canvas, layout, MARGIN, 36)
-    canvas.text(MARGIN, height + 52, LEGEND, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, height + 52, LEGEND)
     return Picture(canvas.figure, f"{title}. {graph_in_words(layout)}")
 
 
@@ -124,7 +126,8 @@ def draw_layout(canvas: Canvas, layout: GraphLayout, x: float, y: float) -> None
         lines += _draw_edge(canvas, edge, way, edge.tensor not in labelled)
         labelled.add(edge.tensor)
     if lines:
-        canvas.axes.plot(*zip(*lines, strict=True), color=SOFT_INK, linewidth=1, linestyle="-", marker="", zorder=1)
+        xs, ys = zip(*lines, strict=True)
+        canvas.line(xs, ys, level=1, cap="projecting")
     boxes = []
     for node in layout.nodes:
         left, top, right, _ = places[node.id]
@@ -150,7 +153,7 @@ def _draw_edge(canvas: Canvas, edge: Edge, way: Sequence[Place], labelled: bool)
         points += [(left, stop + BOX / 2), (stop_right + label, stop + BOX / 2)]
     canvas.arrow(points[-1], (end, end_top + BOX / 2))
     if labelled:
-        canvas.text(right + 4, y - 6.5, edge.shape, SMALL, color=SOFT_INK)
+        canvas.note(right + 4, y - 6.5, edge.shape)
     return [*points, (nan, nan)]
 
 
@@ -226,7 +229,7 @@ def _places(layout: GraphLayout) -> tuple[dict[object, Place], list[list[object]
         way.append(edge.dst)
         links += pairwise(way)
         routes.append(way[1:-1])
-    _untangle(layers, links)
+    untangle(layers, links)
 
     sizes = {name: _size(node) for name, node in nodes.items()}
     heights = [sum(sizes.get(item, (0, BOX))[1] + BETWEEN for item in layer) - BETWEEN for layer in layers]
@@ -252,21 +255,3 @@ def _places(layout: GraphLayout) -> tuple[dict[object, Place], list[list[object]
 def _size(node: Node) -> tuple[float, float]:
     words = [_label(node) + " ", *(word for name, sizes in node.initializers for word in (_short(name, sizes), sizes))]
     return max(5.1 * max(map(len, words)) + 8, 34), BOX + HELD * len(node.initializers)
-
-
-def _untangle(layers: list[list[object]], links: Sequence[tuple[object, object]]) -> None:
-    """Order each layer by where its neighbours stand, there and back a few times, so that few edges cross."""
-    before: dict[object, list[object]] = {}
-    after: dict[object, list[object]] = {}
-    for start, end in links:
-        before.setdefault(end, []).append(start)
-        after.setdefault(start, []).append(end)
-    for neighbours, order in ((before, layers[1:]), (after, layers[-2::-1])) * 3:
-        place = {item: (i + 0.5) / len(layer) for layer in layers for i, item in enumerate(layer)}
-        for layer in order:
-            layer.sort(key=lambda item: _mean([place[other] for other in neighbours.get(item, [item])]))
-            place |= {item: (i + 0.5) / len(layer) for i, item in enumerate(layer)}
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return sum(numbers) / len(numbers)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from torchkata.pictures.controls import choice, on_change, slider, switch
+from torchkata.pictures.controls import choice, slider, switch
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.onnx_graph import LEGEND, draw_layout, graph_in_words, graph_layout, graph_size
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SMALL, UNUSED
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -161,10 +162,10 @@ def onnx_picture(
     canvas = Canvas(wide + 2 * MARGIN, below + 34 + LINE * lines + 52)
 
     canvas.title(SAMPLES[sample].code)
-    canvas.text(MARGIN, 36, declared, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, 36, declared)
     if layout is None:
-        for number, line in enumerate(wrap(f"The export is refused. {export.refusal}", LETTERS)):
-            canvas.text(MARGIN, 56 + LINE * number, line, SMALL, color=ERROR_INK)
+        refusal = wrap(f"The export is refused. {export.refusal}", LETTERS)
+        canvas.lines(MARGIN, 56, refusal, SMALL, LINE, color=ERROR_INK)
     else:
         draw_layout(canvas, layout, MARGIN, 52)
     y = below
@@ -179,8 +180,8 @@ def onnx_picture(
     said = _said(outcome)
     canvas.cells([Cell(MARGIN, y - 2, "", fill, outcome.verdict == DIFFERENT, 5.4 * len(said) + 16, 20)])
     canvas.text(MARGIN + 8, y + 8, said, SMALL, weight="bold")
-    canvas.text(MARGIN, y + 34, files, SMALL, color=SOFT_INK)
-    canvas.text(MARGIN, y + 34 + LINE, LEGEND, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, y + 34, files)
+    canvas.note(MARGIN, y + 34 + LINE, LEGEND)
     graph = f"The export is refused. {export.refusal}" if layout is None else graph_in_words(layout)
     words = (
         f"{SAMPLES[sample].code}. {declared} {graph} Run with x of shape {outcome.sizes}: PyTorch: "
@@ -211,9 +212,7 @@ def onnx_explorer(sample: str = "a branch on a shape", rows: int = 2) -> Explore
             controls["steps"].value,
         )
 
-    explorer = Explorer(controls, CONTROLS, draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, CONTROLS, draw).following()
 
 
 def _controls(sample: str, rows: int) -> dict:

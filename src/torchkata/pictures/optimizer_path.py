@@ -6,23 +6,10 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from matplotlib.lines import Line2D
-
-from torchkata.pictures.controls import choice, decimal_slider, notched_slider, on_change, slider
+from torchkata.pictures.controls import choice, decimal_slider, notched_slider, slider
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    ERROR_INK,
-    FAINT,
-    INK,
-    MARGIN,
-    ORANGE,
-    RULE,
-    SMALL,
-    SOFT_INK,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import BLANK, ERROR_INK, FAINT, MARGIN, ORANGE, RULE, SMALL
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW")
 START, MINIMUM = (-2.0, 2.0), (1.0, 1.0)
@@ -105,7 +92,7 @@ def draw_path(opt: str, lr: float, steps: int, curvature: float, momentum: float
     end = f"After {steps} steps at ({points[-1][0]:.3g}, {points[-1][1]:.3g}), "
     end += f"distance from the minimum {distances[-1]:.2g}."
     legend = "+ is the minimum (1, 1); the ring is the origin, to which decay pulls."
-    canvas.text(MARGIN, TOP + MAP_HIGH + 15, legend, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, TOP + MAP_HIGH + 15, legend)
     canvas.text(MARGIN, TOP + MAP_HIGH + 34, end, SMALL)
     first = [b - a for a, b in zip(*points[:2], strict=True)]
     words = (
@@ -140,10 +127,10 @@ def _draw_map(canvas: Canvas, points: Sequence[Point], curvature: float) -> None
         _draw_pieces(canvas, ring, FAINT, 0.8, 2.5)
     for place, sign in ((MINIMUM, "+"), ((0.0, 0.0), "o")):
         x, y = _place(place)
-        canvas.axes.add_line(_marks([x], [y], "+" if sign == "+" else "o", 8, BLANK, 1.4))
+        canvas.marks([x], [y], sign, 8, BLANK, 1.4)
     _draw_pieces(canvas, points, PATH, 1.4, 3)
     seen = [_place(point) for point in points if _is_inside(point)]
-    canvas.axes.add_line(_marks(*map(list, zip(*seen, strict=True)), "o", 4, ORANGE, 0.8))
+    canvas.marks([x for x, _ in seen], [y for _, y in seen], "o", 4, ORANGE, 0.8)
     taken = [_place(MINIMUM), _place((0.0, 0.0))]
     for number, point in enumerate(points[:10]):
         x, y = _place(point)
@@ -165,14 +152,14 @@ def _draw_distances(canvas: Canvas, distances: Sequence[float]) -> None:
     for power in range(LOW, HIGH + 1):
         y = down(10.0**power)
         name = f"{10.0**power:g}" if power > -4 else "0.0001"
-        canvas.text(CURVE_LEFT - 5, y, name, SMALL, "right", color=SOFT_INK)
-        _line(canvas, [CURVE_LEFT, CURVE_LEFT + CURVE_WIDE], [y, y], RULE, 0.6, 2.5)
+        canvas.note(CURVE_LEFT - 5, y, name, "right")
+        canvas.line([CURVE_LEFT, CURVE_LEFT + CURVE_WIDE], [y, y], RULE, 0.6, 2.5)
     steps = len(distances) - 1
     across = [CURVE_LEFT + 6 + step / steps * (CURVE_WIDE - 12) for step in range(steps + 1)]
-    _line(canvas, across, [down(distance) for distance in distances], PATH, 1.4, 3)
-    canvas.text(CURVE_LEFT + CURVE_WIDE / 2, TOP + MAP_HIGH + 26, "step", SMALL, "center", color=SOFT_INK)
+    canvas.line(across, [down(distance) for distance in distances], PATH, 1.4)
+    canvas.note(CURVE_LEFT + CURVE_WIDE / 2, TOP + MAP_HIGH + 26, "step", "center")
     for step in sorted({0, steps // 2, steps}):
-        canvas.text(across[step], TOP + MAP_HIGH + 10, str(step), SMALL, "center", color=SOFT_INK)
+        canvas.note(across[step], TOP + MAP_HIGH + 10, str(step), "center")
 
 
 def _is_inside(point: Point) -> bool:
@@ -195,7 +182,7 @@ def _draw_pieces(canvas: Canvas, points: Sequence[Point], colour: str, width: fl
 def _draw_run(canvas: Canvas, run: Sequence[Point], colour: str, width: float, level: float) -> None:
     if run:
         xs, ys = zip(*map(_place, run), strict=True)
-        _line(canvas, xs, ys, colour, width, level)
+        canvas.line(xs, ys, colour, width, level)
 
 
 def _cut(start: Point, end: Point) -> tuple[Point, Point] | None:
@@ -221,21 +208,6 @@ def _between(start: Point, end: Point, share: float) -> Point:
     return min(max(x, XS[0]), XS[1]), min(max(y, YS[0]), YS[1])
 
 
-def _line(canvas: Canvas, xs, ys, colour: str, width: float, level: float) -> None:
-    """Draw a line; every setting is said here, so that the learner's own settings don't reach it."""
-    look = {"solid_capstyle": "butt", "solid_joinstyle": "round", "linestyle": "solid", "marker": "none"}
-    line = Line2D(xs, ys, color=colour, linewidth=width, zorder=level, **look)
-    line.set_antialiased(True)
-    canvas.axes.add_line(line)
-
-
-def _marks(xs: list[float], ys: list[float], marker: str, size: float, fill: str, edge: float) -> Line2D:
-    look = {"markeredgecolor": INK, "markerfacecolor": fill, "markeredgewidth": edge, "fillstyle": "full"}
-    marks = Line2D(xs, ys, linestyle="none", marker=marker, markersize=size, zorder=3.5, **look)
-    marks.set_antialiased(True)
-    return marks
-
-
 def optimizer_explorer() -> Explorer:
     """Build the explorer: optimizer, learning rate, momentum, weight decay, steps, ratio of the curvatures."""
     controls = _controls()
@@ -244,9 +216,7 @@ def optimizer_explorer() -> Explorer:
         names = ("optimizer", "lr", "steps", "curvature", "momentum", "weight_decay")
         return draw_path(*(controls[name].value for name in names))
 
-    explorer = Explorer(controls, ROWS, draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, ROWS, draw).following()
 
 
 ROWS = (("optimizer", "lr"), ("momentum", "weight_decay"), ("steps", "curvature"))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchkata.pictures.controls import slider
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE
 
 WIDTH, HEIGHT, GAP = 44, 32, 26  # of a chunk's box in points, and the room between two ranks
 TOP, LEFT = 116, MARGIN + 62
@@ -72,12 +73,12 @@ def draw_ring(world: int, step: int) -> Picture:
     canvas = Canvas(max(LEFT + world * (WIDTH + GAP) + 32, 470), TOP + world * (HEIGHT + 6) + 48)
     canvas.title(f"Ring all-reduce, {world} ranks")
     lines = _told(state, world, steps)
-    for number, line in enumerate(lines):
-        canvas.text(MARGIN, 40 + 16 * number, line, weight="normal" if number else "bold")
+    canvas.text(MARGIN, 40, lines[0], weight="bold")
+    canvas.lines(MARGIN, 56, lines[1:], step=16)
     for rank in range(world):
-        canvas.text(_x(rank) + WIDTH / 2, TOP - 14, f"rank {rank}", SMALL, "center", color=SOFT_INK)
+        canvas.note(_x(rank) + WIDTH / 2, TOP - 14, f"rank {rank}", "center")
     for chunk in range(world):
-        canvas.text(MARGIN, _y(chunk) + HEIGHT / 2, f"chunk {chunk}", SMALL, color=SOFT_INK)
+        canvas.note(MARGIN, _y(chunk) + HEIGHT / 2, f"chunk {chunk}")
     canvas.cells(
         [
             _cell(chunk, world, _x(rank), _y(number), (rank, number) in received)
@@ -91,8 +92,7 @@ def draw_ring(world: int, step: int) -> Picture:
         "In a box: the number; below it the ranks that are in it. Outlined: came in this step.",
         "White: the rank's own number. Orange: a part of the sum. Green, all: complete.",
     )
-    for number, words in enumerate(legend):
-        canvas.text(MARGIN, canvas.height - 24 + 13 * number, words, SMALL, color=SOFT_INK)
+    canvas.notes(MARGIN, canvas.height - 24, legend, step=13)
     moves = "; ".join(f"rank {s} sends chunk {chunk} to rank {r}" for s, r, chunk in state.transfers) or "nothing sent"
     held = "; ".join(
         f"rank {rank}: " + ", ".join(f"{chunk.value} from {_who(chunk, world)}" for chunk in row)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import BLANK, CELL, GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import BLANK, CELL, GREEN, MARGIN, ORANGE, SKY
 
 WIDE = 34  # points: width of a cell
 
@@ -52,7 +53,7 @@ def row_by_row(jacobian: Sequence[Sequence[float]], v: Sequence[float]) -> Pictu
     ]
     for i, row in enumerate(state.jacobian):
         used = i in state.rows
-        canvas.text(j_at - 6, top + (i + 0.5) * CELL, f"output {i}", SMALL, "right", color=SOFT_INK)
+        canvas.note(j_at - 6, top + (i + 0.5) * CELL, f"output {i}", "right")
         cells += [
             Cell(j_at + j * WIDE, top + i * CELL, f"{x:g}", SKY if used else BLANK, used, WIDE)
             for j, x in enumerate(row)
@@ -64,9 +65,9 @@ def row_by_row(jacobian: Sequence[Sequence[float]], v: Sequence[float]) -> Pictu
     canvas.text(d_at, middle - 12, "delivered", weight="bold")
     canvas.text(d_at - 20, middle + CELL / 2, "=", align="center", weight="bold")
     for j in range(n):
-        canvas.text(j_at + (j + 0.5) * WIDE, top - 12, f"w[{j}]", SMALL, "center", color=SOFT_INK)
+        canvas.note(j_at + (j + 0.5) * WIDE, top - 12, f"w[{j}]", "center")
     legend = "J: a row for each output, a column for each input. Outlined: rows with a weight other than 0."
-    canvas.text(MARGIN, top + m * CELL + 24, legend, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, top + m * CELL + 24, legend)
     return Picture(canvas.figure, _in_words(state))
 
 

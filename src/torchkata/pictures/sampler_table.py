@@ -6,9 +6,10 @@ import math
 
 import torch
 
-from torchkata.pictures.controls import on_change, slider, switch
+from torchkata.pictures.controls import slider, switch
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import MARGIN, ORANGE, SKY, SOFT_INK
 
 WIDTH, HEIGHT = 34, 30
 LEFT, TOP = MARGIN + 48, 84
@@ -56,7 +57,7 @@ def draw_shares(n: int, world: int, drop_last: bool, shuffle: bool, seed: int, e
         if not row:
             canvas.text(LEFT, y + HEIGHT / 2, "nothing", color=SOFT_INK)
     canvas.cells(cells)
-    canvas.text(MARGIN, canvas.height - 14, "The columns are dealt out from top to bottom.", SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, canvas.height - 14, "The columns are dealt out from top to bottom.")
     summary = f"{sizes}, {settings}. {'; '.join(told)}."
     return Picture(canvas.figure, f"{summary} Left out: {', '.join(map(str, left_out)) or 'none'}.")
 
@@ -78,6 +79,4 @@ def sampler_explorer() -> Explorer:
             value["samples"], value["ranks"], value["drop_last"], value["shuffle"], value["seed"], value["epoch"]
         )
 
-    explorer = Explorer(controls, (("samples", "ranks"), ("epoch", "seed"), ("shuffle", "drop_last")), draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, (("samples", "ranks"), ("epoch", "seed"), ("shuffle", "drop_last")), draw).following()

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import GREEN, MARGIN, ORANGE, SKY, SOFT_INK
 
 WIDEST = 400  # points for the formula that keeps most
 NARROWEST = 84  # points for a box, so that its words fit
@@ -65,7 +66,7 @@ def saved_for_backward(formulas: Mapping[str, Callable[..., Tensor]], inputs: Ma
         if not boxes:
             canvas.text(MARGIN, y + HEIGHT / 2, "nothing", color=SOFT_INK)
         canvas.text(sums_at, y + HEIGHT / 2 - 6, f"{_total(boxes)} bytes", weight="bold")
-        canvas.text(sums_at, y + HEIGHT / 2 + 7, _counted(boxes), SMALL, color=SOFT_INK)
+        canvas.note(sums_at, y + HEIGHT / 2 + 7, _counted(boxes))
     return Picture(canvas.figure, f"Kept until the backward pass. {' '.join(map(_in_words, kept, kept.values()))}")
 
 

@@ -56,6 +56,13 @@ class Explorer:
         self.widget.add_class("torchkata-explorer")
         self.refresh()
 
+    def following(self, *names: str) -> Explorer:
+        """Draw again whenever one of these controls changes, or any where none is named; returns the explorer."""
+        from torchkata.pictures.controls import on_change
+
+        on_change([self.controls[name] for name in names or self.controls], self.refresh)
+        return self
+
     def refresh(self) -> None:
         """Draw again, as picture and in words."""
         with _collecting_young_garbage():

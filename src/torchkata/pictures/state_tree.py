@@ -10,20 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from torchkata.pictures.controls import button, choice, switch
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    BLANK,
-    GREEN,
-    MARGIN,
-    ORANGE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    UNUSED,
-    YELLOW,
-    Canvas,
-    Cell,
-)
+from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, UNUSED, YELLOW
 
 FILLS = {
     "module": BLANK,
@@ -245,9 +234,7 @@ def draw_state(model: str | nn.Module, calls: Sequence[str] = (), only_saved: bo
             badges.append(Cell(COLUMNS["what it is"], y + 2, row.kind, FILLS[row.kind], width=BADGE, height=LINE - 4))
     canvas.cells(badges)
     bottom = top + len(rows) * LINE + 14
-    canvas.text(MARGIN, bottom, _totals(module), SMALL, color=SOFT_INK)
-    for number, note in enumerate(notes, start=1):
-        canvas.text(MARGIN, bottom + 14 * number, note, SMALL, color=SOFT_INK)
+    canvas.notes(MARGIN, bottom, [_totals(module), *notes])
     return Picture(canvas.figure, _in_words(title, calls, only_saved, rows, module))
 
 
@@ -260,7 +247,7 @@ def _write_row(canvas: Canvas, row: Row, y: float, tree: bool) -> None:
         name = f"{name[: room - 1]}…" if tree else f"…{name[1 - room :]}"
     if row.kind == "module":
         canvas.text(x, y, name or "model", weight="bold")
-        canvas.text(COLUMNS["what it is"], y, row.mode, SMALL, color=SOFT_INK)
+        canvas.note(COLUMNS["what it is"], y, row.mode)
         return
     canvas.text(x, y, name)
     entries = (

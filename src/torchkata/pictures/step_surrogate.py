@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from matplotlib.lines import Line2D
 from torch import Tensor
 from torch.autograd import Function
 
-from torchkata.pictures.controls import choice, decimal_slider, on_change, slider
+from torchkata.pictures.controls import choice, decimal_slider, slider
+from torchkata.pictures.kit import Canvas, Plot
+from torchkata.pictures.kit.canvas import Dashes
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import BLANK, CURVE, ERROR_INK, INK, MARGIN, RULE, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import CURVE, ERROR_INK, INK, MARGIN, SMALL, SOFT_INK
 
 STEPS = ("sign", "round", "quantise")
 SURROGATES = ("identity", "clipped identity", "tanh")
 LEFT, RIGHT = -2.0, 2.0
 POINTS = 400
-FORWARD, GRADIENT = CURVE, ERROR_INK  # both dark on the card; the curves also differ in their dashes and places
+Look = tuple[str, float, Dashes]  # colour, width and dashes of a curve; the colours are dark on the card
+STEP: Look = (CURVE, 2.4, "solid")
+LENT: Look = (SOFT_INK, 1.4, (0, (1.0, 2.5)))
+LEAVES: Look = (ERROR_INK, 2.4, "solid")
+EXPECTED: Look = (INK, 1.4, (0, (5.0, 3.0)))
 
 
 def surrogate_curves(
@@ -90,69 +95,47 @@ def draw_surrogate(name: str, surrogate: str, steepness: float, levels: int = 4)
     canvas = Canvas(WIDTH, LOWER + HIGH + 52)
     canvas.title(title)
 
-    upper = _Plot(canvas, UPPER, -2.4, 2.4)
-    upper.frame("forward", (-2, -1, 0, 1, 2))
-    upper.curve(xs, lent, SOFT_INK, (0, (1.0, 2.5)), 1.4)
-    for part_x, part_y in _level_parts(xs, forward):
-        upper.curve(part_x, part_y, FORWARD, "solid", 2.4)
+    across = list(map(_across, xs))
+    upper = _plot(canvas, UPPER, -2.4, 2.4, "forward", (-2, -1, 0, 1, 2))
+    upper.curve(across, lent, *LENT)
+    for part_x, part_y in _level_parts(across, forward):
+        upper.curve(part_x, part_y, *STEP)
     top = max(1.3, 1.12 * max(gradient))
-    lower = _Plot(canvas, LOWER, -0.16 * top, top)
-    lower.frame("gradient that leaves backward when 1 comes in", (0, 1) if top < 4 else (0, 1, round(max(gradient))))
-    lower.curve(xs, gradient, GRADIENT, "solid", 2.4)
-    lower.curve(xs, quotient, INK, (0, (5.0, 3.0)), 1.4)
+    ticks = (0, 1) if top < 4 else (0, 1, round(max(gradient)))
+    lower = _plot(canvas, LOWER, -0.16 * top, top, "gradient that leaves backward when 1 comes in", ticks)
+    lower.curve(across, gradient, *LEAVES)
+    lower.curve(across, quotient, *EXPECTED)
     for tick in range(int(LEFT), int(RIGHT) + 1):
-        canvas.text(lower.across(tick), LOWER + HIGH + 10, str(tick), SMALL, "center", color=SOFT_INK)
-    _legend(canvas, UPPER, [("solid", 2.4, FORWARD, "the step"), ((0, (1.0, 2.5)), 1.4, SOFT_INK, "the surrogate")])
-    expected = ((0, (5.0, 3.0)), 1.4, INK, "gradcheck expects")
-    _legend(canvas, LOWER, [("solid", 2.4, GRADIENT, "backward"), expected])
+        canvas.note(_across(tick), LOWER + HIGH + 10, str(tick), "center")
+    _legend(canvas, UPPER, {"the step": STEP, "the surrogate": LENT})
+    _legend(canvas, LOWER, {"backward": LEAVES, "gradcheck expects": EXPECTED})
     passed = 100 * sum(value > 0.01 for value in gradient) / len(gradient)
     note = f"Between -2 and 2 the gradient is above 0.01 in {passed:.0f} % of the range; its largest value is "
     note += f"{max(gradient):.2f}."
-    canvas.text(MARGIN, LOWER + HIGH + 32, note, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, LOWER + HIGH + 32, note)
     words = f"{title}. Forward takes the values {_listed(forward)}. The gradient that leaves backward is "
     words += f"{_some(xs, gradient)}. The derivative of the step, which gradcheck expects, is 0 there. {note}"
     return Picture(canvas.figure, words)
 
 
-class _Plot:
-    """A frame with room for curves; x goes from LEFT to RIGHT, y from low to high."""
-
-    def __init__(self, canvas: Canvas, top: float, low: float, high: float):
-        self.canvas, self.top, self.low, self.high = canvas, top, low, high
-
-    def across(self, x: float) -> float:
-        return PLOT_AT + (x - LEFT) / (RIGHT - LEFT) * PLOT
-
-    def down(self, y: float) -> float:
-        return self.top + (self.high - y) / (self.high - self.low) * HIGH
-
-    def frame(self, name: str, ticks: Sequence[int]) -> None:
-        self.canvas.cells([Cell(PLOT_AT, self.top, "", BLANK, width=PLOT, height=HIGH)])
-        self.canvas.text(PLOT_AT, self.top - 12, name, weight="bold")
-        for tick in ticks:
-            self.canvas.text(PLOT_AT - 6, self.down(tick), str(tick), SMALL, "right", color=SOFT_INK)
-            self._line([PLOT_AT, PLOT_AT + PLOT], [self.down(tick)] * 2, RULE, "solid", 0.6, 2.5)
-
-    def curve(self, xs: Sequence[float], ys: Sequence[float], colour: str, dashes, width: float) -> None:
-        down = [min(max(self.down(y), self.top), self.top + HIGH) for y in ys]
-        self._line([self.across(x) for x in xs], down, colour, dashes, width, 3)
-
-    def _line(self, xs: Sequence[float], ys: Sequence[float], colour: str, dashes, width: float, level: float) -> None:
-        _add_line(self.canvas, xs, ys, colour, dashes, width, level)
+def _across(x: float) -> float:
+    return PLOT_AT + (x - LEFT) / (RIGHT - LEFT) * PLOT
 
 
-def _add_line(canvas: Canvas, xs, ys, colour: str, dashes, width: float, level: float) -> None:
-    """Draw a line; every setting is said here, so that the learner's own settings don't reach it."""
-    caps = {"dash_capstyle": "butt", "solid_capstyle": "butt", "dash_joinstyle": "round", "solid_joinstyle": "round"}
-    line = Line2D(xs, ys, color=colour, linewidth=width, linestyle=dashes, marker="none", zorder=level, **caps)
-    line.set_antialiased(True)
-    canvas.axes.add_line(line)
+def _plot(canvas: Canvas, top: float, low: float, high: float, name: str, ticks: Sequence[int]) -> Plot:
+    """Draw a frame with a heading and ticks."""
+    plot = Plot(canvas, PLOT_AT, top, PLOT, HIGH, low, high)
+    plot.frame()
+    canvas.text(PLOT_AT, top - 12, name, weight="bold")
+    for tick in ticks:
+        plot.tick(tick, str(tick))
+    return plot
 
 
-def _legend(canvas: Canvas, top: float, lines: Sequence[tuple]) -> None:
-    for number, (dashes, width, colour, words) in enumerate(lines):
+def _legend(canvas: Canvas, top: float, curves: Mapping[str, Look]) -> None:
+    for number, (words, (colour, width, dashes)) in enumerate(curves.items()):
         y = top + 12 + 17 * number
-        _add_line(canvas, [PLOT_AT + PLOT + 10, PLOT_AT + PLOT + 30], [y, y], colour, dashes, width, 3)
+        canvas.line([PLOT_AT + PLOT + 10, PLOT_AT + PLOT + 30], [y, y], colour, width, dashes=dashes)
         canvas.text(PLOT_AT + PLOT + 35, y, words, SMALL)
 
 
@@ -204,9 +187,7 @@ def surrogate_explorer() -> Explorer:
             controls["levels"].value,
         )
 
-    explorer = Explorer(controls, ROWS, draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, ROWS, draw).following()
 
 
 ROWS = (("function", "levels"), ("surrogate", "steepness"))

@@ -11,24 +11,9 @@ import torch
 from torch import Tensor
 
 from torchkata.pictures.controls import button, choice, field, slider
+from torchkata.pictures.kit import Canvas, Cell, Grid, brackets, grid, position
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import (
-    CELL,
-    ERROR_INK,
-    FILLS,
-    MARGIN,
-    ORANGE,
-    SKY,
-    SMALL,
-    SOFT_INK,
-    UNUSED,
-    Canvas,
-    Cell,
-    Grid,
-    brackets,
-    grid,
-    position,
-)
+from torchkata.pictures.style import CELL, ERROR_INK, FILLS, MARGIN, ORANGE, SKY, UNUSED
 
 MAX_ELEMENTS = 10_000
 MAX_DRAWN = 72
@@ -134,12 +119,11 @@ def draw_state(state: ViewState, ops: tuple[Op, ...] = (), walked: int | None = 
     canvas.text(MARGIN, 54, f"{_contiguity(state)}; {_relation(state)}")
     if walked is not None and walked < len(state.cells):
         canvas.text(MARGIN, 70, _walk_in_words(state, walked))
-    canvas.text(MARGIN, strip_top - 8, _strip_caption(state), SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, strip_top - 8, _strip_caption(state))
     _draw_storage(canvas, state, strip_top, walked)
-    canvas.text(MARGIN, grid_top - 12, _grid_caption(state), SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, grid_top - 12, _grid_caption(state))
     _draw_elements(canvas, state, layout, walked)
-    for number, line in enumerate(refusal):
-        canvas.text(MARGIN, bottom + 16 + 14 * number, line, color=ERROR_INK)
+    canvas.lines(MARGIN, bottom + 16, refusal, color=ERROR_INK)
     return Picture(canvas.figure, state_in_words(state, ops, walked))
 
 
@@ -157,15 +141,13 @@ def draw_strip(views: dict[str, Tensor]) -> Picture:
     canvas = Canvas(facts_at + 5.3 * max(map(len, facts.values())) + MARGIN, bottom + 24)
 
     canvas.title(f"One storage of {length} cells, seen through {len(views)} tensors")
-    canvas.text(left - 8, top - 12, "cell", SMALL, "right", color=SOFT_INK)
-    for cell in range(length):
-        canvas.text(left + (cell + 0.5) * CELL, top - 12, str(cell), SMALL, "center", color=SOFT_INK)
+    canvas.ruler(left, top - 12, "cell", length)
     for row, (name, view) in enumerate(views.items()):
         y = top + row * line
         canvas.text(left - 8, y + CELL / 2, name, align="right", weight="bold")
         canvas.cells(_strip_cells(view, length, left, y, FILLS[row % len(FILLS)]))
         canvas.text(facts_at, y + CELL / 2, facts[name])
-    canvas.text(MARGIN, bottom + 8, STRIP_LEGEND, SMALL, color=SOFT_INK)
+    canvas.note(MARGIN, bottom + 8, STRIP_LEGEND)
     words = [f"{name}: {facts[name]}; its elements lie in cells {_listed(_cells_of(x))}." for name, x in views.items()]
     return Picture(
         canvas.figure, f"One storage of {length} cells, seen through {len(views)} tensors. {' '.join(words)}"
@@ -387,7 +369,7 @@ def _draw_storage(canvas: Canvas, state: ViewState, top: float, walked: int | No
         boxes.append(Cell(x, y, str(content), fill, marked=cell == here))
         below = _below(visits[cell], cell == here)
         if below:
-            canvas.text(x + CELL / 2, y + CELL + 8, below, SMALL, "center", color=SOFT_INK)
+            canvas.note(x + CELL / 2, y + CELL + 8, below, "center")
     canvas.cells(boxes)
 
 
@@ -407,7 +389,7 @@ def _draw_elements(canvas: Canvas, state: ViewState, layout: Grid, walked: int |
     drawn_to = max((box.y for box in boxes), default=0)
     for x, y, label in layout.slab_labels:
         if y < drawn_to:
-            canvas.text(x, y, label, SMALL, color=SOFT_INK)
+            canvas.note(x, y, label)
 
 
 def _strip_caption(state: ViewState) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchkata.pictures.controls import choice, on_change, slider
+from torchkata.pictures.controls import choice, slider
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
-from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, Canvas, Cell
+from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY
 
 KINDS = ("one device", "data parallel", "by layers", "GPipe")
 SYNC = "sync"
@@ -106,8 +107,7 @@ def draw_timeline(kind: str, p: int, m: int, bwd: float = 2, comm: float = 0) ->
     canvas.cells(cells)
     for device in range(devices):
         canvas.text(MARGIN, TOP + device * LANE + 13, f"device {device}")
-    for line, words in enumerate(LEGEND):
-        canvas.text(MARGIN, canvas.height - 30 + 14 * line, words, SMALL, color=SOFT_INK)
+    canvas.notes(MARGIN, canvas.height - 30, LEGEND)
     lanes = "; ".join(f"device {device}: {_lane_in_words(events, device)}" for device in range(devices))
     return Picture(canvas.figure, f"{title}: {summary}. {lanes}.")
 
@@ -142,6 +142,4 @@ def timeline_explorer() -> Explorer:
             value["scheme"], value["devices"], value["micro-batches"], value["backward"], value["communication"]
         )
 
-    explorer = Explorer(controls, ROWS, draw)
-    on_change(controls.values(), explorer.refresh)
-    return explorer
+    return Explorer(controls, ROWS, draw).following()

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.programs import one_line, run_statement, statements
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY, SMALL, SOFT_INK, UNUSED, Canvas, Cell
+from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY, SMALL, UNUSED
 
 BOX, ROW, END, GAP = 26, 24, 96, 8  # points: height of a box, of a keeper's row, width of the last column, gaps
 
@@ -91,8 +92,7 @@ def version_strip(program: str, watch: str) -> Picture:
     canvas = Canvas(max(end + END + MARGIN, 430), rows_at + ROW * len(life.keepers) + 44)
 
     canvas.title(f"The life of {watch} in version numbers")
-    for number, step in enumerate(earlier):
-        canvas.text(MARGIN, 36 + 14 * number, step.text, SMALL, family="monospace")
+    canvas.lines(MARGIN, 36, [step.text for step in earlier], SMALL, family="monospace")
     boxes = [Cell(end, top, "", UNUSED, False, END, BOX)]
     for step, left, width in zip(steps, starts, widths, strict=True):
         boxes.append(Cell(left, top, "", PURPLE if step.wrote else SKY, step.wrote, width, BOX))
@@ -111,8 +111,7 @@ def version_strip(program: str, watch: str) -> Picture:
         canvas.arrow((end - GAP, middle), (end + GAP, middle))
         canvas.text(end + 14, middle, "fine" if fine else "raises", SMALL, weight="normal" if fine else "bold")
     canvas.cells(boxes)
-    for line, words in enumerate(LEGEND):
-        canvas.text(MARGIN, canvas.height - 28 + 14 * line, words, SMALL, color=SOFT_INK)
+    canvas.notes(MARGIN, canvas.height - 28, LEGEND)
     return Picture(canvas.figure, _in_words(life, watch))
 
 

@@ -1,0 +1,13 @@
+"""The kit that all pictures draw with.
+
+canvas    a card with words, boxes, arrows and lines on it
+cells     a box with words in it, and how the elements of a tensor stand side by side
+plots     a frame with an axis, for curves
+layers    the order in a graph that is drawn in layers
+"""
+
+from torchkata.pictures.kit.canvas import Canvas
+from torchkata.pictures.kit.cells import Cell, Grid, brackets, grid, position
+from torchkata.pictures.kit.plots import Plot
+
+__all__ = ["Canvas", "Cell", "Grid", "Plot", "brackets", "grid", "position"]
