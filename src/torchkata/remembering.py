@@ -49,6 +49,16 @@ def workbook_here() -> Path | None:
         return None
 
 
+def solutions_beside(workbook: Path) -> Path | None:
+    """The solutions of the course that a workbook belongs to, which hold the hidden tests; None for a workbook that
+    lies somewhere else, as a student's copy does."""
+    folder = workbook.parent / "solutions"
+    try:
+        return folder if folder.is_dir() else None
+    except OSError:
+        return None
+
+
 def remember(workbook: Path, verdict: Remembered) -> None:
     """Keep a verdict, with the time. A workbook that cannot be written is passed over: the verdict has been shown, and
     JupyterLab tells of the disk when it saves."""
@@ -68,6 +78,11 @@ def read_verdicts(workbook: Path) -> dict[tuple[str, str], Remembered]:
     """The verdicts kept in a workbook by (exercise, digest); a damaged file counts as none."""
     found = (_read(path) for path in sorted((workbook / KEPT / "verdicts").glob("*.json")))
     return {(verdict.exercise, verdict.digest): verdict for verdict in found if verdict}
+
+
+def read_verdict(workbook: Path, exercise: str, digest: str) -> Remembered | None:
+    """The verdict kept on one check cell, or None."""
+    return _read(workbook / KEPT / "verdicts" / f"{exercise}-{digest}.json")
 
 
 def forget(workbook: Path, exercise: str) -> None:

@@ -723,11 +723,17 @@ def test_a_share_for_each_right_item(capsys):
     assert "✗ raises = 1: The question is answered by True or False." in shown
 
 
+def test_an_open_item_counts_as_wrong_and_the_others_count(capsys):
+    assert predicts({"stride": (1, 6), "dtype": torch.int64, "raises": True, "value": ...}) == 1.5
+    assert capsys.readouterr().out.startswith("✗ value = ...: There is no prediction yet")
+    assert predicts({"stride": (1, 6)}) == 0.5
+
+
 def test_open_items_and_no_items():
     with pytest.raises(NotSolvedYet):
         predicts(dict.fromkeys(ITEMS, ...))
-    with pytest.raises(WrongAnswer, match=r"replace each `\.\.\.` \(value\)"):
-        predicts({"stride": (1, 6), "dtype": torch.int64, "raises": True, "value": ...})
+    with pytest.raises(WrongAnswer, match="None of the items"):
+        predicts({"stride": ..., "dtype": torch.int32, "raises": ..., "value": ...})
     with pytest.raises(WrongAnswer, match="None of the items"):
         predicts(dict.fromkeys(ITEMS, "?"))
     for broken in (None, [1, 2], "text"):

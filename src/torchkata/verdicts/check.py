@@ -10,13 +10,11 @@ import traceback
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
-from torchkata.remembering import Remembered, digest_of, remember, workbook_here
-from torchkata.verdicts import names, observing
+from torchkata.remembering import Remembered, digest_of, remember
+from torchkata.verdicts import at_hand, names, observing
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
-from torchkata.verdicts.originals import put_back_torch
-
-WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
+from torchkata.verdicts.originals import answers_are_here, put_back_torch
 
 
 class _Verdict:
@@ -63,6 +61,12 @@ class Interrupted(_Verdict, KeyboardInterrupt):
         self.lines = [_heading(exercise, test), told, *(f"    {line}" for line in lines)]
 
 
+NOT_THE_CELL = (
+    "this check cell is not the one of the course at hand. Has it been edited, or is your notebook of another release? "
+    "In a terminal, `torchkata check` runs them all, and `torchkata update` brings the new release."
+)
+
+
 class check:
     """The frame of a check cell.
 
@@ -71,8 +75,10 @@ class check:
             seen = observe(one_hot, torch.tensor([2, 0]), num_classes=3)
             seen.returns(torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
 
-    Calling `test(idea)` begins a visible test, `test.hidden(idea)` a hidden one. A failing hidden test tells its idea
-    and its sentence, and no data. Prints one confirming line when all holds. Raises NotSolvedYet or WrongAnswer.
+    Calling `test(idea)` begins a visible test, `test.hidden(idea)` a hidden one. In a learner's own workbook, with the
+    course beside it, the cell's hidden tests are run at the end, and nothing is withheld. Elsewhere a failing hidden
+    test tells its idea and its sentence, and no data. Prints one confirming line when all holds. Raises NotSolvedYet or
+    WrongAnswer.
     """
 
     def __init__(self, exercise: str):
@@ -80,6 +86,7 @@ class check:
         self.points: float | None = None  # set by a check that gives a share of the points
         self._idea, self._hidden, self._count = "", False, 0
         self._mute, self._state = ExitStack(), ExitStack()
+        self._unseen = io.StringIO()  # what the answer prints in a hidden test
 
     def __call__(self, idea: str) -> None:
         """Begin a visible test."""
@@ -88,9 +95,10 @@ class check:
         self._count += 1
 
     def hidden(self, idea: str) -> None:
-        """Begin a hidden test. What an answer prints from here on is not shown: it could be the test's data."""
-        if not self._hidden:
-            self._mute.enter_context(redirect_stdout(io.StringIO()))
+        """Begin a hidden test. What an answer prints in it is not shown: elsewhere than in a learner's own workbook it
+        could be the test's data."""
+        self._mute.close()
+        self._unseen = self._mute.enter_context(redirect_stdout(io.StringIO()))
         self._idea, self._hidden = f"hidden test: {idea}", True
         self._count += 1
 
@@ -98,13 +106,17 @@ class check:
         if replaced := put_back_torch():
             shown = ", ".join(replaced[:3]) + (" and others" if len(replaced) > 3 else "")
             print(f"Your code has replaced {shown}. The original is back: the checks need it.")
-        self._state.enter_context(clean_state())
         cell = sys._getframe(1)
-        self._file = cell.f_code.co_filename
+        self._file, self._space = cell.f_code.co_filename, cell.f_globals
+        self._source = at_hand.source_of(self._file)
+        self._digest = digest_of(at_hand.released(self._source))
+        self._own = at_hand.own_check(self.exercise, self._digest) if answers_are_here() else None
+        self._state.enter_context(clean_state())
         names.open_cell(cell.f_globals, cell.f_code)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        error = error or self._run_hidden_tests()
         self._mute.close()
         self._state.close()
         names.close_cell(keep=self)
@@ -117,22 +129,44 @@ class check:
             self._remember("open")
             raise NotSolvedYet(self.exercise) from None
         if isinstance(error, Failed):
-            sentence = error.guarded if self._hidden else error.sentence
-            lines = error.frames if self._hidden else error.lines + error.frames
-            self._remember("wrong", sentence)
-            raise WrongAnswer(self.exercise, self._idea, sentence, lines) from None
+            self._refuse(error)
         if isinstance(error, NameError) and self._is_of_this_cell(error):
             sentence = f"{error}. Run the cell of your answer first, and mend the error that it shows, if any."
             self._remember("wrong", sentence)
             raise WrongAnswer(self.exercise, "", sentence, []) from None
         if error is None:
             self._confirm()
-            self._remember("solved")
+        elif kind is None:
+            raise error
+
+    def _run_hidden_tests(self) -> BaseException | None:
+        """In a learner's own workbook, run the hidden tests of this very cell, which a release lacks; what they raised."""
+        tests = self._own and self._own.cell and self._own.cell.hidden_tests
+        if not tests or at_hand.HIDDEN.search(self._source):  # there are none, or they have run with the cell itself
+            return None
+        whole = self._own.cell.source
+        linecache.cache[self._file] = (len(whole), None, whole.splitlines(keepends=True), self._file)
+        code = compile(tests, self._file, "exec", dont_inherit=True)
+        names.go_on_with(code)
+        try:
+            exec(code, self._space)
+        except BaseException as error:  # an interrupt, a verdict, or an author's mistake: dealt with like any other
+            return error.with_traceback(error.__traceback__.tb_next)
+        return None
+
+    def _refuse(self, error: Failed) -> None:
+        withheld = self._hidden and self._own is None
+        sentence = error.guarded if withheld else error.sentence
+        lines = error.frames if withheld else error.lines + error.frames
+        if self._hidden and not withheld:
+            print(self._unseen.getvalue(), end="")
+        self._remember("wrong", sentence)
+        raise WrongAnswer(self.exercise, self._idea, sentence, lines) from None
 
     def _remember(self, state: str, line: str = "") -> None:
-        if WORKBOOK:
-            digest = digest_of("".join(linecache.getlines(self._file)))
-            remember(WORKBOOK, Remembered(self.exercise, digest, state, line, self.points))
+        if at_hand.WORKBOOK and answers_are_here():
+            hidden = self._own is not None
+            remember(at_hand.WORKBOOK, Remembered(self.exercise, self._digest, state, line, self.points, hidden))
 
     def _is_of_this_cell(self, error: BaseException) -> bool:
         """Whether only lines of the check cell were running when it came."""
@@ -141,5 +175,29 @@ class check:
     def _confirm(self) -> None:
         if not self._count:
             raise ValueError(f"the check of {self.exercise} holds no test")
-        if self.points is None:
-            print(f"✓ {self.exercise}: {self._count} test{'s' * (self._count > 1)} passed.")
+        passed = f"{self._count} test{'s' * (self._count > 1)} passed"
+        if self._own and self._own.cell:
+            self._remember("solved")
+            self._tell_points(self._own, passed)
+        elif self._own:
+            print(f"{self.exercise}: {passed}, but hidden tests were not run: {NOT_THE_CELL}")
+        else:
+            self._remember("solved")
+            if self.points is None:
+                print(f"✓ {self.exercise}: {passed}.")
+
+    def _tell_points(self, own: at_hand.OwnCheck, passed: str) -> None:
+        """The confirming line in a learner's own workbook: points, and what comes next."""
+        earned, all_of_them = own.exercise.standing(own.workbook)
+        number, parts = own.part
+        part = f", part {number} of {parts}" if parts > 1 else ""
+        of = f"{earned:g} of {own.exercise.points:g} point{'s' * (own.exercise.points != 1)}"
+        if self.points is not None and self.points < own.cell.points:
+            print(f"{self.exercise}{part}: {of} so far.")
+            return
+        print(f"✓ {self.exercise}{part}: {passed}, {of}.")
+        if all_of_them:
+            following = own.next_exercise()
+            print(
+                f"  Next: {following.title}" if following else "  That was the last one: all exercises here are solved."
+            )

@@ -291,7 +291,7 @@ class Seen:
     def predicts(self, items: dict[str, Prediction], points: float) -> float:
         """Judge a dict of predictions, item by item; print a sentence for each wrong one; return the points earned.
 
-        Fails when an item is left as `...` or when nothing is right.
+        An item left as `...` is a wrong one. Fails when nothing is right.
         """
         return judge_predictions(self.noted.result, items, points, not_solved=NotSolved, failed=Failed)
 

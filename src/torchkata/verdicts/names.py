@@ -26,9 +26,14 @@ class CellNames:
     def __init__(self, space: dict, used: set[str]):
         self.space = space
         self._before = dict(space)
+        self.give_meaning(used)
+
+    def give_meaning(self, used: set[str]) -> None:
+        """Names whose meaning is fixed get it, where the check cell has not bound them itself."""
         known = _known_names()
-        for name in used & space.keys() & known.keys():
-            space[name] = known[name]
+        for name in used & self._before.keys() & known.keys():
+            if self.space.get(name) is self._before[name]:
+                self.space[name] = known[name]
 
     def bound(self) -> dict[str, object]:
         """What the check cell has bound so far."""
@@ -47,6 +52,12 @@ def open_cell(space: dict, code: CodeType) -> None:
     """A check cell with this code begins in this namespace."""
     global _open
     _open = CellNames(space, _names_used(code))
+
+
+def go_on_with(code: CodeType) -> None:
+    """The check cell goes on with this code."""
+    if _open is not None:
+        _open.give_meaning(_names_used(code))
 
 
 def _names_used(code: CodeType) -> set[str]:

@@ -108,6 +108,11 @@ def answers_elsewhere() -> Iterator[None]:
 _answers_here = True
 
 
+def answers_are_here() -> bool:
+    """Whether the answers run in this process: they don't where submissions are graded."""
+    return _answers_here
+
+
 def put_back_torch() -> list[str]:
     """Put back what has been replaced in torch; its names."""
     if not _answers_here:

@@ -33,16 +33,15 @@ def judge_predictions(
     not_solved: type[Exception],
     failed: Callable[..., Exception],
 ) -> float:
-    """Print a sentence for each wrong item; return the points earned. Raises `not_solved` or `failed`."""
+    """Print a sentence for each wrong item, one without an answer included; return the points earned. Raises
+    `not_solved` where no item has an answer, `failed` where none is right."""
     if not isinstance(answers, dict):
         raise failed(f"The answer must be a dict from item names to predictions, but it is {kind(answers)}.")
-    open_items = [name for name in items if answers.get(name, ...) is ...]
-    if len(open_items) == len(items):
+    given = {name: answers.get(name, ...) for name in items}
+    if all(answer is ... for answer in given.values()):
         raise not_solved
-    if open_items:
-        raise failed(f"Every item needs an answer: replace each `...` ({', '.join(open_items)}).")
-    wrong = {name: item for name, item in items.items() if not alike(answers[name], item.truth)}
-    lines = [f"{name} = {show(answers[name])}: {_sentence(answers[name], item)}" for name, item in wrong.items()]
+    wrong = {name: item for name, item in items.items() if not alike(given[name], item.truth)}
+    lines = [f"{name} = {_spelled(given[name])}: {_sentence(given[name], item)}" for name, item in wrong.items()]
     if len(wrong) == len(items):
         raise failed("None of the items is right yet.", lines=lines)
     for line in lines:
@@ -50,7 +49,13 @@ def judge_predictions(
     return round(points * (len(items) - len(wrong)) / len(items), 4)
 
 
+def _spelled(answer: object) -> str:
+    return "..." if answer is ... else show(answer)
+
+
 def _sentence(answer: object, item: Prediction) -> str:
+    if answer is ...:
+        return "There is no prediction yet: write yours in place of the `...`."
     if isinstance(item.truth, bool) and not isinstance(answer, bool):
         return "The question is answered by True or False."
     named = (sentence for value, sentence in item.mistakes if alike(answer, value))

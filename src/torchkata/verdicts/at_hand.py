@@ -1,0 +1,170 @@
+"""The course beside a learner's own workbook: a check cell's hidden tests, its points, and what comes next.
+
+Read from the executed solutions as they lie on the disk: nothing here is known to a student whose copy came alone.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import re
+import textwrap
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from torchkata.remembering import Remembered, digest_of, read_verdict, solutions_beside, workbook_here
+
+HIDDEN = re.compile(r"^ *### BEGIN HIDDEN TESTS\n(.*?)^ *### END HIDDEN TESTS\n?", re.M | re.S)
+WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
+_HERE = Path.cwd().name if WORKBOOK else ""
+
+
+@dataclass(frozen=True)
+class CheckCell:
+    """One check cell as its author wrote it; digest: of its released source."""
+
+    source: str
+    digest: str
+    points: float
+
+    @property
+    def hidden_tests(self) -> str:
+        """Its hidden tests alone, on the lines on which they stand in the cell; empty where it has none."""
+        if (found := HIDDEN.search(self.source)) is None:
+            return ""
+        return "\n" * self.source[: found.start(1)].count("\n") + textwrap.dedent(found[1])
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise of a chapter; place: the id of the cell with its text, file: the notebook's name."""
+
+    id: str
+    title: str
+    place: str
+    file: str
+    checks: tuple[CheckCell, ...]
+
+    @property
+    def points(self) -> float:
+        return sum(check.points for check in self.checks)
+
+    def check_of(self, digest: str) -> CheckCell | None:
+        """The check cell whose released source has this digest; None for a cell that was edited, or is of another
+        release."""
+        return next((check for check in self.checks if check.digest == digest), None)
+
+    def standing(self, workbook: Path) -> tuple[float, bool]:
+        """The points earned, and whether these are all, by the verdicts remembered."""
+        found = [(read_verdict(workbook, self.id, check.digest), check.points) for check in self.checks]
+        points = round(sum(_earned(verdict, full) for verdict, full in found), 2)
+        return points, points >= self.points
+
+
+@dataclass(frozen=True)
+class OwnCheck:
+    """A check cell that runs in its learner's own workbook, with the course beside it.
+
+    cell: as its author wrote it; None for one that was edited, or is of another release than the course at hand.
+    """
+
+    workbook: Path
+    chapter: list[Exercise]
+    exercise: Exercise
+    cell: CheckCell | None
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Which of the exercise's check cells it is, and of how many."""
+        return self.exercise.checks.index(self.cell) + 1, len(self.exercise.checks)
+
+    def next_exercise(self) -> Exercise | None:
+        """The next one of the chapter that is not solved, after this one, else from the beginning."""
+        place = self.chapter.index(self.exercise)
+        others = self.chapter[place + 1 :] + self.chapter[:place]
+        return next((one for one in others if not one.standing(self.workbook)[1]), None)
+
+
+def released(source: str) -> str:
+    """The source of a check cell as learners get it: without hidden tests."""
+    return HIDDEN.sub("", source).rstrip("\n")
+
+
+def source_of(file: str) -> str:
+    """The source of the cell that runs under this file name."""
+    return "".join(linecache.getlines(file))
+
+
+def own_check(exercise: str, digest: str) -> OwnCheck | None:
+    """The check cell of an exercise that runs in its learner's own workbook; None elsewhere, and where the course is
+    not beside the workbook."""
+    folder = WORKBOOK and solutions_beside(WORKBOOK)
+    path = folder and _notebook_with(folder, exercise)
+    if not path:
+        return None
+    try:
+        chapter = _exercises(path, path.stat().st_mtime_ns)
+    except OSError:
+        return None
+    found = next((one for one in chapter if one.id == exercise), None)
+    return found and OwnCheck(WORKBOOK, chapter, found, found.check_of(digest))
+
+
+def _earned(verdict: Remembered | None, full: float) -> float:
+    if verdict is None or verdict.state != "solved":
+        return 0.0
+    return full if verdict.points is None else min(max(verdict.points, 0.0), full)
+
+
+@lru_cache(maxsize=128)
+def _notebook_with(solutions: Path, exercise: str) -> Path | None:
+    """The solution that holds an exercise; that of the chapter whose folder this is is looked at first."""
+    for path in sorted(solutions.glob("*/*.ipynb"), key=lambda path: (path.parent.name != _HERE, path)):
+        with suppress(OSError, ValueError):
+            if f'"grade_id": "{exercise}"' in path.read_text(encoding="utf-8"):
+                return path
+    return None
+
+
+@lru_cache(maxsize=32)
+def _exercises(path: Path, saved: int) -> list[Exercise]:
+    """The exercises of a solution; none for a file that is no notebook."""
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return list(_found_in(cells, path.name))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def _found_in(cells: list[dict], file: str) -> Iterator[Exercise]:
+    text: dict = {}
+    found: dict = {}
+    for cell in cells:
+        meta = cell["metadata"].get("nbgrader", {})
+        if cell["cell_type"] == "markdown":
+            text = cell
+        elif meta.get("solution"):
+            if found:
+                yield Exercise(**found)
+            place = text.get("id", "")
+            found = {
+                "id": meta["grade_id"],
+                "title": _title(text) or meta["grade_id"],
+                "place": place,
+                "file": file,
+                "checks": (),
+            }
+        elif meta.get("grade") and found:
+            source = "".join(cell["source"])
+            check = CheckCell(source, digest_of(released(source)), float(meta["points"]))
+            found["checks"] = (*found["checks"], check)
+    if found:
+        yield Exercise(**found)
+
+
+def _title(text: dict) -> str:
+    first = "".join(text.get("source", "")).partition("\n")[0]
+    return first.removeprefix("### ") if first.startswith("### Exercise") else ""
