@@ -7,7 +7,7 @@ from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
 
-from torchkata.tools.learning.checking import CELL_TIMEOUT, TOO_LONG
+from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG
 from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata, ReleaseMetadata
 from torchkata.tools.stubs import STUB
 
@@ -34,7 +34,7 @@ c.GenerateAssignment.preprocessors = [
 # ---- autograde ----
 # seconds for one cell: the slowest cell of a chapter takes under 10; an endless loop is cut off here and earns 0
 c.Execute.timeout = CELL_TIMEOUT
-c.Execute.error_on_timeout = TOO_LONG | {"traceback": [TOO_LONG["evalue"]]}
+c.Execute.error_on_timeout = {"ename": "TooLong", "evalue": TOO_LONG, "traceback": [TOO_LONG]}
 # nbgrader gives 0 points to a check cell with any text on stderr; a warning must not cost the points of a right answer
 c.IgnorePattern.enabled = True
 c.IgnorePattern.pattern = "(?s)."

@@ -2,22 +2,28 @@
 
 import io
 import sys
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from torchkata import __version__
 from torchkata.facts.collection import FactError
 from torchkata.tools.course import Chapter, CourseError, workbook_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from torchkata.tools.grading.batch import Run
-    from torchkata.tools.learning.checking import Verdict
+    from torchkata.tools.learning.checking import Progress as CheckProgress
+    from torchkata.tools.learning.outcomes import Verdict
 
 app = typer.Typer(
     help="A course on how PyTorch really works.",
@@ -25,8 +31,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+LEARNERS, TEACHERS, AUTHORS = "For learners", "For teachers", "For authors"  # groups of commands in the help
 new = typer.Typer(help="Begin something new: an exercise.", no_args_is_help=True)
-app.add_typer(new, name="new")
+app.add_typer(new, name="new", rich_help_panel=AUTHORS)
 NOTES_SHOWN = 30
 NOT_FOR_LEARNING = ("jinja2", "jupytext", "nbgrader", "sqlalchemy")  # packages that make lab leaves out
 RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
@@ -56,7 +63,22 @@ def main() -> None:
         sys.exit(2)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"torchkata {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """A course on how PyTorch really works."""
+
+
+@app.command(rich_help_panel=LEARNERS, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def lab(context: typer.Context) -> None:
     """Open JupyterLab on your workbook. Options of `jupyter lab` are passed on, such as --no-browser."""
     from torchkata.tools.learning.lab import start_lab
@@ -105,7 +127,7 @@ def _update(chosen: list[Chapter]) -> bool:
     return not failed
 
 
-@app.command()
+@app.command(rich_help_panel=LEARNERS)
 def update(chapter: Chapters = None) -> None:
     """Bring your copies up to the newest release, with your answers in them; mend copies that are damaged."""
     from torchkata.tools.course import find_chapters
@@ -113,11 +135,13 @@ def update(chapter: Chapters = None) -> None:
     chosen = find_chapters(chapter, with_pages=True)
     if chapter is None:
         chosen = [one for one in chosen if one.workbook.exists()]
+        if not chosen:
+            raise CourseError("There is no workbook yet. Run `torchkata lab`: it makes one and opens it.")
     if not _update(chosen):
         raise typer.Exit(2)
 
 
-@app.command()
+@app.command(rich_help_panel=LEARNERS)
 def reset(
     exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="Its id or number: one-hot or 3.4.")],
 ) -> None:
@@ -135,7 +159,7 @@ def reset(
         out.print(f"{found.id} is as it was at the beginning already.")
 
 
-@app.command()
+@app.command(rich_help_panel=LEARNERS)
 def solution(
     exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="Its id or number: one-hot or 3.4.")],
     peek: Annotated[bool, typer.Option("--peek", help="Show it though the exercise is not solved yet.")] = False,
@@ -155,7 +179,7 @@ def solution(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=LEARNERS)
 def doctor() -> None:
     """Report what this machine and this installation have, and what to do about what is missing."""
     from torchkata.tools.doctor import examine
@@ -173,7 +197,7 @@ def doctor() -> None:
     raise typer.Exit(int(broken))
 
 
-@app.command()
+@app.command(rich_help_panel=LEARNERS)
 def facts(
     chapter: Chapters = None,
     id: Annotated[list[str] | None, typer.Option(help="Only the fact with this id; may be repeated.")] = None,
@@ -198,53 +222,103 @@ def facts(
     raise typer.Exit(int(bool(failed)))
 
 
-@app.command()
+@app.command(rich_help_panel=LEARNERS)
 def check(
-    chapter: Chapters = None,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CHAPTER|EXERCISE]...",
+            help="A chapter (03 or gather_scatter) or an exercise (3.4 or segment-mean); all chapters when left out.",
+        ),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a notebook is saved.")] = False,
 ) -> None:
     """Check your answers: a verdict and the points for every exercise. Exit code 0 only when all is solved."""
-    from torchkata.tools.course import find_chapters
-    from torchkata.tools.learning.checking import check_chapters, saved_chapters
+    from torchkata.tools.learning.checking import check_chapters
+    from torchkata.tools.learning.exercises import find_checkable
     from torchkata.tools.learning.hiding import hiding_notes
 
-    chosen = find_chapters(chapter, with_pages=bool(chapter))
-    for note in hiding_notes(workbook_of(chosen[0].root)) if chosen else ():
+    chosen = find_checkable(what)
+    for note in hiding_notes(workbook_of(next(iter(chosen)).root)) if chosen else ():
         err.print(Text(note), soft_wrap=True)
-    with out.status("Running your answers ..."):
-        results = check_chapters(chosen)
+    with _progress_line() as progress:
+        results = check_chapters(chosen, progress=progress)
     for checked, verdicts in zip(chosen, results, strict=True):
         _print_checked(checked, verdicts)
     if watch:
-        out.print("Watching the workbook; Ctrl + C ends it.")
-        for saved in saved_chapters(chosen):
-            _print_checked(saved, check_chapters([saved])[0])
+        _watch(chosen, dict(zip(chosen, results, strict=True)))
     if any(isinstance(verdicts, CourseError) for verdicts in results):
         raise typer.Exit(2)
     found = [verdict for verdicts in results if not isinstance(verdicts, CourseError) for verdict in verdicts]
     raise typer.Exit(int(not all(verdict.solved for verdict in found)))
 
 
-def _print_checked(chapter: Chapter, verdicts: "list[Verdict] | CourseError") -> None:
+@contextmanager
+def _progress_line() -> "Iterator[CheckProgress]":
+    """One line for each chapter that is being checked, gone when it is done; none where nobody looks on."""
+    columns = "{task.description}", BarColumn(20), MofNCompleteColumn(), "{task.fields[what]}", TimeElapsedColumn()
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bars:
+        tasks: dict[Chapter, TaskID] = {}
+
+        def show(chapter: Chapter, done: int, total: int, what: str) -> None:
+            if chapter not in tasks:
+                tasks[chapter] = bars.add_task(chapter.name, total=total, what=what)
+            bars.update(tasks[chapter], completed=done, total=total, what=what, visible=done < total)
+
+        yield show
+
+
+def _watch(
+    chosen: "dict[Chapter, Collection[str] | None]", known: "dict[Chapter, list[Verdict] | CourseError]"
+) -> None:
+    """Check each chapter again when it is saved, and print what has changed; never ends."""
+    from torchkata.tools.learning.checking import check_chapters, saved_chapters
+
+    out.print("Watching the workbook; Ctrl + C ends it.")
+    for saved in saved_chapters(chosen):
+        with _progress_line() as progress:
+            [verdicts] = check_chapters({saved: chosen[saved]}, progress=progress)
+        out.print(
+            f"{datetime.now():%H:%M:%S} {saved.name} was saved.", "" if verdicts != known[saved] else "Nothing changed."
+        )
+        if verdicts != known[saved]:
+            _print_checked(saved, verdicts, known[saved])
+        known[saved] = verdicts
+
+
+def _print_checked(
+    chapter: Chapter, verdicts: "list[Verdict] | CourseError", before: "list[Verdict] | CourseError" = ()
+) -> None:
+    """A table of verdicts; but for those that are as they were before."""
     if isinstance(verdicts, CourseError):
         err.print(Text(str(verdicts)), soft_wrap=True)
+    elif not verdicts:
+        out.print(f"{chapter.name} holds no exercises.")
     else:
-        _print_verdicts(chapter, verdicts)
+        known = [] if isinstance(before, CourseError) else before
+        _print_verdicts(chapter, verdicts, [verdict for verdict in verdicts if verdict not in known])
 
 
-def _print_verdicts(chapter: Chapter, verdicts: "list[Verdict]") -> None:
+def _print_verdicts(chapter: Chapter, verdicts: "list[Verdict]", shown: "list[Verdict]") -> None:
     table = Table(
         "exercise", "verdict", Column("points", justify="right", no_wrap=True), box=SIMPLE, title=chapter.title
     )
-    for verdict in verdicts:
-        table.add_row(verdict.exercise.id, Text(verdict.line), f"{verdict.points:g} of {verdict.exercise.points:g}")
+    for verdict in shown:
+        table.add_row(verdict.exercise.id, _told(verdict), f"{verdict.points:g} of {verdict.exercise.points:g}")
     total, full = sum(v.points for v in verdicts), sum(v.exercise.points for v in verdicts)
-    table.add_section()
-    table.add_row("total", "", f"{total:g} of {full:g}")
+    if len(verdicts) > 1:
+        table.add_section()
+        table.add_row("total", "", f"{total:g} of {full:g}")
     out.print(table)
 
 
-@app.command()
+def _told(verdict: "Verdict") -> Text:
+    """A verdict's sentence, the test that failed, and a line for each further wrong item."""
+    lines = [verdict.line, *verdict.more] + ([f"({verdict.test})"] if verdict.test else [])
+    return Text("\n".join(lines))
+
+
+@app.command(rich_help_panel=TEACHERS)
 def grade(
     chapter: Annotated[str, typer.Argument(help="03, gather_scatter or 03_gather_scatter.")],
     students: Annotated[str | None, typer.Option(help="Only these, with commas between them.")] = None,
@@ -312,7 +386,7 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-@app.command()
+@app.command(rich_help_panel=AUTHORS)
 def build(
     chapter: Chapters = None,
     force: Annotated[bool, typer.Option("--force", help="Build also what has not changed.")] = False,
@@ -365,7 +439,7 @@ def _build(chapter: Chapter) -> None:
         build(chapter, lambda done, total: bars.update(bar, completed=done, total=total))
 
 
-@app.command()
+@app.command(rich_help_panel=AUTHORS)
 def record(chapter: Annotated[str, typer.Argument(help="03, gather_scatter or 03_gather_scatter.")]) -> None:
     """Record what a chapter's CUDA demos print on this machine."""
     from torchkata.tools.course import find_chapters

@@ -140,7 +140,7 @@ class check:
             raise error
 
     def _run_hidden_tests(self) -> BaseException | None:
-        """In a learner's own workbook, run the hidden tests of this very cell, which a release lacks; what they raised."""
+        """In a learner's own workbook, run the hidden tests of this cell, which a release lacks; what they raised."""
         tests = self._own and self._own.cell and self._own.cell.hidden_tests
         if not tests or at_hand.HIDDEN.search(self._source):  # there are none, or they have run with the cell itself
             return None

@@ -84,8 +84,13 @@ def publish(chapter: Chapter, source: str) -> None:
     chapter.__dict__.pop("master", None)
 
 
+def read(chapter: Chapter) -> nbformat.NotebookNode:
+    """The learner's notebook."""
+    return nbformat.read(chapter.workbook, as_version=4)
+
+
 def learner_writes(chapter: Chapter, **answers: str) -> nbformat.NotebookNode:
-    notebook = nbformat.read(chapter.workbook, as_version=4)
+    notebook = read(chapter)
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         if grade_id in answers:

@@ -14,11 +14,15 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
+from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish, read
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.learning import checking
-from torchkata.tools.learning.checking import Verdict, check_chapter, check_chapters, to_run
+from torchkata.tools.learning.checking import check_chapter, check_chapters
+from torchkata.tools.learning.choosing import to_run
+from torchkata.tools.learning.exercises import find_checkable, solution
+from torchkata.tools.learning.outcomes import Verdict
+from torchkata.tools.learning.standing import standing
 from torchkata.tools.learning.workbook import fill_workbook
 
 
@@ -86,24 +90,123 @@ def test_a_copied_answer_counts_where_it_stands_last(chapter: Chapter):
 def test_what_is_run(chapter: Chapter):
     notebook = learner_writes(chapter, twice="def twice(x): return 1")
     notebook.cells.append(nbformat.from_dict(dict(notebook.cells[3], id="copy", source="def twice(x): return 2")))
-    run = [cell.source for cell in to_run(chapter.master, notebook).cells]
+    run = [cell.source for cell in to_run(chapter.master, notebook)]
     assert not any("a demo that nobody changed" in source for source in run)
     checks = [n for n, source in enumerate(run) if source.startswith('"""Twice."""')]
     assert checks == [run.index("def twice(x): return 2") + 1], "once, behind the last copy"
     notebook.cells[2].source = "print('my demo')"
-    assert "print('my demo')" in [cell.source for cell in to_run(chapter.master, notebook).cells]
+    assert "print('my demo')" in [cell.source for cell in to_run(chapter.master, notebook)]
 
 
-def test_an_endless_loop_and_a_dead_kernel(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checking, "CELL_TIMEOUT", 12)
+def test_an_endless_loop_is_stopped(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(checking, "CELL_TIMEOUT", 2)
     learner_writes(chapter, twice="def twice(x):\n    while True: pass", thrice="def thrice(x):\n    return 3 * x")
     found = verdicts(chapter)
     assert "does a loop never end?" in found["twice"].line
     assert found["thrice"].solved
-    learner_writes(chapter, twice="def twice(x):\n    return 2 * x", guess="import os; os._exit(1)")
+
+
+RIGHT = {
+    "twice": "def twice(x):\n    return 2 * x",
+    "guess": 'answers = {"a": 1, "b": 2}',
+    "thrice": "def thrice(x):\n    return 3 * x",
+}
+ENDINGS = {
+    "exit in a call": ("twice", "import os\ndef twice(x):\n    os._exit(1)", "(exit code 1)"),
+    "exit in the cell": ("twice", "import os\nos._exit(0)", "(exit code 0)"),
+    "exit in the last exercise": ("thrice", "import os\ndef thrice(x):\n    os._exit(3)", "(exit code 3)"),
+    "killed": (
+        "twice",
+        "import os\ndef twice(x):\n    os.kill(os.getpid(), 9)",
+        "(killed by signal 9: out of memory?)",
+    ),
+    "crash": ("guess", "import ctypes; ctypes.string_at(0)", "SIGSEGV: native code crashed)"),
+    "a hang that no interrupt reaches": (
+        "twice",
+        "import itertools\ndef twice(x):\n    return sum(itertools.repeat(0))",
+        "does a loop never end?",
+    ),
+    "a thread that ends Python later": (
+        "twice",
+        "import os, threading, time\nthreading.Timer(1, os._exit, [4]).start()\ndef twice(x):\n    time.sleep(3)",
+        "(exit code 4)",
+    ),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+@pytest.mark.parametrize("exercise, answer, words", ENDINGS.values(), ids=ENDINGS)
+def test_an_answer_that_ends_python_costs_its_own_exercise_only(
+    chapter: Chapter, exercise: str, answer: str, words: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(checking, "CELL_TIMEOUT", 5)
+    learner_writes(chapter, **RIGHT | {exercise: answer})
     found = verdicts(chapter)
-    assert found["twice"].solved
-    assert found["guess"].points == 0 and "ended the kernel" in found["thrice"].line
+    assert found[exercise].points == 0 and words in found[exercise].line
+    assert "Python" in found[exercise].line or "loop" in found[exercise].line
+    assert all(found[other].solved for other in RIGHT if other != exercise)
+    stands = {one.exercise.id: one.state for one in standing(chapter)}
+    assert stands == {other: "wrong" if other == exercise else "solved" for other in RIGHT}
+
+
+def test_after_an_end_the_learners_cells_are_there_again(chapter: Chapter):
+    learner_writes(chapter, twice=RIGHT["twice"], guess="import os; os._exit(1)")
+    notebook = learner_writes(chapter, thrice="def thrice(x):\n    return twice(x) + own(x)")
+    notebook.cells.insert(2, nbformat.v4.new_code_cell("def own(x):\n    return x"))
+    notebook.cells.insert(3, nbformat.v4.new_code_cell("import os; os._exit(1)"))
+    nbformat.write(notebook, chapter.workbook)
+    assert [verdict.solved for verdict in check_chapter(chapter)] == [True, False, True]
+
+
+DEMO = """# %%
+def of_a_demo(x):
+    return base * x
+
+# %%
+base = 2
+
+"""
+
+
+def test_a_demo_runs_where_an_answer_uses_its_names(chapter: Chapter):
+    publish(chapter, SOURCE.replace("# %%\nprint", DEMO + "# %%\nprint", 1))
+    chapter.workbook.unlink()
+    fill_workbook(chapter.root)
+    learner_writes(
+        chapter, twice="def twice(x):\n    return of_a_demo(x)", thrice="def thrice(base):\n    return 3 * base"
+    )
+    found = verdicts(chapter)
+    assert found["twice"].solved and found["thrice"].solved
+    learner_writes(chapter, twice="def twice(x):\n    return 2 * x")
+    assert not any("base = 2" in cell.source for cell in to_run(chapter.master, read(chapter)))
+
+
+def test_one_exercise_runs_with_what_it_needs_and_nothing_else(chapter: Chapter):
+    notebook = learner_writes(
+        chapter, twice=RIGHT["twice"], thrice="def thrice(x):\n    return twice(x) + rest.part(x)"
+    )
+    for own in (
+        "def identity(x):\n    return x",
+        "import types\nrest = types.SimpleNamespace()",
+        "rest.part = identity",
+    ):
+        notebook.cells.insert(-2, nbformat.v4.new_code_cell(own))
+    notebook.cells.insert(-2, nbformat.v4.new_code_cell("raise SystemExit  # not needed"))
+    nbformat.write(notebook, chapter.workbook)
+    run = [cell.exercise for cell in to_run(chapter.master, notebook, {"thrice"})]
+    assert run == ["", "twice", "", "", "", "thrice", "thrice"]
+    [verdict] = check_chapter(chapter, {"thrice"})
+    assert verdict.solved
+    assert [one.state for one in standing(chapter)] == ["open", "open", "solved"]
+
+
+def test_a_verdict_names_the_test_and_all_wrong_items(chapter: Chapter):
+    publish(chapter, SOURCE.replace('items = {"a"', 'items = {"c": prediction(3), "d": prediction(4), "a"'))
+    learner_writes(chapter, twice="def twice(x):\n    return abs(x) * 2", guess="answers = dict(a=1, b=3, c=3, d=5)")
+    found = verdicts(chapter)
+    assert found["twice"].test == "hidden test: a negative number"
+    assert found["guess"].line.startswith("d = 5: ") and found["guess"].more == ("b = 3: One too many.",)
+    assert any(("Twice" not in line and "asked" in line) or "✗" in line for line in found["twice"].details)
 
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"cells": 3}'])
@@ -129,8 +232,41 @@ def test_the_command(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     assert done.exit_code == 0 and "6 of 6" in done.stdout
 
 
+def test_the_command_checks_one_exercise(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
+    publish(
+        chapter,
+        SOURCE.replace('# %% answer="thrice"', '# %% [markdown]\n# ### Exercise 98.3 · Thrice\n\n# %% answer="thrice"'),
+    )
+    chapter.workbook.unlink()
+    fill_workbook(chapter.root)
+    monkeypatch.chdir(chapter.root)
+    learner_writes(chapter, **RIGHT)
+    for word in ("thrice", "98.3"):
+        done = CliRunner().invoke(app, ["check", word])
+        assert done.exit_code == 0 and "1 of 1" in done.stdout and "twice" not in done.stdout
+    assert find_checkable(["98.3", "twice"], chapter.root) == {chapter: {"thrice", "twice"}}
+    assert find_checkable(["98.3", "98"], chapter.root) == find_checkable(None, chapter.root) == {chapter: None}
+
+
+def test_solution_opens_for_what_check_has_found_solved(chapter: Chapter):
+    learner_writes(chapter, twice=RIGHT["twice"])
+    check_chapter(chapter)
+    assert "return 2 * x" in solution(chapter, chapter.exercises[0])
+    visible = SOURCE[SOURCE.index('# %% check="twice"') : SOURCE.index('# %% answer="guess"')]
+    split = visible.replace("points=2", "points=1")
+    publish(chapter, SOURCE.replace(visible, split + split))  # a newer release, with two check cells
+    check_chapter(chapter)
+    assert "return 2 * x" in solution(chapter, chapter.exercises[0])
+
+
 @pytest.mark.parametrize(
-    "words, message", [(["check", "97"], "There is no chapter '97'"), (["check"], "not in your workbook yet")]
+    "words, message",
+    [
+        (["check", "97"], "There is no chapter '97'"),
+        (["check", "thrise"], "Did you mean thrice"),
+        (["check"], "not in your workbook yet"),
+        (["update"], "There is no workbook yet. Run `torchkata lab`"),
+    ],
 )
 def test_the_command_explains(chapter: Chapter, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch):
     chapter.workbook.unlink()
@@ -148,7 +284,7 @@ HIDDEN_FAILURES = {
 
 @pytest.mark.parametrize("answer", HIDDEN_FAILURES.values(), ids=HIDDEN_FAILURES)
 def test_a_failure_that_leaves_no_error_wins_nothing(chapter: Chapter, answer: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checking, "CELL_TIMEOUT", 12)
+    monkeypatch.setattr(checking, "CELL_TIMEOUT", 3)
     learner_writes(chapter, twice=answer, thrice="def thrice(x): return 3 * x")
     found = verdicts(chapter)
     assert found["twice"].points == 0 and found["twice"].line != "solved"
@@ -157,7 +293,7 @@ def test_a_failure_that_leaves_no_error_wins_nothing(chapter: Chapter, answer: s
 def test_one_unreadable_chapter_does_not_stop_the_others(chapter: Chapter):
     other = Chapter(chapter.root, "99_others")
     publish(other, SOURCE)
-    readable, broken = check_chapters([chapter, other])
+    readable, broken = check_chapters({chapter: None, other: None})
     assert [verdict.points for verdict in readable] == [0, 0, 0]
     assert "not in your workbook yet" in str(broken)
 

@@ -18,6 +18,7 @@ from torchkata.tools.course import (
     chapters,
     exercise_of,
     exercises_of,
+    find_chapters,
     pages,
     read_notebook,
     read_unchecked,
@@ -47,6 +48,29 @@ def find_exercise(word: str, root: Path | None = None) -> tuple[Chapter, Exercis
     raise CourseError(
         f"There is no exercise {word!r}.{meant} The id of an exercise is in its verdict, its number in its heading."
     )
+
+
+def find_checkable(words: list[str] | None = None, root: Path | None = None) -> dict[Chapter, set[str] | None]:
+    """The chapters that the words name, each with the ids of the exercises that are wanted of it; None for all of them.
+
+    A word names a chapter, a page or an exercise; no words mean all chapters. Raises CourseError for any other word.
+    """
+    if not words:
+        return dict.fromkeys(find_chapters(None, root))
+    found: dict[Chapter, set[str] | None] = {}
+    for word in words:
+        try:
+            [chapter], exercise = find_chapters([word], root, with_pages=True), None
+        except CourseError:
+            if re.fullmatch(r"\d+", word):
+                raise
+            chapter, exercise = find_exercise(word, root)
+        wanted = found.setdefault(chapter, set())
+        if exercise is None or wanted is None:
+            found[chapter] = None
+        else:
+            wanted.add(exercise.id)
+    return found
 
 
 def _released(chapter: Chapter) -> list[Exercise]:
@@ -94,7 +118,8 @@ def solution(chapter: Chapter, exercise: Exercise, peek: bool = False) -> str:
     solved = any(one.exercise.id == exercise.id and one.state == "solved" for one in standing(chapter))
     if not (solved or peek):
         raise CourseError(
-            f"{exercise.id} is not solved yet: no check cell has said so. Its hints are folded below the task. "
+            f"{exercise.id} is not solved yet: neither a check cell nor `torchkata check` has said so. "
+            "Its hints are folded below the task. "
             f"To see the solution anyway: torchkata solution {exercise.id} --peek"
         )
     if (cell := _answer(read_notebook(chapter.solution), exercise.id)) is None:

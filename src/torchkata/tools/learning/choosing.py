@@ -1,0 +1,96 @@
+"""Which cells of a learner's notebook are run to check it, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from torchkata.tools.course import exercise_of
+from torchkata.tools.learning.needing import names_of, needed
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell to run: the learner's own (no exercise), an answer, or a check cell, which has points."""
+
+    source: str
+    exercise: str = ""
+    points: float | None = None
+
+    @property
+    def is_check(self) -> bool:
+        return self.points is not None
+
+
+def to_run(master: NotebookNode, learner: NotebookNode, only: Collection[str] | None = None) -> list[Cell]:
+    """The cells to run: the chapter's setup, then the learner's own cells and answers in their order, each answer
+    followed by the chapter's check cells. Of an answer cell that was copied, the last copy counts.
+
+    With `only` (exercises' ids) the answers of these, and the cells before them that they need.
+    """
+    checks, setup = checks_of(master), next(cell.source for cell in master.cells if cell.cell_type == "code")
+    written, demos = _written(master, learner, checks)
+    chosen = [n for n, cell in written.items() if only is None or cell.exercise in only]
+    run = set(chosen)
+    for n in chosen if only is not None else ():
+        before = [k for k in written if k < n]
+        sources = [written[k].source for k in before]
+        run |= {before[k] for k in needed(_reads(written[n], checks), sources)}
+    cells = {n: written[n] for n in run} | _lacking([written[n] for n in run], setup, demos)
+    found = [Cell(setup)]
+    for n in sorted(cells):
+        found.append(cells[n])
+        if n in chosen:
+            found += checks.get(cells[n].exercise, [])
+    return found
+
+
+def checks_of(master: NotebookNode) -> dict[str, list[Cell]]:
+    """The check cells of a chapter by exercise."""
+    checks: dict[str, list[Cell]] = {}
+    for cell in master.cells:
+        if _is_check(cell):
+            exercise, points = exercise_of(cell), float(cell.metadata.nbgrader.points)
+            checks.setdefault(exercise, []).append(Cell(cell.source, exercise, points))
+    return checks
+
+
+def _written(
+    master: NotebookNode, learner: NotebookNode, checks: dict[str, list[Cell]]
+) -> tuple[dict[int, Cell], dict[int, Cell]]:
+    """By place in the notebook: the cells that the learner wrote or changed, and the chapter's demos."""
+    released = {cell.source.strip() for cell in master.cells if "nbgrader" not in cell.metadata}
+    last = {_answer_id(cell): n for n, cell in enumerate(learner.cells) if _answer_id(cell) in checks}
+    written, demos = {}, {}
+    for n, cell in enumerate(learner.cells):
+        if cell.cell_type != "code" or _is_check(cell):
+            continue
+        exercise = _answer_id(cell) or ""
+        if last.get(exercise) == n:
+            written[n] = Cell(cell.source, exercise)
+        else:
+            (demos if cell.source.strip() in released else written)[n] = Cell(cell.source)
+    return written, demos
+
+
+def _reads(answer: Cell, checks: dict[str, list[Cell]]) -> set[str]:
+    return {name for cell in [answer, *checks.get(answer.exercise, [])] for name in names_of(cell.source).reads}
+
+
+def _lacking(cells: list[Cell], setup: str, demos: dict[int, Cell]) -> dict[int, Cell]:
+    """The demos that bind names which these cells read and neither they nor the setup bind."""
+    given = {name for source in [setup, *(cell.source for cell in cells)] for name in names_of(source).binds}
+    wanted = {name for cell in cells for name in names_of(cell.source).reads}
+    places = list(demos)
+    return {places[k]: demos[places[k]] for k in needed(wanted, [demos[n].source for n in places], given)}
+
+
+def _answer_id(cell: NotebookNode) -> str | None:
+    meta = cell.metadata.get("nbgrader", {})
+    return meta["grade_id"] if cell.cell_type == "code" and meta.get("solution") else None
+
+
+def _is_check(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("grade"))

@@ -1,0 +1,125 @@
+"""What the cells of an exercise came to, and the verdict that follows from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from torchkata.tools.course import Exercise
+from torchkata.tools.learning.choosing import Cell
+from torchkata.tools.learning.session import CellResult
+
+CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
+TOO_LONG = f"stopped after {CELL_TIMEOUT} seconds: does a loop never end?"
+VERDICTS = ("WrongAnswer", "NotSolvedYet")
+INTERRUPTS = ("KeyboardInterrupt", "Interrupted")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one exercise: points earned, and the verdict in one line.
+
+    Attributes:
+        test: the test that failed, as its check cell names it.
+        more: the sentences on further wrong items of a prediction exercise.
+        details: all that the check cells said, as a notebook shows it.
+    """
+
+    exercise: Exercise
+    points: float
+    line: str
+    test: str = ""
+    more: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+    @property
+    def solved(self) -> bool:
+        return self.points >= self.exercise.points
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A cell that was to run, and what it came to; `lost`: how it ended Python."""
+
+    cell: Cell
+    result: CellResult = field(default_factory=CellResult)
+    lost: str = ""
+
+    @property
+    def points(self) -> float:
+        """The points that a check cell gave; as in nbgrader, a number on its last line is a share of them."""
+        if self.lost or self.result.error:
+            return 0.0
+        share = self.cell.points if self.result.number is None else self.result.number
+        return min(share, self.cell.points) if share >= 0 else 0.0
+
+    @property
+    def took_too_long(self) -> bool:
+        """Whether it had to be stopped."""
+        return self.lost == TOO_LONG or (bool(self.result.error) and self.result.error.name in INTERRUPTS)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a check cell found no answer yet."""
+        return bool(self.result.error) and self.result.error.name == "NotSolvedYet"
+
+
+def verdict_of(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
+    checks = [one for one in outcomes if one.cell.exercise == exercise.id and one.cell.is_check]
+    if not checks:
+        return Verdict(exercise, 0.0, "its answer cell is missing from your workbook.")
+    points = round(sum(one.points for one in checks), 2)
+    answer = next(one for one in outcomes if one.cell.exercise == exercise.id and not one.cell.is_check)
+    lines = [line for one in checks for line in complaints(one)]
+    if not points and not any(one.is_open for one in checks) and (failure := _failure(answer)):
+        lines.insert(0, failure)
+    details = [line for one in (answer, *checks) for line in _details(one)]
+    if points >= exercise.points:
+        return Verdict(exercise, points, "solved", details=tuple(details))
+    items = [line for one in checks if not one.result.error for line in complaints(one)]
+    more = items[1:] if items[:1] == lines[:1] else items
+    return Verdict(exercise, points, lines[0] if lines else "not solved.", _test(checks), tuple(more), tuple(details))
+
+
+def _failure(answer: Outcome) -> str:
+    """How the answer cell itself stopped, if it did: then its check can only say that something is missing."""
+    error = answer.result.error
+    if answer.lost or error is None:
+        return answer.lost
+    if error.name in INTERRUPTS:
+        return TOO_LONG
+    message = re.sub(r"\([^()]*, line", "(line", error.message)
+    return f"its cell stopped with {error.name}: {_first_line(message)}"
+
+
+def complaints(check: Outcome) -> list[str]:
+    """What a check cell finds wrong: one sentence, or of a prediction exercise one for each wrong item."""
+    error = check.result.error
+    if check.lost:
+        return [check.lost]
+    if error is None:
+        return re.findall(r"^✗ (.*)$", check.result.printed, re.M)
+    if error.name in INTERRUPTS:
+        return [TOO_LONG]
+    line = _first_line(error.message).removeprefix(f"{check.cell.exercise}: ")
+    return [line if error.name in VERDICTS else f"{error.name}: {line}"]
+
+
+def _test(checks: list[Outcome]) -> str:
+    """The first test that failed, from the verdict's heading: "✗ segment-mean, test: an empty segment"."""
+    for one in checks:
+        if one.result.error and one.result.error.name not in ("NotSolvedYet", *INTERRUPTS):
+            heading = (one.result.error.lines or ("",))[0]
+            return heading.partition(", ")[2] if heading.startswith("✗ ") else ""
+    return ""
+
+
+def _details(one: Outcome) -> list[str]:
+    if one.lost:
+        return [one.lost]
+    told = one.result.printed.splitlines() if one.cell.is_check else []
+    return told + list(one.result.error.lines if one.result.error else ())
+
+
+def _first_line(message: str) -> str:
+    return (message.splitlines() or [""])[0]

@@ -1,0 +1,145 @@
+"""A session: a process in which cells run one after the other, whatever they do to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+WORKER = "torchkata.tools.learning.session_worker"
+START_SECONDS = 300.0  # for Python and torch on a slow machine
+GRACE_SECONDS = 5.0  # after an interrupt, before the process is ended
+LOOK_SECONDS = 0.2
+_open: set[Session] = set()
+
+
+@dataclass(frozen=True)
+class CellError:
+    """What a cell raised: the class's name, the message, and the lines that a notebook would show."""
+
+    name: str
+    message: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What running a cell came to. number: the value of its last line, where that is a number."""
+
+    printed: str = ""
+    number: float | None = None
+    error: CellError | None = None
+
+
+class SessionLost(Exception):
+    """The process is gone, in the middle of a cell. The message says how; `hung` whether it had to be ended."""
+
+    def __init__(self, how: str, hung: bool = False):
+        super().__init__(how)
+        self.hung = hung
+
+
+class Session:
+    """A process that runs cells in a folder. It starts at once and loads torch while its owner does other things."""
+
+    def __init__(self, folder: Path):
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", WORKER],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl + C is the command's business
+        )
+        _open.add(self)
+        self._replies: queue.Queue[str | None] = queue.Queue()
+        self._fresh = True
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def run(self, source: str, seconds: float) -> CellResult:
+        """Run a cell for at most so many seconds; then it is interrupted.
+
+        Raises SessionLost when the process has ended, or had to be ended because no interrupt reached it.
+        """
+        self._send(source)
+        patience = seconds + (START_SECONDS if self._fresh else 0.0)
+        self._fresh = False
+        reply = self._wait(patience)
+        if reply is None:
+            self._interrupt()
+            reply = self._wait(GRACE_SECONDS)
+        if reply is None:
+            self.end()
+            raise SessionLost(f"stopped after {seconds:g} seconds", hung=True)
+        error = reply["error"]
+        told = CellError(error["name"], error["message"], tuple(error["lines"])) if error else None
+        return CellResult(reply["printed"], reply["number"], told)
+
+    def end(self) -> None:
+        """End the process and all that it started."""
+        _open.discard(self)
+        with contextlib.suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+        self._process.wait()
+
+    def _listen(self) -> None:
+        for line in self._process.stdout:
+            self._replies.put(line)
+
+    def _send(self, source: str) -> None:
+        with contextlib.suppress(OSError):  # its end shows when the reply is waited for
+            self._process.stdin.write(json.dumps(source) + "\n")
+            self._process.stdin.flush()
+
+    def _wait(self, seconds: float) -> dict | None:
+        """The next reply, or None after so many seconds. Raises SessionLost."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            ended = self._process.poll() is not None
+            with contextlib.suppress(queue.Empty):
+                return json.loads(self._replies.get(timeout=min(left, LOOK_SECONDS)))
+            if ended:
+                self.end()
+                raise SessionLost(_how(self._process.returncode))
+        return None
+
+    def _interrupt(self) -> None:
+        if sys.platform != "win32":  # where there is no such signal, the process is ended
+            with contextlib.suppress(OSError):
+                self._process.send_signal(signal.SIGINT)
+
+
+def end_all() -> None:
+    """End all sessions, in the middle of their cells."""
+    for session in list(_open):
+        session.end()
+
+
+def _how(code: int) -> str:
+    """The end of a process in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    return f"killed by signal {-code}" + (": out of memory?" if code == -9 else _name(-code))
+
+
+def _name(number: int) -> str:
+    names = {one.value: one.name for one in signal.Signals}
+    crashed = names.get(number) in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
+    return f", {names[number]}: native code crashed" if crashed else ""

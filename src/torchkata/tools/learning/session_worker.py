@@ -1,0 +1,132 @@
+"""The inside of a session: the process in which a learner's cells run, as they would in a notebook.
+
+Requests come and replies go as lines of JSON, through pipes that the learner's code cannot take for its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from types import FrameType, ModuleType
+
+MAX_PRINTED = 100_000  # characters of a cell's output that are kept
+MAX_TEXT = 2_000  # characters of an error's message
+
+
+def main() -> None:
+    """Run cells until nobody asks any more."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    _silence()
+    sys.path.insert(0, "")  # a notebook imports from its own folder
+    os.environ.setdefault("MPLBACKEND", "agg")
+    waiting: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401  # while the other process still reads notebooks
+    cells = Cells()
+    while True:
+        reply = cells.run(waiting.get())
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+
+def _silence() -> None:
+    """What is written past Python goes nowhere; nothing can be read."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+
+
+def _listen(requests: io.TextIOBase, waiting: queue.Queue[str]) -> None:
+    for line in requests:
+        waiting.put(json.loads(line))
+    os._exit(0)  # the command has ended, perhaps in the middle of a cell
+
+
+class Cells:
+    """The cells' namespace, and a shell that runs a cell with its magics and its `await`."""
+
+    def __init__(self) -> None:
+        self._shell = _shell()
+        self._running = False
+        signal.signal(signal.SIGINT, self._interrupt)
+
+    def run(self, source: str) -> dict:
+        """Run a cell. What it printed, the number on its last line if there is one, and its error if it raised."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            self._running = True
+            try:
+                result = self._shell.run_cell(source)
+                error = result.error_before_exec or result.error_in_exec
+                value = result.result
+            except BaseException as raised:  # an interrupt between two lines of the shell's own
+                error, value = raised, None
+            finally:
+                self._running = False
+        with contextlib.suppress(ValueError):  # a learner's code can close even this
+            return _reply(out.getvalue(), value, error)
+        return _reply("", value, error)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._running:
+            raise KeyboardInterrupt
+
+
+def _shell():
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    class Shell(InteractiveShell):
+        """A shell that shows nothing: what a cell came to is in its result."""
+
+        def showtraceback(self, *args: object, **options: object) -> None: ...
+
+        def showsyntaxerror(self, *args: object, **options: object) -> None: ...
+
+        def ask_exit(self) -> None:
+            raise SystemExit
+
+        def init_displayhook(self) -> None:
+            super().init_displayhook()
+            self.displayhook.write_format_data = lambda *shown: None
+            self.displayhook.write_output_prompt = lambda: None
+
+    module = ModuleType("__main__")
+    return Shell(user_module=module, user_ns=module.__dict__, config=Config({"HistoryManager": {"enabled": False}}))
+
+
+def _reply(printed: str, value: object, error: BaseException | None) -> dict:
+    number = float(value) if type(value) in (int, float) else None
+    return {"printed": printed[:MAX_PRINTED], "number": number, "error": error and _described(error)}
+
+
+def _described(error: BaseException) -> dict:
+    """An error's name, message, and lines as a notebook would show them: of a verdict its own."""
+    try:
+        message = str(error)[:MAX_TEXT]
+        told = getattr(error, "lines", None) or traceback.format_exception_only(error)
+        lines = [str(line).rstrip() for line in told] + _places(error)
+    except Exception:  # an exception of the learner's own
+        message, lines = "its message can't be read", []
+    return {"name": type(error).__name__, "message": message, "lines": [line[:MAX_TEXT] for line in lines]}
+
+
+def _places(error: BaseException) -> list[str]:
+    """The lines of cells that an error went through; a verdict tells its own."""
+    if hasattr(error, "lines"):
+        return []
+    found = traceback.extract_tb(error.__traceback__)
+    return [f"  line {at.lineno}, in {at.name}: {at.line}" for at in found if at.filename.startswith("<ipython")]
+
+
+if __name__ == "__main__":
+    main()
