@@ -11,9 +11,10 @@ from functools import cache
 
 import pytest
 
-from torchkata.tools.course import Chapter, find_chapters
+from torchkata.tools.course import Chapter, CourseError, find_chapters
 
 LEFT_OUT = pytest.StashKey[Counter]()
+WANTED = pytest.StashKey[str | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,10 +26,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "exhaustive(what): runs with --all only")
     config.stash[LEFT_OUT] = Counter()
+    try:
+        config.stash[WANTED] = _wanted(config.getoption("chapter"))
+    except CourseError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _wanted(word: str | None) -> str | None:
+    return find_chapters([word], with_pages=True)[0].name if word else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    wanted = config.getoption("chapter") and find_chapters([config.getoption("chapter")], with_pages=True)[0].name
+    wanted = config.stash[WANTED]
     kept, dropped = [], []
     for item in items:
         marker = item.get_closest_marker("exhaustive")
