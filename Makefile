@@ -36,6 +36,7 @@ bench: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 # makes the lock files and environment.yml anew
 lock:
@@ -43,7 +44,7 @@ lock:
 
 # leaves the workbook alone
 clean:
-	rm -rf $(VENV) build src/torchkata.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) build src/torchkata.egg-info .mypy_cache .pytest_cache .ruff_cache
 
 define set_up
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make lab PYTHON=python3.12")'

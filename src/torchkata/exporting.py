@@ -46,7 +46,7 @@ def quiet_exporter() -> None:
             onnxscript_apis.get_torchlib_ops = _read_once(onnxscript_apis)
 
 
-def _read_once(apis: Any) -> Callable[[], tuple]:
+def _read_once(apis: Any) -> Callable[[], Any]:
     """The list of all translations, which torch reads anew for each export: that is two thirds of an export's time."""
 
     @functools.cache
@@ -92,7 +92,7 @@ def export_warnings_of(export: Callable[[], object]) -> None:
         print(fill(f"{warning.category.__name__}: {' '.join(sentences)}", WIDTH, subsequent_indent="    "))
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__

@@ -1,16 +1,18 @@
 """The files that set everything up agree with each other."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, metadata, version
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from tests import ROOT
@@ -96,6 +98,42 @@ def test_the_environment_is_the_locked_one():
                 pytest.fail(f"{pin} is not installed")
 
 
+@pytest.mark.skipif(not (ROOT / ".venv" / ".installed").exists(), reason="no environment made by make")
+def test_every_pin_goes_with_the_lowest_python():
+    lowest = lock.lowest_python()
+    pins = [pin for pin in locked() if pin.marker is None or pin.marker.evaluate()]
+    asked = {str(pin): metadata(pin.name).get("Requires-Python", "") for pin in pins}
+    assert not {pin: asks for pin, asks in asked.items() if not SpecifierSet(asks).contains(lowest)}
+
+
+def test_the_lowest_python_is_the_one_that_is_promised():
+    assert str(SpecifierSet(PROJECT["requires-python"])) == f">={lock.lowest_python()}"
+
+
+def test_the_lock_is_made_in_the_lowest_python(monkeypatch):
+    monkeypatch.setattr(lock, "lowest_python", lambda: "3.99")
+    monkeypatch.setattr(lock.venv, "create", lambda *_, **__: pytest.fail("an environment was made"))
+    with pytest.raises(SystemExit, match=r"make lock PYTHON=python3\.99"):
+        lock.main()
+
+
+def test_versions_are_chosen_for_the_first_release_of_the_lowest_python(tmp_path, monkeypatch):
+    calls = []
+
+    def run(command, check):
+        calls.append(command[1:])
+        report = {"install": [{"metadata": {"name": "soupsieve", "version": "2.10"}}]}
+        (tmp_path / "report.json").write_text(json.dumps(report))
+
+    monkeypatch.setattr(lock.venv, "create", lambda *_, **__: None)
+    monkeypatch.setattr(lock.subprocess, "run", run)
+    lock._install_all(tmp_path)
+    choosing, installing = calls
+    assert {"--dry-run", f"torch=={lock.TORCH}", *PROJECT["dependencies"]} <= {*choosing}
+    assert choosing[choosing.index("--python-version") + 1] == lock.lowest_python()
+    assert installing == ["-m", "pip", "install", "--no-deps", "soupsieve==2.10"]
+
+
 def test_a_freeze_becomes_pins():
     freeze = "\n".join(
         [
@@ -170,7 +208,7 @@ PYTHON = """\
 echo "$@" >> calls
 if [ "$1 $2" = "-m venv" ]; then
     mkdir -p "$3/bin"
-    for name in python torchkata ruff; do cp "$0" "$3/bin/$name"; done
+    for name in python torchkata ruff mypy; do cp "$0" "$3/bin/$name"; done
 fi
 """
 

@@ -1,10 +1,12 @@
 """Write requirements.lock, requirements-lab.lock and environment.yml anew: make lock.
 
-Runs in any Python, before anything is installed. It makes a fresh environment in a temporary folder, installs
-what pyproject.toml asks for with all its extras, with torch at TORCH, and notes the version of everything that came.
-That is requirements.lock. What learning alone needs of it goes into requirements-lab.lock, with the same versions.
+Runs before anything is installed, in the lowest Python that pyproject.toml promises. It makes a fresh environment in a
+temporary folder, installs what pyproject.toml asks for with all its extras, with torch at TORCH, and notes the version
+of everything that came: the newest that also goes with the first release of that Python. That is requirements.lock.
+What learning alone needs of it goes into requirements-lab.lock, with the same versions.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +17,7 @@ import venv
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 TORCH = "2.13.0"
@@ -50,6 +53,9 @@ dependencies:
 
 
 def main() -> None:
+    lowest = lowest_python()
+    if ".".join(map(str, sys.version_info[:2])) != lowest:  # what packages ask for depends on the Python that asks
+        sys.exit(f"The lock files are made in the lowest Python of the course: make lock PYTHON=python{lowest}")
     with tempfile.TemporaryDirectory() as folder:
         python = _install_all(Path(folder))
         pins = locked(_output(python, "-m", "pip", "freeze", "--all"))
@@ -89,8 +95,16 @@ def needed_for_learning() -> set[str]:
     """The names of what pyproject.toml asks for without its extras, and of all that this asks for in turn, as the
     packages say that are installed in this Python.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return _closure([*project["dependencies"], BUILD_BACKEND])
+    return _closure([*_project()["dependencies"], BUILD_BACKEND])
+
+
+def lowest_python() -> str:
+    """The lowest Python that pyproject.toml promises, such as 3.11."""
+    return _project()["requires-python"].removeprefix(">=")
+
+
+def _project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def _closure(wanted: Iterable[str]) -> set[str]:
@@ -137,11 +151,31 @@ def _install_all(folder: Path) -> Path:
     """Install everything into a fresh environment in folder; its Python."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = ",".join(project["optional-dependencies"])
-    wanted = [f"torch=={TORCH}", BUILD_BACKEND, f"{ROOT}[{extras}]"]
-    subprocess.run([python, "-m", "pip", "install", *wanted], check=True)
+    install = [str(python), "-m", "pip", "install"]
+    report = folder / "report.json"
+    subprocess.run([*install, *resolving(report), *wanted()], check=True)
+    subprocess.run([*install, "--no-deps", *resolved(report.read_text(encoding="utf-8"))], check=True)
     return python
+
+
+def wanted() -> list[str]:
+    """All that pyproject.toml asks for, with torch at TORCH."""
+    project = _project()
+    extras = [name for extra in project["optional-dependencies"].values() for name in extra]
+    return [f"torch=={TORCH}", BUILD_BACKEND, *project["dependencies"], *extras]
+
+
+def resolving(report: Path) -> list[str]:
+    """Options for `pip install`: only note what would be installed in the first release of the lowest Python."""
+    nowhere = str(report.parent / "nothing")  # pip wants it named, and does not make it
+    target = ["--python-version", lowest_python(), "--only-binary", ":all:", "--target", nowhere]
+    return ["--dry-run", "--ignore-installed", "--report", str(report), *target]
+
+
+def resolved(report: str) -> list[str]:
+    """The exact versions in a report of pip's."""
+    packages = [package["metadata"] for package in json.loads(report)["install"]]
+    return [f"{package['name']}=={package['version']}" for package in packages]
 
 
 def _output(python: Path, *arguments: str) -> str:

@@ -18,6 +18,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from torch.nn.modules import module as nn_module
@@ -72,7 +73,7 @@ def _run_clean(fact: Fact, folder: Path) -> tuple[str | None, list[str]]:
     filters, safe = list(warnings.filters), list(torch.serialization.get_safe_globals())
     error, found = _run_and_compare(fact, folder)
     if found and not error and all(trace.startswith(("warning filters", "safe globals")) for trace in found):
-        warnings.filters[:] = filters
+        warnings.filters[:] = filters  # type: ignore[index] # a list; typeshed promises only a sequence
         with warnings.catch_warnings():
             pass  # makes the warnings module notice the change
         torch.serialization.clear_safe_globals()
@@ -154,7 +155,7 @@ def _changes(before: dict[str, object], after: dict[str, object]) -> list[str]:
     return found
 
 
-def _module_changes(before: dict[str, object]) -> list[str]:
+def _module_changes(before: dict[str, ModuleType]) -> list[str]:
     found = [f"sys.modules[{name!r}] replaced" for name in before if sys.modules.get(name) is not before[name]]
     added = [name for name in sys.modules if name not in before and _made_by_hand(name)]
     return found + [f"sys.modules[{name!r}] added" for name in added]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
-from traitlets.config import Config, PyFileConfigLoader
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
 from torchkata.tools.course import MARK, Chapter, CourseError
 

@@ -36,14 +36,14 @@ class Frame:
         marks = {mark.exercise: mark for mark in record.marks}
         cells = [_summary(record)]
         for cell in submission.cells:
-            if cell.kind == "own":
+            if cell.exercise is None:
                 cells.append(_code(cell.source))
             else:
                 cells += self._exercise(marks.pop(cell.exercise), cell.source)
         for mark in marks.values():
             cells += self._exercise(mark, "# The answer cell is missing.")
-        for number, cell in enumerate(cells):
-            cell["id"] = f"cell-{number}"
+        for number, made in enumerate(cells):
+            made["id"] = f"cell-{number}"
         metadata = {"kernelspec": self.kernelspec}
         return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}) + "\n"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 from filelock import FileLock, Timeout
 
@@ -185,7 +186,9 @@ class _Desk:
         except Exception as error:  # no notebook should get here; if one does, the batch goes on
             return NotGradable(name, self.chapter.name, f"The notebook can't be read: {type(error).__name__}.")
 
-    def _is_current(self, known: Record | NotGradable | None, submission: Submission, sandboxed: bool) -> bool:
+    def _is_current(
+        self, known: Record | NotGradable | None, submission: Submission, sandboxed: bool
+    ) -> TypeGuard[Record]:
         if not isinstance(known, Record) or known.digest != submission.digest:
             return False
         pages = (self._autograded(known.student), self._feedback(known.student))

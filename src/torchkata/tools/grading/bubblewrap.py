@@ -85,8 +85,9 @@ def folders() -> list[Path]:
     wanted = {Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), PACKAGE}
     outer = [f for f in wanted if not any(f != g and f.is_relative_to(g) for g in wanted)]
     shown = sorted(f for f in outer if not f.is_relative_to("/usr"))
+    course = _course()
     for folder in (*shown, Path("/usr")):
-        if _course() is not None and _course().is_relative_to(folder):
+        if course is not None and course.is_relative_to(folder):
             raise CourseError(
                 f"The course lies in {folder}, which submissions can read while they are graded. Move it elsewhere."
             )

@@ -18,6 +18,7 @@ from torchkata.tools.grading.records import NotGradable, Record, Submission
 from torchkata.tools.grading.released import grader_digest
 
 if TYPE_CHECKING:
+    from dask.typing import Key
     from distributed import Future
 
 IN_FLIGHT = 1000  # submissions that the cluster has at a time
@@ -35,7 +36,7 @@ class Cluster:
     def __init__(self, open_grader: OpenGrader, address: str):
         self.address = address
         self._opening = pickle.dumps(open_grader)
-        self._running: dict[str, tuple[Submission, Future]] = {}
+        self._running: dict[Key, tuple[Submission, Future]] = {}
         self._done: SimpleQueue[Future] = SimpleQueue()
         self._suspects: list[Submission] = []
 

@@ -82,8 +82,9 @@ def _patiently(opening: bytes, token: str, submission: Submission) -> dict[str, 
         result = graded(grader, submission)
         if not isinstance(result, Lost):
             return {"failed": result} if isinstance(result, str) else {"record": result.to_json()}
+        reason = result.reason
         _desk.close()
-    return {"failed": f"{result.reason}, {ATTEMPTS} times. Run the command again"}
+    return {"failed": f"{reason}, {ATTEMPTS} times. Run the command again"}
 
 
 atexit.register(_desk.close)

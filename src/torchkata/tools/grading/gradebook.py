@@ -123,6 +123,7 @@ class ChapterBook:
 
     def _learn_ids(self) -> None:
         notebook = self._notebook()
+        assert notebook is not None  # nbgrader has noted it
         self.assignment_id, self.notebook_id = notebook.assignment_id, notebook.id
         self.grade_cells = {cell.name: cell.id for cell in notebook.grade_cells}
         self.solution_cells = {cell.name: cell.id for cell in notebook.solution_cells}

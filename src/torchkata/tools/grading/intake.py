@@ -190,7 +190,7 @@ def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[Submi
     chosen = _chosen(cells, release, notes)
     taken = []
     for number, cell in enumerate(cells):
-        if chosen.get(cell.grade_id) == number:
+        if cell.grade_id is not None and chosen.get(cell.grade_id) == number:
             taken.append(SubmittedCell("answer", cell.grade_id, cell.source))
         elif cell.kind == "code" and cell.grade_id not in release.checks and _is_own(cell, release):
             taken.append(SubmittedCell("own", None, cell.source))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
+from typing import Any
 
 from nbformat import NotebookNode
 
@@ -28,9 +29,11 @@ class CheckCell:
         file = f"<check {self.id}>"
         linecache.cache[file] = (len(self.source), None, self.source.splitlines(keepends=True), file)
         tree = ast.parse(self.source)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        body = compile(tree, file, "exec", dont_inherit=True)
-        return body, last and compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
+        value = None
+        if isinstance(last := tree.body[-1], ast.Expr):
+            tree.body.pop()
+            value = compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
+        return compile(tree, file, "exec", dont_inherit=True), value
 
     def run(self, space: dict) -> float:
         """Run the cell in a namespace; the points that it gives. Raises what the cell raises.
@@ -39,7 +42,7 @@ class CheckCell:
         """
         body, last = self._code
         exec(body, space)
-        value = eval(last, space) if last else None
+        value: Any = eval(last, space) if last else None
         if type(value) not in (int, float):
             return self.points
         return min(float(value), self.points) if value >= 0 else 0.0
@@ -70,7 +73,8 @@ class MasterChapter:
     @classmethod
     def from_notebook(cls, name: str, notebook: NotebookNode) -> MasterChapter:
         setup = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
-        names, checks = {}, {}
+        names: dict[str, frozenset[str]] = {}
+        checks: dict[str, tuple[CheckCell, ...]] = {}
         for cell in notebook.cells:
             exercise = exercise_of(cell)
             if exercise is None:

@@ -14,11 +14,14 @@ from functools import cache
 from itertools import islice
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING
 
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading.records import NotGradable, Record, Submission
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 Grade = Callable[[Submission], Record]
 OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
@@ -27,7 +30,7 @@ ATTEMPTS = 2
 
 
 @cache
-def _context() -> BaseContext:
+def _context() -> ForkServerContext | SpawnContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -87,7 +90,8 @@ class Pool:
         A submission whose process ends or doesn't answer is tried once more, then it is not gradable. Raises
         CourseError where a grader can't be opened.
         """
-        waiting, ahead = iter(submissions), deque()
+        waiting = iter(submissions)
+        ahead: deque[Submission] = deque()
         attempts: Counter[str] = Counter()
         while True:
             self._occupy(ahead, waiting)
@@ -97,6 +101,7 @@ class Pool:
             done, failure = [], None
             for worker, reply in self._replies(busy):
                 task, worker.task = worker.task, None
+                assert task is not None  # the worker is busy
                 if isinstance(reply, CourseError):
                     failure = reply
                     continue

@@ -88,7 +88,7 @@ class _Run:
                 if cell.exercise is None:
                     self._run_own(cell)
                 elif cell.exercise in self._master.checks:
-                    said[cell.exercise] = self._run_answer(cell)
+                    said[cell.exercise] = self._run_answer(cell, cell.exercise)
         finally:
             self._end_session()
         return [_mark(exercise, said.get(exercise.id)) for exercise in self._master.exercises]
@@ -100,12 +100,13 @@ class _Run:
             text = (cell.source.strip().splitlines() or [""])[0][:60]
             self.notes.append(readable(f"A cell of the learner's own ({text!r}) was left out: {lost}."))
 
-    def _run_answer(self, cell: SubmittedCell) -> _Said:
+    def _run_answer(self, cell: SubmittedCell, exercise: str) -> _Said:
         said = _Said()
-        checks = self._master.checks[cell.exercise]
+        checks = self._master.checks[exercise]
         left = self._limits.exercise_seconds
         try:
-            reply = self._run_cell(cell, left, self._master.names[cell.exercise])
+            reply = self._run_cell(cell, left, self._master.names[exercise])
+            assert self._session is not None  # it has just replied
             left = self._session.left
         except WorkerLost as lost:
             reply = CellReply(None, set())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 from torch import Tensor
 
 from torchkata.verdicts.observing import MAX_PRINTED, Observation
 
+_T = TypeVar("_T")
 MAX_MESSAGE = 10_000  # characters of an exception's message or of a line of code
 MAX_NAME = 200
 SHORT = 20_000  # characters of operations that are kept in memory
@@ -155,7 +157,7 @@ def _optional(value: object, kind: type) -> object:
     return None if value is None else _is(value, kind)
 
 
-def _is(value: object, kind: type):
-    if not (type(value) is kind or (kind is Tensor and isinstance(value, Tensor))):
-        raise BadReply(f"{kind.__name__} expected")
-    return value
+def _is(value: object, kind: type[_T]) -> _T:
+    if isinstance(value, kind) and (type(value) is kind or kind is Tensor):
+        return value
+    raise BadReply(f"{kind.__name__} expected")

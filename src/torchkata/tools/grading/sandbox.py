@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import IO
+from typing import IO, TypeVar
 
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import bubblewrap, wire
@@ -29,6 +29,7 @@ from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier, decode, encode
 from torchkata.verdicts.standins import StandIn
 
+_T = TypeVar("_T")
 CONTROL_FRAME = 2**20
 NAMESPACES = (
     "The sandbox needs user namespaces, within bubblewrap too: some systems switch them off "
@@ -249,7 +250,7 @@ class Session:
             self.waited += spent
             self.left -= spent
 
-    def _checked(self, read: Callable):
+    def _checked(self, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except (KeyError, ValueError) as error:

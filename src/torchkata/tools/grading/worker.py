@@ -9,12 +9,16 @@ import linecache
 import socket
 import sys
 from types import CodeType, ModuleType
+from typing import TYPE_CHECKING
 
 from torchkata.tools.grading import wire
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import put_back_torch
 from torchkata.verdicts.plain import Copier, decode, encode
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 SCENARIO = "<scenario>"
 TOO_LARGE = {
@@ -67,8 +71,7 @@ class Worker:
         self._space = module.__dict__
         self._setup = dict(self._space)  # scenarios run with the chapter's own names
         self._cells = 0
-        builtins.get_ipython = _Shell(module).get
-        builtins.display = lambda *values, **settings: None
+        vars(builtins).update(get_ipython=_Shell(module).get, display=lambda *values, **settings: None)
 
     def answer(self, request: dict) -> dict:
         """The reply to a request: {"do": "cell" | "observe" | "scenario" | "value", …}."""
@@ -117,7 +120,7 @@ def _packed(ops: list[dict]) -> str:
     numbers: dict[int, int] = {}
     order = [numbers.setdefault(id(op), len(numbers)) for op in ops]
     found = {id(op): op for op in ops}
-    kinds = [[*list(op.values())[:-1], *op["reads"]] for op in map(found.get, numbers)]
+    kinds = [[*list(found[number].values())[:-1], *found[number]["reads"]] for number in numbers]
     return json.dumps({"kinds": kinds, "order": order})
 
 
@@ -139,9 +142,9 @@ class _Shell:
 
     def __init__(self, module: ModuleType):
         self._module = module
-        self._shell = None
+        self._shell: InteractiveShell | None = None
 
-    def get(self):
+    def get(self) -> InteractiveShell:
         if self._shell is None:
             from IPython.core.interactiveshell import InteractiveShell
 
