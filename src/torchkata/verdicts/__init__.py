@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchkata.verdicts import observing
+from torchkata.verdicts import cells, observing
 from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 from torchkata.verdicts.observing import Observation, incoming_gradient
@@ -73,3 +73,6 @@ def observe_value(answer: object) -> Seen:
 def _cross(noted: Observation) -> Observation:
     """The way from the observing to the judging side. Tests replace it by a trip through bytes."""
     return noted
+
+
+cells.watch()

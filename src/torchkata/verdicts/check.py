@@ -36,6 +36,13 @@ def _heading(exercise: str, test: str) -> str:
     return f"✗ {exercise}" + (f", {test}" if test else "")
 
 
+def _taken_line(taken: list[str]) -> list[str]:
+    if not taken:
+        return []
+    named = ", ".join(f"`{name}`" for name in taken[:3]) + (" and others" if len(taken) > 3 else "")
+    return [f"(Your code names something {named}; the checks use their own.)"]
+
+
 class NotSolvedYet(_Verdict, NotImplementedError):
     """The verdict on a stub: there is no answer yet."""
 
@@ -119,7 +126,7 @@ class check:
         error = error or self._run_hidden_tests()
         self._mute.close()
         self._state.close()
-        names.close_cell(keep=self)
+        cell = names.close_cell(keep=self)
         if put_back_torch():  # no names here: an answer could tell with them what it saw in a hidden test
             print("Your code has replaced parts of torch. The originals are back.")
         if isinstance(error, KeyboardInterrupt):
@@ -129,7 +136,7 @@ class check:
             self._remember("open")
             raise NotSolvedYet(self.exercise) from None
         if isinstance(error, Failed):
-            self._refuse(error)
+            self._refuse(error, cell.taken if cell else [])
         if isinstance(error, NameError) and self._is_of_this_cell(error):
             sentence = f"{error}. Run the cell of your answer first, and mend the error that it shows, if any."
             self._remember("wrong", sentence)
@@ -140,7 +147,8 @@ class check:
             raise error
 
     def _run_hidden_tests(self) -> BaseException | None:
-        """In a learner's own workbook, run the hidden tests of this very cell, which a release lacks; what they raised."""
+        """In a learner's own workbook, run the hidden tests of this very cell, which a release lacks; what they
+        raised."""
         tests = self._own and self._own.cell and self._own.cell.hidden_tests
         if not tests or at_hand.HIDDEN.search(self._source):  # there are none, or they have run with the cell itself
             return None
@@ -154,10 +162,11 @@ class check:
             return error.with_traceback(error.__traceback__.tb_next)
         return None
 
-    def _refuse(self, error: Failed) -> None:
+    def _refuse(self, error: Failed, taken: list[str]) -> None:
         withheld = self._hidden and self._own is None
         sentence = error.guarded if withheld else error.sentence
         lines = error.frames if withheld else error.lines + error.frames
+        lines = [*lines, *_taken_line(taken)]
         if self._hidden and not withheld:
             print(self._unseen.getvalue(), end="")
         self._remember("wrong", sentence)
