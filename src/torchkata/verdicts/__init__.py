@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchkata.verdicts import observing
+from torchkata.verdicts import cells, observing
 from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 from torchkata.verdicts.observing import Observation, incoming_gradient
@@ -58,7 +58,8 @@ def observe_scenario(scenario: Callable, *args: object) -> Seen:
     """
     channel = channel_of(args)
     noted = channel.scenario(scenario, args) if channel else _cross(observing.run_scenario(scenario, args))
-    return Seen(scenario.__name__, args, {}, noted)
+    story = (scenario.__doc__ or "").strip().partition("\n")[0]
+    return Seen(scenario.__name__, args, {}, noted, story=story)
 
 
 def observe_value(answer: object) -> Seen:
@@ -73,3 +74,6 @@ def observe_value(answer: object) -> Seen:
 def _cross(noted: Observation) -> Observation:
     """The way from the observing to the judging side. Tests replace it by a trip through bytes."""
     return noted
+
+
+cells.watch()
