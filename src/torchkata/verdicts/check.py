@@ -10,7 +10,7 @@ import traceback
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
-from torchkata.remembering import Remembered, digest_of, remember, workbook_here
+from torchkata.remembering import Remembered, begin, died, digest_of, end, remember, workbook_here
 from torchkata.verdicts import names, observing
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
@@ -101,6 +101,7 @@ class check:
         self._state.enter_context(clean_state())
         cell = sys._getframe(1)
         self._file = cell.f_code.co_filename
+        self._begin()
         names.open_cell(cell.f_globals, cell.f_code)
         return self
 
@@ -108,6 +109,8 @@ class check:
         self._mute.close()
         self._state.close()
         names.close_cell(keep=self)
+        if WORKBOOK:
+            end(WORKBOOK)
         if put_back_torch():  # no names here: an answer could tell with them what it saw in a hidden test
             print("Your code has replaced parts of torch. The originals are back.")
         if isinstance(error, KeyboardInterrupt):
@@ -129,10 +132,22 @@ class check:
             self._confirm()
             self._remember("solved")
 
+    def _begin(self) -> None:
+        """Say in whose check Python ended the last time, and note that this one begins."""
+        for exercise in died(WORKBOOK) if WORKBOOK else ():
+            print(
+                f"The last check of {exercise} has no verdict: Python ended in the middle of it. Your answer ended it, "
+                "used up the memory, or the kernel was restarted. Run the cell of your answer again before its check."
+            )
+        if WORKBOOK:
+            begin(WORKBOOK, self.exercise, self._digest())
+
+    def _digest(self) -> str:
+        return digest_of("".join(linecache.getlines(self._file)))
+
     def _remember(self, state: str, line: str = "") -> None:
         if WORKBOOK:
-            digest = digest_of("".join(linecache.getlines(self._file)))
-            remember(WORKBOOK, Remembered(self.exercise, digest, state, line, self.points))
+            remember(WORKBOOK, Remembered(self.exercise, self._digest(), state, line, self.points))
 
     def _is_of_this_cell(self, error: BaseException) -> bool:
         """Whether only lines of the check cell were running when it came."""
