@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbclient.exceptions import DeadKernelError
 
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
-from torchkata.remembering import KEPT, Remembered, digest_of, forget, read_verdicts, remember
+from torchkata.remembering import KEPT, Remembered, begin, died, digest_of, end, forget, read_verdicts, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.standing import standing
@@ -131,3 +134,38 @@ def test_reading_progress_does_not_load_torch(chapter: Chapter):
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert json.loads(printed) == [3, False]
+
+
+def run_in_a_kernel(chapter: Chapter, *sources: str) -> list[str]:
+    """What these cells print or raise in a kernel of their own, in the chapter's folder."""
+    place = {"metadata": {"path": str(chapter.workbook.parent)}}
+    cells = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    with suppress(DeadKernelError):
+        NotebookClient(cells, timeout=60, allow_errors=True, resources=place).execute()
+    return ["".join(out.get("text", "") + out.get("evalue", "") for out in cell.outputs) for cell in cells.cells]
+
+
+def test_the_next_check_says_that_python_ended_in_the_last_one(chapter: Chapter):
+    notebook = nbformat.read(chapter.workbook, as_version=4)
+    setup, check = notebook.cells[1].source, {cell.id: cell.source for cell in notebook.cells}
+    remember(chapter.root / "workbook", Remembered("twice", digest_of(check["twice-check"]), "solved"))
+    run_in_a_kernel(chapter, setup, "def twice(x): __import__('os')._exit(1)", check["twice-check"])
+    assert stands(chapter)["twice"] == ("solved", 2), "nobody has noticed yet"
+    *_, told = run_in_a_kernel(chapter, setup, "thrice = lambda x: 3 * x", check["thrice-check"])
+    assert told.startswith("The last check of twice has no verdict: Python ended in the middle of it.")
+    assert stands(chapter)["twice"] == ("wrong", 0) and stands(chapter)["thrice"] == ("solved", 1)
+    *_, told = run_in_a_kernel(chapter, setup, "thrice = lambda x: 3 * x", check["thrice-check"])
+    assert told.startswith("✓ thrice")
+
+
+def test_a_check_that_is_still_at_it_has_not_died(tmp_path: Path):
+    (tmp_path / KEPT).mkdir()
+    begin(tmp_path, "e", "d")
+    assert died(tmp_path) == []
+    end(tmp_path)
+    assert list((tmp_path / KEPT / "running").iterdir()) == []
+    note = tmp_path / KEPT / "running" / "4194399.json"
+    note.write_text('["e", "d", 1.5]')
+    (tmp_path / KEPT / "running" / f"{os.getpid()}.json").write_text('["f", "d", 1.5]')  # an earlier one's number
+    (tmp_path / KEPT / "running" / "7.json").write_text("{")
+    assert sorted(died(tmp_path)) == ["e", "f"] and died(tmp_path) == []

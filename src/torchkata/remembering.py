@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,6 +91,52 @@ def forget(workbook: Path, exercise: str) -> None:
     for path in (workbook / KEPT / "verdicts").glob(f"{exercise}-*.json"):
         if path.stem.rpartition("-")[0] == exercise:
             path.unlink(missing_ok=True)
+
+
+# ------------------------------------------------ checks that were begun and not ended
+
+
+def begin(workbook: Path, exercise: str, digest: str) -> None:
+    """Note that this process begins a check: where no end is noted, Python ended in the middle of it."""
+    with suppress(OSError):
+        path = _running(workbook, os.getpid())
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps([exercise, digest, _born(os.getpid())]), encoding="utf-8")
+
+
+def end(workbook: Path, process: int | None = None) -> None:
+    """Drop the note of this process, or of another one."""
+    with suppress(OSError):
+        _running(workbook, process or os.getpid()).unlink(missing_ok=True)
+
+
+def died(workbook: Path) -> list[str]:
+    """The exercises in whose check a process ended that is no more. They count as wrong; their notes are dropped."""
+    found = []
+    for path in sorted((workbook / KEPT / "running").glob("*.json")):
+        with suppress(OSError, ValueError, TypeError):
+            exercise, digest, born = json.loads(path.read_text(encoding="utf-8"))
+            if born == _born(int(path.stem)):
+                continue  # it is still at it
+            found.append(str(exercise))
+            remember(workbook, Remembered(str(exercise), str(digest), "wrong", "Python ended during this check."))
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+    return found
+
+
+def _running(workbook: Path, process: int) -> Path:
+    return workbook / KEPT / "running" / f"{process}.json"
+
+
+def _born(process: int) -> float | None:
+    """When a process was started; None where there is none: its number may have gone to another one since."""
+    import psutil
+
+    try:
+        return psutil.Process(process).create_time()
+    except psutil.Error:
+        return None
 
 
 def _read(path: Path) -> Remembered | None:

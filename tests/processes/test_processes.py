@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 
 from tests.notebooks import running
 from torchkata.processes import RankDied, RankError, RanksHang, run_on_ranks
-from torchkata.processes.errors import Frame
+from torchkata.processes.frames import Frame, waits_in
 from torchkata.verdicts import NotSolvedYet, WrongAnswer
 
 
@@ -196,7 +196,86 @@ def test_a_hang_is_seen_behind_a_thread_that_runs_in_circles():
 
     with pytest.raises(RanksHang) as caught:
         run_on_ranks(waits, stall=0.5, timeout=300)
-    assert caught.value.waiting == {0: "wait", 1: "recv"}
+    assert caught.value.waiting == {0: "irecv", 1: "recv"}
+
+
+def test_ranks_that_all_send_get_a_sentence_of_their_own():
+    def sends_first(rank: int, world: int) -> None:
+        mine, other = torch.ones(1_000_000), torch.empty(1_000_000)
+        dist.send(mine, 1 - rank)
+        dist.recv(other, 1 - rank)
+
+    with pytest.raises(RanksHang) as caught:
+        run_on_ranks(sends_first, stall=0.5)
+    assert caught.value.waiting == {0: "send", 1: "send"}
+    sentence = "Both ranks are in send: it returns only when the partner receives."
+    assert sentence in caught.value.told and sentence in str(caught.value).splitlines()[3]
+    told = [str(frame) for frame in caught.value.frames]
+    assert [re.sub(r"\d+", "N", line, count=1) for line in told] == [
+        "line N of sends_first: dist.send(mine, 1 - rank)",
+        "line N of sends_first, rank 1: dist.send(mine, 1 - rank)",
+    ]
+
+
+HANDLES = {
+    "work = dist.all_reduce(t, async_op=True)\nwork.wait()": "all_reduce",
+    "a, b = dist.isend(t, 1), dist.irecv(t, 1)\nb.wait()": "irecv",
+    "a, b = dist.isend(t, 1), dist.irecv(t, 1)\na.wait()": "isend",
+    "for work in [dist.isend(t, 1), dist.irecv(t, 1)]:\n    work.wait()": "isend or irecv",
+    "works = dist.batch_isend_irecv(ops)\nfor work in works:\n    work.wait()": "batch_isend_irecv",
+    "begin(t)\nhandle.wait()": "an operation that it began before",
+}
+
+
+@pytest.mark.parametrize("source, name", HANDLES.items(), ids=HANDLES.values())
+def test_a_handle_is_told_by_what_began_it(source: str, name: str, tmp_path: Path):
+    path = tmp_path / "story.py"
+    path.write_text(f"def story(t):\n{textwrap.indent(source, '    ')}\n")
+    assert waits_in([Frame(str(path), source.count("\n") + 2, "story")]) == name
+
+
+ELSEWHERE = """
+import re
+import torch
+import torch.distributed as dist
+from torch import nn
+from torchkata.processes import RankError, run_on_ranks
+
+def one_reduces(rank, world):
+    if rank == 0:
+        dist.all_reduce(torch.ones(1))
+
+def breaks(rank, world):
+    block = nn.Linear(2, 2)
+    for _ in range(8):
+        block = nn.Sequential(block)
+    block(torch.ones(3))
+
+print(torch.__file__)
+for story in (one_reduces, breaks):
+    try:
+        run_on_ranks(story, stall=1.0)
+    except RankError as error:
+        print(error)
+        print("own:", [frame.function for frame in error.frames])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes a link")
+def test_own_lines_are_told_where_torch_lies_elsewhere(tmp_path: Path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "torch").symlink_to(Path(torch.__file__).parent)
+    script = tmp_path / "script.py"
+    script.write_text(ELSEWHERE)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "other")}
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, timeout=200)
+    place, *told = done.stdout.splitlines()
+    assert place.startswith(str(tmp_path)), done.stderr
+    assert told[:2] == [
+        "nothing moves any more: rank 0 waits in all_reduce, rank 1 is done",
+        "  rank 0, line 10 of one_reduces: dist.all_reduce(torch.ones(1))",
+    ]
+    assert told[2] == "own: ['one_reduces']" and told[-1] == "own: ['breaks']"
 
 
 def test_what_gloo_says_is_told_without_addresses():

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import linecache
 import re
-import sysconfig
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 
-_LIBRARIES = tuple(
-    {
-        *(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
-        str(Path(__file__).parents[1]),
-    }
-)
+from torchkata.processes.frames import Frame, innermost_own, waits_in
 
-
-_PLUMBING = ("wrapper", "_wrapped_call_impl", "_call_impl")  # names of torch that tell nothing
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A line of code that was running on a rank."""
-
-    file: str
-    line: int
-    function: str
-
-    @property
-    def source(self) -> str:
-        """The line's text, without indentation; empty when it is not known here."""
-        return linecache.getline(self.file, self.line).strip()
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is neither Python's, torch's nor this package's."""
-        return not self.file.startswith((*_LIBRARIES, "<frozen", "<string>"))
-
-    def __str__(self) -> str:
-        return f"line {self.line} of {self.function}: {self.source}"
+EVERYBODY = {  # what there is to say where all ranks wait in the same call
+    "send": "send: it returns only when the partner receives. Let one of them receive first, or use isend",
+    "recv": "recv: each waits for a message, and nobody sends one",
+}
 
 
 class RankError(RuntimeError):
@@ -74,15 +46,25 @@ class RanksHang(RankError, TimeoutError):
 
     def __init__(self, stacks: Mapping[int, Sequence[Frame]], finished: Sequence[int], seconds: float | None):
         """stacks: the stack of each rank that was not done, outermost first."""
-        self.waiting = {rank: _waits_in(stack) for rank, stack in stacks.items()}
-        told = [f"rank {rank} {f'waits in {name}' if name else 'is at work'}" for rank, name in self.waiting.items()]
+        self.waiting = {rank: waits_in(stack) for rank, stack in stacks.items()}
+        idle = "stands still" if seconds is None else "is at work"
+        told = [f"rank {rank} {f'waits in {name}' if name else idle}" for rank, name in self.waiting.items()]
         told += [f"rank {rank} is done" for rank in finished]
         begin = "nothing moves any more" if seconds is None else f"not done after {seconds:g} seconds"
-        message = f"{begin}: {', '.join(told)}"
-        first = next(iter(stacks))
-        super().__init__(first, _names(type(self)), message, stacks[first])
-        lines = {rank: [frame for frame in stack if frame.is_own][-1:] for rank, stack in stacks.items()}
-        self.args = ("\n".join([message, *(f"  rank {rank}, {own[0]}" for rank, own in lines.items() if own)]),)
+        message, known = f"{begin}: {', '.join(told)}", self._known(finished)
+        first, *others = stacks
+        own = {rank: innermost_own(stack) for rank, stack in stacks.items()}
+        frames = [*stacks[first], *(replace(own[k], function=f"{own[k].function}, rank {k}") for k in others if own[k])]
+        super().__init__(first, _names(type(self)), ". ".join(filter(None, [message, known])), frames)
+        lines = [f"  rank {rank}, {frame}" for rank, frame in own.items() if frame]
+        self.args = ("\n".join([message, *lines, *([f"  {known}"] if known else [])]),)
+
+    def _known(self, finished: Sequence[int]) -> str:
+        """A sentence on ranks that do all the same and so can't get on."""
+        [name, *others] = {*self.waiting.values()}
+        if others or finished or len(self.waiting) < 2 or name not in EVERYBODY:
+            return ""
+        return f"{'Both' if len(self.waiting) == 2 else 'All'} ranks are in {EVERYBODY[name]}"
 
 
 def _without_places(message: str) -> str:
@@ -96,12 +78,3 @@ def _without_places(message: str) -> str:
 
 def _names(kind: type) -> list[str]:
     return [t.__name__ for t in kind.__mro__ if issubclass(t, BaseException)]
-
-
-def _waits_in(stack: Sequence[Frame]) -> str:
-    """The outermost function of torch that the innermost own line called; "wait" has no frame, for it is native."""
-    own = max((i for i, frame in enumerate(stack) if frame.is_own), default=None)
-    if own is None:
-        return ""
-    called = [frame.function for frame in stack[own + 1 :] if frame.function not in _PLUMBING]
-    return called[0] if called else "wait" * (".wait(" in stack[own].source)

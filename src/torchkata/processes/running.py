@@ -18,7 +18,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from torchkata.processes.errors import Frame, RankDied, RankError, RanksHang
+from torchkata.processes.errors import RankDied, RankError, RanksHang
+from torchkata.processes.frames import Frame
 
 START_SECONDS = 300.0  # for starting Python and torch on a slow machine
 GRACE_SECONDS = 1.0  # for the other ranks to end after one has failed

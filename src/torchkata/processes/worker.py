@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from dataclasses import astuple
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,6 +19,8 @@ from pathlib import Path
 import cloudpickle
 import torch
 import torch.distributed as dist
+
+from torchkata.processes.frames import Frame
 
 GROUP_TIMEOUT = timedelta(minutes=10)
 MAX_PRINTED = 10_000  # characters of a rank's output that are kept
@@ -98,7 +101,8 @@ def _call(sent: bytes, rank: int, world: int) -> tuple:
 
 def _described(error: BaseException) -> tuple:
     types = [t.__name__ for t in type(error).__mro__ if issubclass(t, BaseException)]
-    frames = [(f.f_code.co_filename, line, f.f_code.co_name) for f, line in traceback.walk_tb(error.__traceback__)]
+    walked = [Frame(f.f_code.co_filename, line, f.f_code.co_name) for f, line in traceback.walk_tb(error.__traceback__)]
+    frames = [astuple(frame) for frame in walked if frame.is_own]
     try:
         message = str(error)
     except Exception:  # an exception of the learner's own

@@ -11,7 +11,7 @@ from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from types import TracebackType
 
-from torchkata.remembering import Remembered, digest_of, remember
+from torchkata.remembering import Remembered, begin, died, digest_of, end, remember
 from torchkata.verdicts import at_hand, names, observing
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
@@ -126,7 +126,9 @@ class check:
         self._file, self._space = cell.f_code.co_filename, cell.f_globals
         self._source = at_hand.source_of(self._file)
         self._digest = digest_of(at_hand.released(self._source))
-        self._own = at_hand.own_check(self.exercise, self._digest) if answers_are_here() else None
+        self._workbook = at_hand.WORKBOOK if answers_are_here() else None
+        self._own = at_hand.own_check(self.exercise, self._digest) if self._workbook else None
+        self._begin()
         self._items = self._state.enter_context(collected())
         self._state.enter_context(clean_state())
         names.open_cell(cell.f_globals, cell.f_code)
@@ -137,6 +139,8 @@ class check:
         self._mute.close()
         self._state.close()
         cell = names.close_cell(keep=self)
+        if self._workbook:
+            end(self._workbook)
         if put_back_torch():  # no names here: an answer could tell with them what it saw in a hidden test
             print("Your code has replaced parts of torch. The originals are back.")
         if isinstance(error, KeyboardInterrupt):
@@ -194,10 +198,21 @@ class check:
         self._remember("wrong", sentence)
         raise (wrong.show() if somebody_looks() else wrong) from None
 
+    def _begin(self) -> None:
+        """Say in whose check Python ended the last time, and note that this one begins."""
+        if not self._workbook:
+            return
+        for exercise in died(self._workbook):
+            print(
+                f"The last check of {exercise} has no verdict: Python ended in the middle of it. Your answer ended it, "
+                "used up the memory, or the kernel was restarted. Run the cell of your answer again before its check."
+            )
+        begin(self._workbook, self.exercise, self._digest)
+
     def _remember(self, state: str, line: str = "") -> None:
-        if at_hand.WORKBOOK and answers_are_here():
+        if self._workbook:
             hidden = self._own is not None
-            remember(at_hand.WORKBOOK, Remembered(self.exercise, self._digest, state, line, self.points, hidden))
+            remember(self._workbook, Remembered(self.exercise, self._digest, state, line, self.points, hidden))
 
     def _is_of_this_cell(self, error: BaseException) -> bool:
         """Whether only lines of the check cell were running when it came."""

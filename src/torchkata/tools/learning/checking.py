@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from torchkata.remembering import Remembered, forget, remember
+from torchkata.remembering import Remembered, end, forget, remember
 from torchkata.tools.course import Chapter, CourseError, workbook_of
 from torchkata.tools.learning.choosing import Cell, to_run
 from torchkata.tools.learning.damaged import read_learners
@@ -115,6 +115,7 @@ class _Run:
         """End the session; the next cell gets a fresh one."""
         if self._session:
             self._session.end()
+            end(workbook_of(self._chapter.root), self._session.pid)  # how it ended is told here
             self._session = None
 
     def _outcome(self, cell: Cell) -> Outcome:
