@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from textwrap import wrap
+from typing import Any
 
 from torch import Tensor
 
@@ -99,14 +100,14 @@ def layout(graph: Graph) -> Layout:
     layers: list[list[object]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for node in graph.nodes:
         layers[depth[node.id]].append(node.id)
-    routes, links = [], []
+    routes: list[tuple[object, ...]] = []
+    links: list[tuple[object, object]] = []
     for number, (start, end) in enumerate(graph.edges):
         stops = [("stop", number, level) for level in range(depth[start] + 1, depth[end])]
         for stop in stops:
             layers[stop[2]].append(stop)
         routes.append(tuple(stops))
-        path = [start, *stops, end]
-        links += pairwise(path)
+        links += pairwise([start, *stops, end])
     untangle(layers, links)
     return Layout(tuple(map(tuple, layers)), tuple(routes))
 
@@ -234,7 +235,7 @@ ROWS = (
 def graph_explorer(example: str = next(iter(PRESETS))) -> Explorer:
     """Build the explorer: lines to edit, retain_grad boxes, and buttons that record and walk the graph."""
     controls = _controls(example)
-    state = {"actions": [(FORWARD,)], "quiet": False, "problem": None}
+    state: dict[str, Any] = {"actions": [(FORWARD,)], "quiet": False, "problem": None}
     boxes = [controls[f"box {number}"] for number in range(BOXES)]
 
     def session() -> Session:
@@ -253,12 +254,12 @@ def graph_explorer(example: str = next(iter(PRESETS))) -> Explorer:
         state["actions"] += actions
         explorer.refresh()
 
-    def start_over(change=None) -> None:
+    def start_over(change: Any = None) -> None:
         if not state["quiet"]:
             state["actions"] = []
             do(*_round(boxes, controls["program"].value))
 
-    def load(change) -> None:
+    def load(change: Any) -> None:
         state["quiet"] = True
         for box in boxes:
             box.value = False
@@ -267,7 +268,7 @@ def graph_explorer(example: str = next(iter(PRESETS))) -> Explorer:
         state["quiet"] = False
         start_over()
 
-    def add(change=None) -> None:
+    def add(change: Any = None) -> None:
         line = controls["next line"].value.strip()
         if not line:
             return
@@ -278,11 +279,11 @@ def graph_explorer(example: str = next(iter(PRESETS))) -> Explorer:
         controls["next line"].value = ""
         controls["program"].value = f"{controls['program'].value.rstrip()}\n{line}".lstrip()
 
-    def remove(button) -> None:
+    def remove(button: Any) -> None:
         lines = controls["program"].value.rstrip().splitlines()
         controls["program"].value = "\n".join(lines[:-1])
 
-    def retain(change) -> None:
+    def retain(change: Any) -> None:
         if state["quiet"]:
             return
         action = (RETAIN, _asked_for(change["owner"]))
@@ -310,7 +311,7 @@ def graph_explorer(example: str = next(iter(PRESETS))) -> Explorer:
     return explorer
 
 
-def _controls(example: str) -> dict:
+def _controls(example: str) -> dict[str, Any]:
     program, gradient = PRESETS[example]
     boxes = {f"box {number}": switch("retain_grad", False) for number in range(BOXES)}
     return {
@@ -328,7 +329,7 @@ def _controls(example: str) -> dict:
     }
 
 
-def _offer(controls: dict, session: Session, actions: list) -> None:
+def _offer(controls: dict[str, Any], session: Session, actions: list) -> None:
     """Show a box for each intermediate result, and enable the one of the two backward buttons that applies."""
     since = actions[::-1].index((FORWARD,)) if (FORWARD,) in actions else 0
     walked = (BACKWARD,) in actions[len(actions) - since :]
@@ -342,11 +343,11 @@ def _offer(controls: dict, session: Session, actions: list) -> None:
             box.description = f"retain_grad on {names[number]}"
 
 
-def _asked_for(box) -> str:
+def _asked_for(box: Any) -> str:
     return box.description.removeprefix("retain_grad on ")
 
 
-def _round(boxes: Iterable, program: str) -> list[tuple[str, ...]]:
+def _round(boxes: Iterable[Any], program: str) -> list[tuple[str, ...]]:
     asked = [_asked_for(box) for box in boxes if box.value and box.layout.display != "none"]
     return [(FORWARD,), *((RETAIN, name) for name in asked)]
 
@@ -384,7 +385,7 @@ def _picture_of(session: Session, program: str, story: str) -> Picture:
     return draw_graph(graph, program, f"{named}, {story}" if story else named, session.error)
 
 
-def _describe(number: int, node, names: dict[str, Tensor]) -> Node:
+def _describe(number: int, node: Any, names: dict[str, Tensor]) -> Node:
     label = node.name().rpartition("::")[2]
     leaf = getattr(node, "variable", None)
     if leaf is not None:
@@ -403,11 +404,11 @@ def _describe(number: int, node, names: dict[str, Tensor]) -> Node:
     return Node(number, label, kind, KEPT, ", ".join(called), _written(retained[0]), keeps)
 
 
-def _names_of(names: dict[str, Tensor], fits) -> tuple[str, ...]:
+def _names_of(names: dict[str, Tensor], fits: Callable[[Tensor], bool]) -> tuple[str, ...]:
     return tuple(name for name, x in names.items() if fits(x))
 
 
-def _keeps(node, names: dict[str, Tensor]) -> tuple[str, ...]:
+def _keeps(node: Any, names: dict[str, Tensor]) -> tuple[str, ...]:
     """What the node keeps for backward, by name where it has one."""
     kept: dict[str, None] = {}
     for attribute in dir(node):
@@ -447,7 +448,7 @@ def _written(t: Tensor) -> str:
     if t.numel() > 4:
         return f"of shape {tuple(t.shape)}"
 
-    def write(part) -> str:
+    def write(part: Any) -> str:
         return f"[{', '.join(map(write, part))}]" if isinstance(part, list) else f"{part:.4g}"
 
     return write(t.detach().tolist())
@@ -526,8 +527,8 @@ def _draw_node(canvas: Canvas, node: Node, box: Box) -> None:
         canvas.cells([Cell(left, top, "", fill, node.kind == ROOT, right - left, bottom - top)])
     middle = (left + right) / 2
     for number, line in enumerate([node.label, *_details(node)]):
-        look = {"weight": "bold"} if not number or (spoiled and line.startswith("what")) else {}
-        canvas.text(middle, top + 11 + LINE * number, line, SMALL, "center", **look)
+        weight = "bold" if not number or (spoiled and line.startswith("what")) else "normal"
+        canvas.text(middle, top + 11 + LINE * number, line, SMALL, "center", weight=weight)
 
 
 def _draw_edges(canvas: Canvas, graph: Graph, plan: Layout, boxes: dict[object, Box]) -> None:

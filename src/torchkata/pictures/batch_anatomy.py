@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
@@ -22,8 +23,8 @@ def collate_plan(lengths: Sequence[int], batch_size: int, shuffle: bool, seed: i
     seed: of the loader's generator. The global random numbers are not touched.
     """
     with torch.device("cpu"):
-        loader = DataLoader(
-            range(len(lengths)),
+        loader: DataLoader[int] = DataLoader(
+            list(range(len(lengths))),  # type: ignore[arg-type]  # any list will do as a dataset
             batch_size=batch_size,
             shuffle=shuffle,
             drop_last=drop_last,
@@ -113,7 +114,7 @@ def batch_anatomy_explorer() -> Explorer:
 ROWS = (("lengths", "batch_size"), ("pad_value", "seed"), ("shuffle", "drop_last"))
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     return {
         "lengths": field("lengths", "2 7 3 6 2 7 3", about="the lengths of the samples, with blanks between them"),
         "batch_size": slider("batch size", 3, 1, 5),

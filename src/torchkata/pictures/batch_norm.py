@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +36,8 @@ def bn_step(x: Tensor, running: Stats, momentum: float, train: bool) -> tuple[Te
     mean, variance = x.mean(), x.var(unbiased=False)
     y = (x - mean) / (variance + EPS).sqrt()
     new = (mean.item(), x.var(unbiased=True).item())
-    return y, tuple((1 - momentum) * old + momentum * value for old, value in zip(running, new, strict=True))
+    first, second = ((1 - momentum) * old + momentum * value for old, value in zip(running, new, strict=True))
+    return y, (first, second)
 
 
 def batch_of(mean: float, spread: float, size: int) -> Tensor:
@@ -136,11 +138,11 @@ def bn_explorer(steps: int = 0) -> Explorer:
     def draw() -> Picture:
         return draw_batch_norm(batch(), history, controls["momentum"].value, training())
 
-    def forward(button=None) -> None:
+    def forward(button: Any = None) -> None:
         history.append(bn_step(batch(), history[-1], controls["momentum"].value, training())[1])
         explorer.refresh()
 
-    def restart(button) -> None:
+    def restart(button: Any) -> None:
         del history[1:]
         explorer.refresh()
 
@@ -156,7 +158,7 @@ def bn_explorer(steps: int = 0) -> Explorer:
 ROWS = (("batch mean", "batch spread"), ("batch size", "momentum"), ("mode",), ("one forward", "new layer"))
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     return {
         "batch mean": decimal_slider("batch mean", 5.0, -5.0, 10.0, 0.5),
         "batch spread": decimal_slider("batch spread", 2.0, 0.5, 3.0, 0.25),

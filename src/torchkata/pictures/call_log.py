@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,26 +81,26 @@ def call_log(
         result.backward()
     except RuntimeError as refusal:
         error = str(refusal).partition("\n")[0]
-    if error:
+    if error or x.grad is None:
         note(ENGINE, "RuntimeError")
     else:
         note(ENGINE, f"x.grad = {x.grad.item()}, {_name(x.grad.dtype)}")
     return CallLog(tuple(events), node, None if x.grad is None else x.grad.item(), error)
 
 
-def _function(note, call: str, materialize: bool, returns: str) -> type[Function]:
+def _function(note: Callable[[str, str], None], call: str, materialize: bool, returns: str) -> type[Function]:
     """Make the Function whose methods note that they are called."""
 
     class Two(Function):
         @staticmethod
-        def forward(x: Tensor, k: float = 1.0):
+        def forward(x: Tensor, k: float = 1.0) -> tuple[Tensor, Tensor]:
             mode = "on" if torch.is_grad_enabled() else "off"
             caller = APPLY if call == "apply" else YOU
             note(caller, f"calls forward(x={x.item()}, k={k}): grad mode {mode}, x.requires_grad {x.requires_grad}")
             return 10 * k * x, 100 * x
 
         @staticmethod
-        def setup_context(ctx, inputs, output):
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             x, k = inputs
             first, second = output
             note(APPLY, f"calls setup_context: inputs ({x.item()}, {k}), output ({first.item()}, {second.item()})")
@@ -106,7 +108,7 @@ def _function(note, call: str, materialize: bool, returns: str) -> type[Function
             ctx.set_materialize_grads(materialize)
 
         @staticmethod
-        def backward(ctx, g_first, g_second):
+        def backward(ctx: Any, g_first: Tensor, g_second: Tensor | None) -> Any:
             note(ENGINE, f"calls backward(ctx, g_first={_gradient(g_first)}, g_second={_gradient(g_second)})")
             grad = 10 * ctx.k * g_first
             if g_second is not None:
@@ -171,8 +173,8 @@ def _draw_graph(canvas: Canvas, log: CallLog) -> None:
     words, fill = (log.node, BLANK if ordinary else ORANGE) if log.node else ("no node", UNUSED)
     if ordinary:
         nodes = [
-            Cell(left, node_at, log.node, fill, width=80, height=BOX_HEIGHT),
-            Cell(left + 86, node_at, log.node, fill, width=80, height=BOX_HEIGHT),
+            Cell(left, node_at, words, fill, width=80, height=BOX_HEIGHT),
+            Cell(left + 86, node_at, words, fill, width=80, height=BOX_HEIGHT),
         ]
     else:
         nodes = [Cell(left + 28, node_at, words, fill, width=110, height=BOX_HEIGHT)]
@@ -224,7 +226,7 @@ ROWS = (
 )
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     return {
         "call": choice("call", CALLS, about="what is called of the Function"),
         "backward returns": choice("backward returns", RETURNS),

@@ -50,7 +50,7 @@ def checkpoint_anatomy(checkpoint: dict) -> Picture:
     canvas.title(f"A checkpoint: {total:,} bytes of tensors")
     canvas.note(MARGIN, 38, "one box for each entry of the dict; bytes of each tensor")
     for column, names in enumerate(columns):
-        x, y = MARGIN + column * (BOX + GAP), top
+        x, y = MARGIN + column * (BOX + GAP), float(top)
         for name in names:
             y = _draw_part(canvas, str(name), parts[name], _bytes_of(str(name), layout), x, y)
     return Picture(canvas.figure, _in_words(checkpoint, parts, layout))

@@ -42,7 +42,7 @@ def collective_steps(name: str, world: int) -> list[Pieces]:
     if name not in COLLECTIVES:
         raise ValueError(f"{name!r} is none of {', '.join(COLLECTIVES)}.")
     gives = tuple(_gives(name, rank, world) for rank in range(world))
-    states = []
+    states: list[Pieces] = []
     for done in range(world + 1):
         has = tuple(_has(name, rank, world, done) for rank in range(world))
         before = states[-1].has if states else has

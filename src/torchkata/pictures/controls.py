@@ -6,7 +6,7 @@ their rows need. What `about` says is shown when the mouse rests on the control;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ LABEL, BOX, WIDE, SWITCH, BUTTON = "124px", "324px", "652px", "205px", "150px"
 SCRIPT = Path(__file__).with_name("controls.js")
 
 
-def choice(label: str, options: Sequence, value: Any = None, about: str = "", wide: bool = False) -> Dropdown:
+def choice(label: str, options: Iterable[Any], value: Any = None, about: str = "", wide: bool = False) -> Dropdown:
     """A list to choose from; `value` is what is chosen at the start, else the first."""
     from ipywidgets import Dropdown
 
@@ -51,11 +51,11 @@ def decimal_slider(label: str, value: float, low: float, high: float, step: floa
     return FloatSlider(value, min=low, max=high, step=step, **_boxed(label, about))
 
 
-def notched_slider(label: str, options: Sequence, value: Any, about: str = "") -> SelectionSlider:
+def notched_slider(label: str, options: Iterable[Any], value: Any, about: str = "") -> SelectionSlider:
     """A slider over values that are not equally far apart."""
     from ipywidgets import SelectionSlider
 
-    return SelectionSlider(options=options, value=value, **_boxed(label, about))
+    return SelectionSlider(options=list(options), value=value, **_boxed(label, about))
 
 
 def number_field(label: str, value: int, low: int, high: int, about: str = "") -> BoundedIntText:
@@ -93,7 +93,7 @@ def button(label: str, about: str) -> Button:
     return Button(description=label, tooltip=about, layout=Layout(width="auto", min_width=BUTTON))
 
 
-def on_change(controls: Sequence[Widget], do: Callable[[], None]) -> None:
+def on_change(controls: Iterable[Widget], do: Callable[[], None]) -> None:
     """Call `do` whenever the value of one of the controls changes."""
     for control in controls:
         control.observe(lambda change: do(), "value")

@@ -35,7 +35,8 @@ def dtype_trace(net: nn.Sequential, x: Tensor, device: str = "cpu", dtype: torch
     The gradients of the parameters are None afterwards.
     """
     x = x.detach().clone().requires_grad_()
-    names, values, gradients = ["x"], [x], {}
+    names, values = ["x"], [x]
+    gradients: dict[int, torch.dtype] = {}
 
     def note(name: str, value: Tensor) -> Tensor:
         number = len(values)
@@ -50,10 +51,10 @@ def dtype_trace(net: nn.Sequential, x: Tensor, device: str = "cpu", dtype: torch
             value = note(type(layer).__name__, layer(value))
         note("mse_loss", F.mse_loss(value, torch.zeros_like(value)))
     values[-1].backward()
-    gradients[0] = x.grad.dtype
+    gradients[0] = _gradient(x).dtype
 
     weights = [next(layer.parameters(), None) for layer in net]
-    kept = [("", "") if w is None else (_name(w.dtype), _name(w.grad.dtype)) for w in [None, *weights, None]]
+    kept = [("", "") if w is None else (_name(w.dtype), _name(_gradient(w).dtype)) for w in [None, *weights, None]]
     net.zero_grad(set_to_none=True)
     return [
         Stage(name, _name(value.dtype), _name(gradients[number]), *kept[number])
@@ -92,6 +93,11 @@ def dtype_flow(net: nn.Sequential, x: Tensor, device: str = "cpu", dtype: torch.
     last = stages[-1]
     canvas.note(MARGIN, 178, f"the loss itself is {last.forward}; bold: 16 bits; .grad: of the weight")
     return Picture(canvas.figure, _in_words(stages, dtype))
+
+
+def _gradient(x: Tensor) -> Tensor:
+    assert x.grad is not None  # backward has been run
+    return x.grad
 
 
 def _label(canvas: Canvas, x: float, y: float, name: str) -> None:

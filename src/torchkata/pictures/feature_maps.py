@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from torchkata.pictures.kit import Canvas, Cell, grid
+from torchkata.pictures.kit import Canvas, Cell, Grid, grid
 from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SKY
 
@@ -18,7 +18,8 @@ def feature_maps(features: Mapping[str, Tensor]) -> Picture:
 
     ValueError when a feature has another number of dimensions.
     """
-    layouts, y = {}, 62
+    layouts: dict[str, Grid] = {}
+    y: float = 62
     for name, feature in features.items():
         if feature.dim() != 3:
             raise ValueError(f"{name!r} has shape {tuple(feature.shape)}; a feature map has three dimensions.")

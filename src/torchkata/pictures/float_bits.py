@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
 import torch
 
@@ -138,7 +139,7 @@ def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
         state = float_bits(last_good["value"], FORMATS[controls["format"].value])
         controls["number"].value = plain(getattr(state, side))
 
-    def choose(change) -> None:
+    def choose(change: Any) -> None:
         if change["new"] != CHOOSE:
             controls["number"].value = change["new"]
             controls["example"].value = CHOOSE
@@ -218,7 +219,7 @@ def _pattern(value: float, dtype: torch.dtype) -> int:
     """Return the bits of the stored value as a whole number that is not negative."""
     bits = torch.finfo(dtype).bits
     stored = torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype)
-    return stored.view(INTEGERS[bits]).item() & ((1 << bits) - 1)
+    return int(stored.view(INTEGERS[bits]).item()) & ((1 << bits) - 1)
 
 
 def _value(pattern: int, dtype: torch.dtype) -> float:

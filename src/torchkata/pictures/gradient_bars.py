@@ -7,7 +7,7 @@ from functools import partial
 from math import ceil, floor, log10
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
@@ -31,10 +31,10 @@ def gradient_profile(activation: str, depth: int, seed: int) -> list[float]:
     net = nn.Sequential(*layers)
     norms = [0.0] * depth
 
-    def note(module, grad_input, grad_output, number):
+    def note(module: nn.Module, grad_input: object, grad_output: Sequence[Tensor], number: int) -> None:
         norms[number] = grad_output[0].norm().item()
 
-    for number, layer in enumerate(net[::2]):
+    for number, layer in enumerate(layers[::2]):
         layer.register_full_backward_hook(partial(note, number=number))
     net(x).sum().backward()
     return norms

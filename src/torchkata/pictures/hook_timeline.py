@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +82,7 @@ def hook_timeline(model_id: str, x_requires_grad: bool, hooks: Iterable[str], no
     events: list[Event] = []
     for name, module in net.named_modules():
         _hook_module(module, name.rpartition(".")[2] or "net", hooks, events)
-    leaves = {_short(name): weight for name, weight in net.named_parameters()}
+    leaves: dict[str, Tensor] = {_short(name): weight for name, weight in net.named_parameters()}
     if x_requires_grad:
         leaves["x"] = x
     for name, leaf in leaves.items():
@@ -142,10 +142,10 @@ def draw_timeline(
     else:
         canvas.note(MARGIN, middle - 12, _why_no_backward(no_grad))
     start = columns - len(forward) if backward else 0
-    places = [(start + n, top, modules.index(event.node)) for n, event in enumerate(forward)]
+    stands = [(start + n, top, modules.index(event.node)) for n, event in enumerate(forward)]
     rows = modules + tensors
-    places += [(columns - 1 - n, middle, rows.index(event.node)) for n, event in enumerate(backward)]
-    places = [(LEFT + column * SLOT, y + lane * LANE) for column, y, lane in places]
+    stands += [(columns - 1 - n, middle, rows.index(event.node)) for n, event in enumerate(backward)]
+    places: list[tuple[float, float]] = [(LEFT + column * SLOT, y + lane * LANE) for column, y, lane in stands]
     canvas.cells(_bars(events, places))
     canvas.cells(
         [
@@ -195,7 +195,7 @@ ROWS = (
 )
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     return {
         "model": choice("model", MODELS),
         "x requires grad": switch("x requires grad", True),
@@ -207,7 +207,7 @@ def _controls() -> dict:
 
 
 class _Twice(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.a = _linear(2, 2)
 
@@ -249,7 +249,7 @@ EXPRESSIONS = {
 
 
 def _hook_module(module: nn.Module, name: str, hooks: set[str], events: list[Event]) -> None:
-    def note(phase: str, kind: str, about: tuple) -> None:
+    def note(phase: str, kind: str, about: tuple[Any, ...]) -> None:
         shape = None if about[0] is None else tuple(about[0].shape)
         events.append(Event(phase, name, kind, shape))
 
@@ -286,7 +286,8 @@ def _draw_lanes(canvas: Canvas, heading: str, names: list[str], top: float) -> N
 
 def _bars(events: list[Event], places: list[tuple[float, float]]) -> list[Cell]:
     """A bar between the two hooks that open and close a module."""
-    bars, opened = [], {}
+    bars: list[Cell] = []
+    opened: dict[tuple[str, str | None], int] = {}
     for number, event in enumerate(events):
         if event.kind in OPENING.values():
             opened[event.node, event.kind] = number

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from textwrap import wrap
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from torchkata.pictures.kit import Canvas, Cell, Grid, brackets, grid
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, CELL, ERROR_INK, GREEN, MARGIN, ORANGE, PURPLE, SKY, UNUSED
 
+Shape = tuple[int, ...]
 OPS = ("gather", "scatter_", "scatter_add_")
 MAX_ENTRIES = 48
 MAX_SIZE = 5
@@ -168,13 +170,13 @@ def gather_scatter_stepper() -> Explorer:
         state["done"] = done
         explorer.refresh()
 
-    def load(change) -> None:
+    def load(change: Any) -> None:
         state["loading"] = True
         _write_call(controls, PRESETS[change["new"]])
         state["loading"] = False
         go_to(0)
 
-    def changed(change) -> None:
+    def changed(change: Any) -> None:
         if not state["loading"]:
             go_to(0)
 
@@ -195,7 +197,7 @@ class Call:
 
     op: str
     dim: int
-    index: list
+    index: list[Any]
     other_shape: tuple[int, ...]
     source_shape: tuple[int, ...] | None = None
 
@@ -222,7 +224,7 @@ LEGENDS = {
 }
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     return {
         "example": choice("example", PRESETS, about="a call to begin with", wide=True),
         "operation": choice("operation", OPS),
@@ -236,7 +238,7 @@ def _controls() -> dict:
     }
 
 
-def _write_call(controls: dict, call: Call) -> None:
+def _write_call(controls: dict[str, Any], call: Call) -> None:
     controls["operation"].value = call.op
     controls["dim"].value = call.dim
     controls["index"].value = json.dumps(call.index)
@@ -244,7 +246,7 @@ def _write_call(controls: dict, call: Call) -> None:
     controls["src shape"].value = ", ".join(map(str, call.source_shape or ()))
 
 
-def _read_call(controls: dict) -> Call:
+def _read_call(controls: dict[str, Any]) -> Call:
     """Return the call that the controls spell; ValueError says which text can't be read or is too large to draw."""
     try:
         index = json.loads(controls["index"].value)
@@ -267,7 +269,7 @@ def _read_shape(name: str, text: str) -> tuple[int, ...]:
     return tuple(map(int, words))
 
 
-def _run(op: str, dim: int, entries: Tensor, other_shape, source_shape) -> None:
+def _run(op: str, dim: int, entries: Tensor, other_shape: Shape, source_shape: Shape | None) -> None:
     """Do the call on real tensors, so that torch itself says whether it is legal."""
     other = torch.zeros(other_shape)
     if op == "gather":
@@ -305,7 +307,9 @@ class _Panel:
     marked: tuple[int, ...] | None
 
 
-def _panels(op: str, steps: list[Step], done: int, index, other_shape, source_shape) -> list[_Panel]:
+def _panels(
+    op: str, steps: list[Step], done: int, index: list[Any], other_shape: Shape, source_shape: Shape | None
+) -> list[_Panel]:
     index_shape = tuple(torch.tensor(index).shape)
     gather = op == "gather"
     source_shape = other_shape if gather else source_shape or index_shape
@@ -317,20 +321,24 @@ def _panels(op: str, steps: list[Step], done: int, index, other_shape, source_sh
     source_fills = [GREEN if place in reads else UNUSED for place in sources]
     entries = [str(step.index_value) for step in steps]
     return [
-        _Panel("index", index_shape, entries, [""] * len(entries), [SKY] * len(entries), now and now.index_pos),
+        _Panel(
+            "index", index_shape, entries, [""] * len(entries), [SKY] * len(entries), now.index_pos if now else None
+        ),
         _Panel(
             "input" if gather else "src",
             source_shape,
             source_texts,
             [""] * len(source_texts),
             source_fills,
-            now and now.read,
+            now.read if now else None,
         ),
-        _target_panel(op, steps, done, target_shape, sources, now and now.write),
+        _target_panel(op, steps, done, target_shape, sources, now.write if now else None),
     ]
 
 
-def _target_panel(op: str, steps: list[Step], done: int, shape, sources: dict, marked) -> _Panel:
+def _target_panel(
+    op: str, steps: list[Step], done: int, shape: Shape, sources: dict[Shape, int], marked: Shape | None
+) -> _Panel:
     ever = {step.write for step in steps}
     written: dict[tuple[int, ...], list[int]] = {}
     for step in steps[:done]:

@@ -120,7 +120,7 @@ def _gpu_boxes(line: TimeLine, y: float) -> list[Cell]:
             LANE,
         )
         for step in line.steps
-        if step.starts is not None
+        if step.starts is not None and step.ends is not None
     ]
 
 

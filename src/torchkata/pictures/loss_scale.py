@@ -61,9 +61,9 @@ def draw_scale(
         return base - (power - low) / (high - low) * FULL
 
     step = max(1, math.ceil((high - low) / 8))
-    for power in range(low, high + 1, step):
-        canvas.line([LEFT, LEFT + LENGTH], [y(power), y(power)], FAINT, 0.8, level=1, join="miter")
-        canvas.note(LEFT - 6, y(power), f"2^{power}", "right")
+    for mark in range(low, high + 1, step):
+        canvas.line([LEFT, LEFT + LENGTH], [y(mark), y(mark)], FAINT, 0.8, level=1, join="miter")
+        canvas.note(LEFT - 6, y(mark), f"2^{mark}", "right")
     xs, ys = [x(0)], [y(powers[0])]
     for iteration, power in enumerate(powers[1:], 1):
         xs += [x(iteration), x(iteration)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -13,7 +14,7 @@ from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import GREEN, MARGIN, ORANGE, PURPLE, SKY
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "Adam": torch.optim.Adam,
     "SGD with momentum": partial(torch.optim.SGD, momentum=0.9),
     "SGD": torch.optim.SGD,
@@ -51,7 +52,7 @@ def memory_bars(batch: int, optimizer: str = "Adam") -> dict[str, int]:
     state = (value for entry in stepper.state.values() for value in entry.values())
     return {
         "parameters": sum(p.nbytes for p in model.parameters()),
-        "gradients": sum(p.grad.nbytes for p in model.parameters()),
+        "gradients": sum(p.grad.nbytes for p in model.parameters() if p.grad is not None),
         "optimizer": sum(value.nbytes for value in state if isinstance(value, Tensor)),
         "activations": sum(kept.values()),
     }
@@ -66,7 +67,8 @@ def draw_memory(batch: int, optimizer: str = "Adam") -> Picture:
 
     canvas.title(f"One training step, batch size {batch}, {optimizer}")
     canvas.note(MARGIN, 38, "Linear(256, 512), ReLU, Linear(512, 10); float32; measured on the CPU")
-    boxes, reached = [], LEFT
+    boxes: list[Cell] = []
+    reached: float = LEFT
     for number, (name, size) in enumerate(parts.items()):
         y, width = top + number * LINE, _width(size)
         canvas.text(LEFT - 8, y + BAR / 2, name, align="right")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
 import torch
 
@@ -207,7 +208,7 @@ def format_explorer(number: str = "1e-8", fmt: str = "fp16", other: str = "", po
         "add": field("add this", other, if_empty="nothing", about="a number that is added"),
         "scale": slider("scale: 2 ^", power, -32, 32, about="the number is multiplied by this power of two first"),
     }
-    last_good = {"number": parse_number(number), "add": parse_number(other) if other else None}
+    last_good: dict[str, Any] = {"number": parse_number(number), "add": parse_number(other) if other else None}
 
     def draw() -> Picture:
         refusals = []
@@ -223,11 +224,11 @@ def format_explorer(number: str = "1e-8", fmt: str = "fp16", other: str = "", po
     explorer = Explorer(controls, ROWS, draw)
     busy = {"filling": False}
 
-    def refresh(change) -> None:
+    def refresh(change: Any) -> None:
         if not busy["filling"]:
             explorer.refresh()
 
-    def choose(change) -> None:
+    def choose(change: Any) -> None:
         if change["new"] == CHOOSE:
             return
         busy["filling"] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +44,7 @@ def hook_shapes(layer: nn.Module, x: Tensor, kind: str) -> list[tuple[int, ...] 
     """
     shapes: list[tuple[int, ...] | None] = []
 
-    def hook(module, grad_input, grad_output):
+    def hook(module: nn.Module, grad_input: tuple[Tensor | None, ...], grad_output: object) -> None:
         shapes.extend(None if gradient is None else tuple(gradient.shape) for gradient in grad_input)
 
     with warnings.catch_warnings():
@@ -63,7 +64,7 @@ def graph_places(layer: nn.Module, x: Tensor) -> list[Place]:
     y = layer(x)
     found: list[tuple[int, str, object]] = []
 
-    def walk(node, depth: int) -> None:
+    def walk(node: Any, depth: int) -> None:
         leaf = getattr(node, "variable", None)
         found.append((depth, node.name() if leaf is None else names[id(leaf)], node))
         for after, _ in node.next_functions:
@@ -73,7 +74,7 @@ def graph_places(layer: nn.Module, x: Tensor) -> list[Place]:
     walk(y.grad_fn, 0)
     shapes: dict[int, tuple[int, ...]] = {}
 
-    def watch(number: int, node) -> None:
+    def watch(number: int, node: Any) -> None:
         node.register_prehook(lambda gradients: shapes.update({number: tuple(gradients[0].shape)}))
 
     for number, (_, _, node) in enumerate(found):

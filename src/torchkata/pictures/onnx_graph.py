@@ -218,7 +218,8 @@ def _places(layout: GraphLayout) -> tuple[dict[object, Place], list[list[object]
     layers: list[list[object]] = [[] for _ in range(max(node.layer for node in layout.nodes) + 1)]
     for node in layout.nodes:
         layers[node.layer].append(node.id)
-    links, routes = [], []
+    links: list[tuple[object, object]] = []
+    routes: list[list[object]] = []
     for edge in layout.edges:
         way: list[object] = [edge.src]
         for layer in range(nodes[edge.src].layer + 1, nodes[edge.dst].layer):
@@ -231,23 +232,23 @@ def _places(layout: GraphLayout) -> tuple[dict[object, Place], list[list[object]
         routes.append(way[1:-1])
     untangle(layers, links)
 
-    sizes = {name: _size(node) for name, node in nodes.items()}
+    sizes: dict[object, tuple[float, float]] = {name: _size(node) for name, node in nodes.items()}
     heights = [sum(sizes.get(item, (0, BOX))[1] + BETWEEN for item in layer) - BETWEEN for layer in layers]
-    shapes = {edge.src: edge.shape for edge in layout.edges} | {
-        stop: edge.shape for edge, stops in zip(layout.edges, routes, strict=True) for stop in stops
-    }
+    shapes: dict[object, str] = {edge.src: edge.shape for edge in layout.edges}
+    shapes |= {stop: edge.shape for edge, stops in zip(layout.edges, routes, strict=True) for stop in stops}
     several = [height for layer, height in zip(layers, heights, strict=True) if len(layer) > 1]
     middle = max([BOX, *several]) / 2
-    places, x = {}, 0.0
-    for layer, height in zip(layers, heights, strict=True):
-        y = middle - (height if len(layer) > 1 else BOX) / 2  # the boxes of a plain chain stand in one line
-        across = max(sizes.get(item, (8, BOX))[0] for item in layer)
-        for item in layer:
+    places: dict[object, Place] = {}
+    x = 0.0
+    for items, height in zip(layers, heights, strict=True):
+        y = middle - (height if len(items) > 1 else BOX) / 2  # the boxes of a plain chain stand in one line
+        across = max(sizes.get(item, (8, BOX))[0] for item in items)
+        for item in items:
             width, down = sizes.get(item, (across, BOX))
             left = x + (across - width) / 2
             places[item] = (left, y, left + width, y + down)
             y += down + BETWEEN
-        gap = max([_label_width(shapes[item]) for item in layer if item in shapes], default=0)
+        gap = max([_label_width(shapes[item]) for item in items if item in shapes], default=0)
         x += across + gap + SLOPE
     return places, routes
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -124,6 +124,7 @@ def exported(sample: str, batch: bool, time: bool) -> Exported:
         except Exception as error:  # the exporter's own, from any of its steps
             cause = error.__cause__ or error
             return Exported(None, f"{type(cause).__name__}: {str(cause).strip().splitlines()[-1].lstrip('- ')}")
+    assert program is not None  # None is what the older exporter gives
     return Exported(program.model_proto, outside=_outside(program))
 
 
@@ -215,7 +216,7 @@ def onnx_explorer(sample: str = "a branch on a shape", rows: int = 2) -> Explore
     return Explorer(controls, CONTROLS, draw).following()
 
 
-def _controls(sample: str, rows: int) -> dict:
+def _controls(sample: str, rows: int) -> dict[str, Any]:
     return {
         "model": choice("model", SAMPLES, sample, wide=True),
         "dynamic batch": switch("dynamic batch", True),
@@ -227,7 +228,7 @@ def _controls(sample: str, rows: int) -> dict:
 
 
 @functools.cache
-def _session(sample: str, batch: bool, time: bool):
+def _session(sample: str, batch: bool, time: bool) -> Any:
     import onnxruntime
 
     export = exported(sample, batch, time)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from torchkata.pictures.controls import choice, decimal_slider, notched_slider, slider
 from torchkata.pictures.kit import Canvas, Cell
@@ -222,7 +223,7 @@ def optimizer_explorer() -> Explorer:
 ROWS = (("optimizer", "lr"), ("momentum", "weight_decay"), ("steps", "curvature"))
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     rates = [(f"{rate:g}", rate) for rate in RATES]
     return {
         "optimizer": choice("optimizer", OPTIMIZERS),

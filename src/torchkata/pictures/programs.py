@@ -6,6 +6,7 @@ import ast
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -54,9 +55,7 @@ def replay(program: str, actions: Sequence[Action], gradient: str = "") -> Sessi
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         for kind, *arguments in actions:
-            session.error = _error_of(
-                lambda kind=kind, arguments=arguments: _act(session, program, gradient, kind, *arguments)
-            )
+            session.error = _error_of(partial(_act, session, program, gradient, kind, *arguments))
     return session
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torchkata.pictures.controls import slider
 from torchkata.pictures.kit import Canvas, Cell
@@ -152,7 +153,7 @@ def ring_stepper() -> Explorer:
     def draw() -> Picture:
         return draw_ring(controls["ranks"].value, controls["step"].value)
 
-    def resize(change) -> None:
+    def resize(change: Any) -> None:
         controls["step"].value = 0
         controls["step"].max = 2 * (change["new"] - 1)
         explorer.refresh()

@@ -50,8 +50,8 @@ def draw_shares(n: int, world: int, drop_last: bool, shuffle: bool, seed: int, e
         words = []
         for column, index in enumerate(row):
             again = column * world + rank >= n
-            look = {"fill": ORANGE, "below": "again"} if again else {"fill": SKY}
-            cells.append(Cell(LEFT + column * WIDTH, y, str(index), width=WIDTH, height=HEIGHT, **look))
+            fill, below = (ORANGE, "again") if again else (SKY, "")
+            cells.append(Cell(LEFT + column * WIDTH, y, str(index), fill, width=WIDTH, height=HEIGHT, below=below))
             words.append(f"{index}{' (again)' if again else ''}")
         told.append(f"rank {rank}: {', '.join(words) or 'nothing'}")
         if not row:

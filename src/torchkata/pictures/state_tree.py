@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -120,7 +121,7 @@ def _add_tensor(tensor: Tensor | None, path: str, kind: str, rows: list[Row], se
 class _Sample(nn.Module):
     """One of each kind."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(2, 3))
         self.frozen = nn.Parameter(torch.zeros(3), requires_grad=False)
@@ -134,7 +135,7 @@ class _Sample(nn.Module):
 
 
 class _Tied(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.embed = _still(nn.Embedding, 10, 4)
         self.out = _still(nn.Linear, 4, 10)
@@ -142,7 +143,7 @@ class _Tied(nn.Module):
 
 
 class _ListMistake(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.first = _still(nn.Linear, 4, 3)
         self.layers = [_still(nn.Linear, 3, 3), _still(nn.Linear, 3, 3)]
@@ -152,7 +153,7 @@ class _ListMistake(nn.Module):
 class _Average(nn.Module):
     """A running average of the weights of a model that is kept out of the registry on purpose, in a list."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.source = [_still(nn.Linear, 3, 2)]
         self.weight = nn.Buffer(torch.zeros(2, 3))
@@ -301,14 +302,15 @@ def state_explorer(module: nn.Module | None = None) -> Explorer:
 
     def draw() -> Picture:
         name = controls["model"].value
-        return draw_state(module if name == YOURS else name, calls, controls["only what is saved"].value)
+        shown = module if module is not None and name == YOURS else name
+        return draw_state(shown, calls, controls["only what is saved"].value)
 
     def call(name: str) -> None:
         if name not in calls:
             calls.append(name)
         explorer.refresh()
 
-    def rebuild(change=None) -> None:
+    def rebuild(change: Any = None) -> None:
         calls.clear()
         explorer.refresh()
 
@@ -324,7 +326,7 @@ def state_explorer(module: nn.Module | None = None) -> Explorer:
 ROWS = (("model", "only what is saved"), (*CALLS, "build anew"))
 
 
-def _controls(models: list[str]) -> dict:
+def _controls(models: list[str]) -> dict[str, Any]:
     return {
         "model": choice("model", models),
         "only what is saved": switch("only what is saved", False, "only the entries of the state_dict"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,15 +39,15 @@ def surrogate_curves(
 
     class Stepped(Function):
         @staticmethod
-        def forward(x):
+        def forward(x: Tensor) -> Tensor:
             return step(x)
 
         @staticmethod
-        def setup_context(ctx, inputs, output):
+        def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             ctx.save_for_backward(*inputs)
 
         @staticmethod
-        def backward(ctx, grad_output):
+        def backward(ctx: Any, grad_output: Tensor) -> Tensor:
             (x,) = ctx.saved_tensors
             with torch.enable_grad():
                 x = x.detach().requires_grad_()
@@ -193,7 +194,7 @@ def surrogate_explorer() -> Explorer:
 ROWS = (("function", "levels"), ("surrogate", "steepness"))
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     return {
         "function": choice("function", STEPS),
         "levels": slider("levels (quantise)", 4, 2, 9, about="how many values quantise has"),

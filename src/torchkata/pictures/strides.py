@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from textwrap import wrap
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -190,11 +192,11 @@ def strides_explorer() -> Explorer:
         state["walked"] += steps
         explorer.refresh()
 
-    def restart(change=None) -> None:
+    def restart(change: Any = None) -> None:
         state["walked"] = 0
         explorer.refresh()
 
-    def choose(change) -> None:
+    def choose(change: Any) -> None:
         arguments = controls[change["owner"].description.replace("operation", "arguments")]
         suggested = CHOICES[change["new"]]
         if arguments.value == suggested:
@@ -221,7 +223,7 @@ ROWS = (
 )
 
 
-def _controls() -> dict:
+def _controls() -> dict[str, Any]:
     controls = {
         "size 0": slider("size 0", 3, 1, 4),
         "size 1": slider("size 1", 4, 1, 6),
@@ -237,12 +239,12 @@ def _controls() -> dict:
     return controls
 
 
-def _read_shape(controls: dict) -> tuple[int, ...]:
+def _read_shape(controls: dict[str, Any]) -> tuple[int, ...]:
     sizes = (controls["size 0"].value, controls["size 1"].value, controls["size 2"].value)
     return sizes if sizes[2] else sizes[:2]
 
 
-def _read_ops(controls: dict) -> tuple[tuple[Op, ...], str | None]:
+def _read_ops(controls: dict[str, Any]) -> tuple[tuple[Op, ...], str | None]:
     """Return the operations up to the first whose arguments can't be read, and what is wrong with those."""
     ops = []
     for number in (1, 2, 3):
@@ -305,7 +307,7 @@ def _describe_tensor(base: Tensor, result: Tensor, error: str | None, done: int)
     return ViewState(
         shape=tuple(result.shape),
         stride=result.stride(),
-        offset=result.storage_offset(),
+        offset=int(result.storage_offset()),
         cells=_cells_of(result),
         storage_len=_storage_of(result).numel(),
         contiguous=result.is_contiguous(),
@@ -352,7 +354,7 @@ def _walk_in_words(state: ViewState, walked: int) -> str:
     return f"Element {brackets(index) or '[]'} lies in cell {state.offset}{steps} = {state.cells[walked]}"
 
 
-def _listed(numbers) -> str:
+def _listed(numbers: Sequence[int]) -> str:
     """List up to 24 numbers."""
     shown = ", ".join(map(str, numbers[:STRIP]))
     return shown + (f" and {len(numbers) - STRIP} more" if len(numbers) > STRIP else "")

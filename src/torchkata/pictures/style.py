@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-RC = {
+from typing import Any
+
+RC: dict[Any, Any] = {  # matplotlib's types list every key by name
     "svg.hashsalt": "torchkata",
     "svg.fonttype": "none",
     "svg.image_inline": True,
@@ -41,4 +43,4 @@ FILLS = (SKY, ORANGE, GREEN, PURPLE)
 TITLE, TEXT, SMALL = 11, 9, 8  # font sizes in points; 8 points are 10.7 pixels on screen
 CELL = 24
 GAP = 14  # between the matrices of a tensor with more than two dimensions
-MARGIN = 12
+MARGIN: float = 12

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.programs import one_line, run_statement, statements
@@ -57,24 +59,31 @@ def version_life(program: str, watch: str) -> VersionLife:
     """
     names: dict[str, object] = {}
     watched: Tensor | None = None
-    known: set[object] = set()
-    steps, keepers = [], []
+    known: set[Node] = set()
+    steps: list[Statement] = []
+    keepers: list[Keeper] = []
     with torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, statement in enumerate(statements(program)):
-            before = watched._version if watched is not None else None
+            before = _version(watched)
             run_statement(statement, names)
-            if watched is None and isinstance(names.get(watch), Tensor):
-                watched = names[watch]
-            after = watched._version if watched is not None else None
-            steps.append(Statement(ast.unparse(statement), after, before is not None and after > before))
+            if watched is None and isinstance(found := names.get(watch), Tensor):
+                watched = found
+            after = _version(watched)
+            wrote = before is not None and after is not None and after > before
+            steps.append(Statement(ast.unparse(statement), after, wrote))
             fresh = _nodes(names) - known
             known |= fresh
-            labels = sorted(node.name() for node in fresh if watched is not None and _keeps(node, watched))
-            keepers += [Keeper(label, number, after) for label in labels]
+            if watched is not None:
+                labels = sorted(node.name() for node in fresh if _keeps(node, watched))
+                keepers += [Keeper(label, number, watched._version) for label in labels]
         if watched is None:
             raise ValueError(f"no statement binds {watch!r} to a tensor.")
         return VersionLife(tuple(steps), tuple(keepers), watched._version, _backward_error(names))
+
+
+def _version(x: Tensor | None) -> int | None:
+    return None if x is None else x._version
 
 
 def version_strip(program: str, watch: str) -> Picture:
@@ -119,7 +128,7 @@ def _expectation(keeper: Keeper) -> str:
     return f"{keeper.label} expects {keeper.expects}"
 
 
-def _nodes(names: dict[str, object]) -> set[object]:
+def _nodes(names: dict[str, object]) -> set[Node]:
     """All backward nodes that can be reached from the tensors in names."""
     waiting = [x.grad_fn for x in names.values() if isinstance(x, Tensor) and x.grad_fn is not None]
     seen = set(waiting)
@@ -131,7 +140,7 @@ def _nodes(names: dict[str, object]) -> set[object]:
     return seen
 
 
-def _keeps(node, watched: Tensor) -> bool:
+def _keeps(node: Any, watched: Tensor) -> bool:
     for attribute in dir(node):
         if attribute.startswith("_saved_"):
             try:

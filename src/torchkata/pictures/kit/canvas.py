@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from matplotlib import rc_context
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -17,7 +18,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torchkata.pictures.kit.cells import Cell
 from torchkata.pictures.style import CARD, CELL, EDGE, FAINT, INK, MARGIN, SMALL, SOFT_INK, TEXT, TITLE
 
-Dashes = str | tuple[float, tuple[float, ...]]  # as matplotlib has them: "solid", or an offset, then dashes and gaps
+Dashes = Literal["solid"] | tuple[float, tuple[float, ...]]  # an offset, then the lengths of dashes and gaps
 Cap = Literal["butt", "projecting", "round"]
 Join = Literal["miter", "round", "bevel"]
 
@@ -35,9 +36,9 @@ class Canvas:
 
     def text(self, x: float, y: float, words: str, size: float = TEXT, align: str = "left", **look: Any) -> None:
         """Write `words`, vertically centred on y; `align` is left, center or right of x."""
-        look = {"color": INK, "family": "sans-serif", "parse_math": False, "zorder": 4} | look
+        given: dict[str, Any] = {"color": INK, "family": "sans-serif", "parse_math": False, "zorder": 4} | look
         baseline = y + 0.36 * size  # not left to matplotlib: its answer hangs on the machine's font files
-        self.axes.text(x, baseline, words, size=size, ha=align, va="baseline", **look)
+        self.axes.text(x, baseline, words, size=size, ha=align, va="baseline", **given)
 
     def title(self, words: str) -> None:
         self.text(MARGIN, MARGIN + 6, words, TITLE, weight="bold")
@@ -77,13 +78,18 @@ class Canvas:
     ) -> None:
         """Draw a box with round corners and no words in it."""
         shape = "round,pad=0,rounding_size=14"
-        look = {"facecolor": fill, "edgecolor": edge, "linewidth": line, "linestyle": "solid", "zorder": 2}
-        self.axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=shape, **look))
+        box = FancyBboxPatch(
+            (x, y), width, height, shape, facecolor=fill, edgecolor=edge, linewidth=line, linestyle="solid", zorder=2
+        )
+        self.axes.add_patch(box)
 
     def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str = SOFT_INK) -> None:
         """Draw a straight arrow."""
-        look = {"arrowstyle": "-|>", "linewidth": 1, "mutation_scale": 9, "shrinkA": 0, "shrinkB": 0}
-        self.axes.add_patch(FancyArrowPatch(start, end, color=colour, **look))
+        self.axes.add_patch(
+            FancyArrowPatch(
+                start, end, arrowstyle="-|>", color=colour, linewidth=1, mutation_scale=9, shrinkA=0, shrinkB=0
+            )
+        )
 
     def line(
         self,
@@ -97,15 +103,39 @@ class Canvas:
         join: Join = "round",
     ) -> None:
         """Draw a line through points; nan breaks it. What has a higher level lies above."""
-        ends = {"dash_capstyle": cap, "solid_capstyle": cap, "dash_joinstyle": join, "solid_joinstyle": join}
-        look = {"linewidth": width, "linestyle": dashes, "marker": "none", "zorder": level, "antialiased": True}
-        self.axes.add_line(Line2D(xs, ys, color=colour, **ends, **look))
+        with rc_context({"lines.scale_dashes": True}):  # the one setting that a line asks for whatever it is given
+            line = Line2D(
+                xs,
+                ys,
+                color=colour,
+                linewidth=width,
+                linestyle=dashes,
+                marker="none",
+                antialiased=True,
+                dash_capstyle=cap,
+                solid_capstyle=cap,
+                dash_joinstyle=join,
+                solid_joinstyle=join,
+                zorder=level,
+            )
+        self.axes.add_line(line)
 
     def marks(self, xs: Sequence[float], ys: Sequence[float], marker: str, size: float, fill: str, edge: float) -> None:
         """Draw a sign at each point: a marker of matplotlib, such as "o" or "+"."""
-        look = {"markeredgecolor": INK, "markerfacecolor": fill, "markeredgewidth": edge, "fillstyle": "full"}
-        place = {"linestyle": "none", "marker": marker, "markersize": size, "zorder": 3.5, "antialiased": True}
-        self.axes.add_line(Line2D(xs, ys, **look, **place))
+        marks = Line2D(
+            xs,
+            ys,
+            linestyle="none",
+            marker=marker,
+            markersize=size,
+            markeredgecolor=INK,
+            markeredgewidth=edge,
+            markerfacecolor=fill,
+            fillstyle="full",
+            antialiased=True,
+            zorder=3.5,
+        )
+        self.axes.add_line(marks)
 
     def _write_in(self, cell: Cell) -> None:
         x, y = cell.x + cell.width / 2, cell.y + cell.height / 2
@@ -120,5 +150,6 @@ class Canvas:
         corners = [
             ((c.x, c.y), (c.x + c.width, c.y), (c.x + c.width, c.y + c.height), (c.x, c.y + c.height)) for c in cells
         ]
-        look = {"facecolors": [c.fill for c in cells], "edgecolors": edge, "linewidths": line, "zorder": level}
-        self.axes.add_collection(PolyCollection(corners, **look), autolim=False)
+        fills = [c.fill for c in cells]
+        boxes = PolyCollection(corners, facecolors=fills, edgecolors=edge, linewidths=line, zorder=level)
+        self.axes.add_collection(boxes, autolim=False)

@@ -1,6 +1,7 @@
-"""The pictures of chapter 09: graphs agree with their models, runs with PyTorch, and the drawings are readable."""
+"""What PyTorch and onnxruntime make of other sizes."""
 
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -12,85 +13,9 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 from torchkata.pictures import onnx_models
-from torchkata.pictures.onnx_graph import INPUT, OUTPUT, Edge, graph_layout, graph_picture
 from torchkata.pictures.onnx_models import DIFFERENT, EQUAL, REFUSED, compare, exported, onnx_explorer, onnx_picture
 
 LINEAR, CNN, BRANCH, VIEW, LOOP = onnx_models.SAMPLES
-
-
-def layout_of(sample, batch=True, time=False):
-    return graph_layout(exported(sample, batch, time).proto)
-
-
-# ---------------------------------------------------------------- the graph
-
-
-@pytest.mark.parametrize("sample", onnx_models.SAMPLES)
-def test_every_node_and_weight_of_the_model_is_there_and_edges_lead_on(sample):
-    proto, layout = exported(sample, True, False).proto, layout_of(sample)
-    layers = {node.id: node.layer for node in layout.nodes}
-    operators = [node for node in layout.nodes if node.op not in (INPUT, OUTPUT)]
-    assert [node.op for node in operators] == [node.op_type for node in proto.graph.node]
-    assert {name for node in operators for name, _ in node.initializers} == {w.name for w in proto.graph.initializer}
-    assert layout.edges and all(layers[edge.src] < layers[edge.dst] for edge in layout.edges)
-    assert [node.layer for node in layout.nodes if node.op == INPUT] == [0]
-    assert [node.layer for node in layout.nodes if node.op == OUTPUT] == [max(layers.values())]
-
-
-def test_batch_norm_is_gone_and_the_batch_travels_through():
-    layout = layout_of(CNN)
-    assert [node.op for node in layout.nodes] == [INPUT, "Conv", "Relu", "Reshape", "Gemm", OUTPUT]
-    assert [edge.shape for edge in layout.edges] == [
-        "batch×1×8×8",
-        "batch×4×6×6",
-        "batch×4×6×6",
-        "batch×144",
-        "batch×2",
-    ]
-    assert layout.nodes[1].initializers == (("0.weight", "4×1×3×3"), ("0.bias", "4"))
-    assert [sizes for _, sizes in layout.nodes[3].initializers] == ["= -1, 144"]
-
-
-def test_fixed_sizes_are_numbers_and_formulas_stay():
-    assert [edge.shape for edge in layout_of(LINEAR, batch=False).edges] == ["4×3", "4×2"]
-    assert layout_of(VIEW).edges[-1].shape == "4×(3*batch)//2"
-    assert [sizes for _, sizes in layout_of(VIEW).nodes[1].initializers] == ["= 4, -1"]
-    assert [sizes for _, sizes in layout_of(BRANCH).nodes[1].initializers] == ["= 2"]
-
-
-def test_a_hand_made_graph_with_a_constant_two_readers_and_a_scalar():
-    from onnx import TensorProto, helper
-
-    def info(name, shape):
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    one = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
-    graph = helper.make_graph(
-        [
-            helper.make_node("Constant", [], ["c"], value=one),
-            helper.make_node("Relu", ["x"], ["a"]),
-            helper.make_node("Neg", ["a"], ["b"]),
-            helper.make_node("Add", ["b", "c"], ["d"]),
-            helper.make_node("Mul", ["d", "d"], ["y"]),
-        ],
-        "small",
-        [info("x", ["n"])],
-        [info("y", ["n"]), info("a", ["n"])],
-        value_info=[info("c", [])],
-    )
-    model = helper.make_model(graph)
-    layout = graph_layout(model)
-    layers = {node.op: node.layer for node in layout.nodes if node.op != OUTPUT}
-    assert layers == {INPUT: 0, "Relu": 1, "Neg": 2, "Constant": 2, "Add": 3, "Mul": 4}
-    assert {node.layer for node in layout.nodes if node.op == OUTPUT} == {5}
-    assert sum(edge.tensor == "d" for edge in layout.edges) == 1  # read twice by one node: one arrow
-    assert Edge("0 Constant", "3 Add", "c", "1 number") in layout.edges
-    drawing = graph_picture(model, "A small graph")
-    drawn.check_texts(drawing.figure)
-    drawn.check_boxes(drawing.figure)
-
-
-# ---------------------------------------------------------------- what is run
 
 
 def test_the_branch_is_wrong_for_one_and_two_rows_only():
@@ -144,9 +69,6 @@ def test_nothing_is_left_behind():
     assert warnings.filters == filters
 
 
-# ---------------------------------------------------------------- the drawing
-
-
 CASES = {
     "linear": (LINEAR,),
     "cnn, one file": (CNN, True, False, False, 3),
@@ -160,28 +82,22 @@ CASES = {
 }
 
 
+GALLERY = drawn.Gallery({name: partial(onnx_picture, *case) for name, case in CASES.items()})
+
+
+class TestLook(drawn.Look):
+    gallery = GALLERY
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_the_drawing_is_readable(case):
-    picture = onnx_picture(*CASES[case])
-    drawn.check_svg(picture)
-    drawn.check_texts(picture.figure)
-    drawn.check_boxes(picture.figure)
-    assert picture.svg == onnx_picture(*CASES[case]).svg
+def test_drawn_again_it_is_the_same(case):
+    assert GALLERY[case].svg == onnx_picture(*CASES[case]).svg
 
 
 def test_the_card_says_the_verdict_in_words():
     words = onnx_picture(BRANCH, rows=2).alt
     assert "PyTorch: shape (2, 1): 3, 6; onnxruntime: shape (2, 1): 2, 4. DIFFERENT, and no error." in words
     assert "Mul reads x (batch×1) from x" in words
-
-
-def test_a_graph_that_is_too_large_is_refused():
-    from onnx import TensorProto, helper
-
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("t0", "t30")]
-    chain = [helper.make_node("Neg", [f"t{i}"], [f"t{i + 1}"]) for i in range(30)]
-    with pytest.raises(ValueError, match="32 nodes"):
-        graph_picture(helper.make_model(helper.make_graph(chain, "chain", ends[:1], ends[1:])), "A chain")
 
 
 def test_the_explorer_follows_its_controls():

@@ -1,15 +1,15 @@
-"""The pictures of chapter 06: their states agree with torch, and what they draw can be read."""
+"""Hooks fire in the order in which they are drawn."""
 
 import warnings
 from collections import Counter
+from functools import partial
 from itertools import product
 
 import pytest
 import torch
-from torch import nn
 
 from tests.pictures import drawn
-from torchkata.pictures import feature_maps, gradient_bars, hook_timeline, old_hook
+from torchkata.pictures import hook_timeline
 
 KINDS = frozenset(hook_timeline.KINDS)
 
@@ -20,9 +20,6 @@ def fired(model_id, x_requires_grad=True, hooks=KINDS, no_grad=False):
 
 def nodes(events, kind):
     return [event.node for event in events if event.kind == kind]
-
-
-# ---------------------------------------------------------------- the timeline
 
 
 @pytest.mark.parametrize(("x_requires_grad", "count"), [(True, 19), (False, 17)])
@@ -98,101 +95,21 @@ def test_an_unknown_kind_is_a_mistake_of_the_caller():
         fired("two layers", hooks={"backwards"})
 
 
-# ---------------------------------------------------------------- old and full hook
+def with_the_longest_event(model_id, grad, no_grad):
+    events = fired(model_id, grad, KINDS, no_grad)
+    longest = max(range(len(events)), key=lambda n: len(hook_timeline.event_in_words(events[n])))
+    return hook_timeline.draw_timeline(model_id, grad, KINDS, no_grad, longest)
 
 
-@pytest.mark.parametrize(
-    ("layer", "shape", "old", "full"),
-    [
-        (nn.Linear(3, 4), (5, 3), [(4,), (5, 3), (3, 4)], [(5, 3)]),
-        (nn.Linear(3, 4), (3,), [(1, 4)], [(3,)]),
-        (nn.Linear(3, 4, bias=False), (5, 3), [(5, 3), (3, 4)], [(5, 3)]),
-        (nn.Conv2d(2, 3, 3), (4, 2, 5, 5), [(4, 2, 5, 5), (3, 2, 3, 3), (3,)], [(4, 2, 5, 5)]),
-        (nn.ReLU(), (5, 3), [(5, 3)], [(5, 3)]),
-    ],
+CASES = list(product(hook_timeline.MODELS, (True, False), (True, False)))
+GALLERY = drawn.Gallery(
+    {"no hooks": partial(hook_timeline.draw_timeline, "two layers", True, (), False)}
+    | {", ".join(map(str, case)): partial(with_the_longest_event, *case) for case in CASES}
 )
-def test_hook_shapes(layer, shape, old, full):
-    x = torch.ones(shape)
-    assert old_hook.hook_shapes(layer, x, "old") == old
-    assert len(layer._backward_hooks) == 0
-    layer._is_full_backward_hook = None  # the two kinds can't be mixed on one module
-    assert old_hook.hook_shapes(layer, x, "full") == full
-    assert len(layer._backward_hooks) == 0 and not x.requires_grad
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3,), (2, 5, 3)])
-@pytest.mark.parametrize("bias", [True, False])
-def test_the_drawn_places_are_those_that_the_hooks_report(shape, bias):
-    x = torch.ones(shape)
-    places = old_hook.graph_places(nn.Linear(3, 4, bias=bias), x)
-    for kind in ("old", "full"):
-        reported = {getattr(place, kind): place.shape for place in places if getattr(place, kind) is not None}
-        assert [reported[n] for n in range(len(reported))] == old_hook.hook_shapes(nn.Linear(3, 4, bias=bias), x, kind)
-    assert {"x", "weight"} <= {place.name for place in places}
-
-
-# ---------------------------------------------------------------- gradient norms, feature maps
-
-
-def test_gradient_profile():
-    state = torch.get_rng_state()
-    sigmoid, tanh, relu = (gradient_bars.gradient_profile(name, 8, 0) for name in ("Sigmoid", "Tanh", "ReLU"))
-    assert torch.equal(torch.get_rng_state(), state)
-    assert sigmoid[-1] / sigmoid[0] > 1000
-    assert sigmoid == sorted(sigmoid)
-    assert tanh[-1] / tanh[0] < relu[-1] / relu[0] < sigmoid[-1] / sigmoid[0]
-
-
-def test_gradient_profile_is_what_autograd_says():
-    torch.manual_seed(3)
-    first, second = nn.Linear(16, 16), nn.Linear(16, 16)
-    inner = first(torch.randn(4, 16))
-    outer = second(inner.tanh())
-    norms = [grad.norm().item() for grad in torch.autograd.grad(outer.tanh().sum(), (inner, outer))]
-    assert gradient_bars.gradient_profile("Tanh", 2, 3) == pytest.approx(norms)
-
-
-def test_feature_maps_refuse_what_they_can_not_draw():
-    with pytest.raises(ValueError, match="three dimensions"):
-        feature_maps.feature_maps({"flat": torch.ones(3, 4)})
-
-
-# ---------------------------------------------------------------- drawing
-
-
-def gallery():
-    image = torch.tensor([[[0.0, 1, -2], [3, -10, 0]]])
-    pictures = {
-        "old and full hook": old_hook.old_and_full_hook(3, 4, 5),
-        "bars": gradient_bars.gradient_bars(("Sigmoid", "Tanh", "ReLU"), 8, 0),
-        "one group of bars": gradient_bars.gradient_bars(("GELU",), 12, 1),
-        "features": feature_maps.feature_maps({"image": image, "two channels": torch.cat([image, -image])}),
-        "no hooks": hook_timeline.draw_timeline("two layers", True, (), False),
-    }
-    for model_id, grad, no_grad in product(hook_timeline.MODELS, (True, False), (True, False)):
-        events = fired(model_id, grad, KINDS, no_grad)
-        longest = max(range(len(events)), key=lambda n: len(hook_timeline.event_in_words(events[n])))
-        name = f"{model_id}, {grad}, {no_grad}"
-        pictures[name] = hook_timeline.draw_timeline(model_id, grad, KINDS, no_grad, longest)
-    return pictures
-
-
-GALLERY = gallery()
-
-
-@pytest.mark.parametrize("name", GALLERY)
-def test_a_picture_is_one_svg_element_with_words(name):
-    drawn.check_svg(GALLERY[name])
-
-
-@pytest.mark.parametrize("name", GALLERY)
-def test_no_text_is_cut_off_or_covered_by_another(name):
-    drawn.check_texts(GALLERY[name].figure)
-
-
-@pytest.mark.parametrize("name", GALLERY)
-def test_every_cell_stands_on_the_card_and_none_on_another(name):
-    drawn.check_boxes(GALLERY[name].figure)
+class TestLook(drawn.Look):
+    gallery = GALLERY
 
 
 def test_explorer_shows_what_its_controls_say():

@@ -1,0 +1,251 @@
+"""The graph agrees with what autograd recorded; its layers; the explorer."""
+
+from collections import Counter
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import torch
+
+from tests.pictures import drawn
+from tests.pictures.recorded import SHARED, by_name, graph_after
+from torchkata.pictures import backward_graph
+from torchkata.pictures.backward_graph import PRESETS, draw_graph, graph_explorer, graph_of, graph_picture, layout
+from torchkata.pictures.programs import BACKWARD, RETAIN
+
+
+def test_one_weight_one_input():
+    graph, _ = graph_after(PRESETS["4.1 one weight, one input"][0])
+    assert [node.label for node in graph.nodes] == ["SumBackward0", "AddBackward0", "MulBackward0", "AccumulateGrad"]
+    assert [node.kind for node in graph.nodes] == ["root", "op", "op", "leaf"]
+    assert graph.edges == ((0, 1), (1, 2), (2, 3))
+    assert graph.unrecorded == ("x",) and graph.unreached == ()
+    assert graph.nodes[2].keeps == ("x",) and graph.nodes[3].grad == "empty"
+
+
+def test_a_shared_result_is_one_node_with_several_edges():
+    graph, _ = graph_after(SHARED)
+    assert Counter(node.label for node in graph.nodes)["ExpBackward0"] == 1
+    ends = Counter(end for _, end in graph.edges)
+    assert ends[by_name(graph)["b"].id] == 3
+    assert by_name(graph)["b"].keeps == ("its result",)
+    assert by_name(graph)["c"].keeps == ("b",)
+
+
+def test_gradients_before_and_after_backward():
+    before, _ = graph_after(SHARED, (RETAIN, "b"))
+    after, session = graph_after(SHARED, (RETAIN, "b"), (BACKWARD,))
+    assert by_name(before)["b"].grad == by_name(before)["a"].grad == "empty"
+    assert by_name(after)["b"].grad == "kept" and by_name(after)["a"].grad == "filled"
+    assert by_name(after)["c"].grad == "empty" and by_name(after)["c"].value == ""
+    b = torch.tensor([1.0, 2.0]).exp()
+    torch.testing.assert_close(session.tensors["b"].grad, 2 * b + 1)
+    torch.testing.assert_close(session.tensors["a"].grad, (2 * b + 1) * b)
+    assert [node.grad for node in after.nodes if not node.name] == ["-"]
+    assert by_name(after)["b"].keeps == by_name(after)["c"].keeps == ("freed",)
+
+
+def test_the_walk_touches_no_gradient_and_frees_nothing():
+    w = torch.ones(3, requires_grad=True)
+    y = (w * w).sum()
+    for _ in range(2):
+        graph_of(y, {"w": w, "y": y})
+    assert w.grad is None
+    y.backward()
+    assert w.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_untracked_and_detached_tensors_are_listed():
+    graph, session = graph_after(PRESETS["4.6 detach"][0], (BACKWARD,))
+    assert graph.unrecorded == ("d",) and set(graph.unreached) == {"w", "h"}
+    assert session.tensors["w"].grad is None and session.tensors["v"].grad is not None
+
+
+def test_a_tensor_without_a_graph_gives_no_nodes():
+    leaf = torch.ones(2, requires_grad=True)
+    graph = graph_of(leaf, {"leaf": leaf, "x": torch.ones(1)})
+    assert graph.nodes == () and graph.edges == ()
+    assert graph.unrecorded == ("x",) and graph.unreached == ("leaf",)
+
+
+def test_an_overwritten_tensor_is_noticed():
+    graph, _ = graph_after(PRESETS["4.7 a write in place"][0])
+    assert [node.keeps for node in graph.nodes if node.label == "SigmoidBackward0"] == [("overwritten",)]
+    _, session = graph_after(PRESETS["4.7 a write in place"][0], (BACKWARD,))
+    assert "modified by an inplace operation" in session.error and session.passes == 0
+
+
+def test_parameters_and_views_have_names():
+    graph, _ = graph_after(PRESETS["4.3 a layer"][0])
+    assert {node.name for node in graph.nodes if node.kind == "leaf"} == {"layer.weight", "layer.bias", "x"}
+    keeps = next(node.keeps for node in graph.nodes if node.label == "AddmmBackward0")
+    assert set(keeps) == {"x", "a view of layer.weight"}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_edge_leads_down_one_layer_at_a_time(name):
+    program, gradient = PRESETS[name]
+    graph, _ = graph_after(program, gradient=gradient)
+    plan = layout(graph)
+    level = {item: number for number, layer in enumerate(plan.layers) for item in layer}
+    assert sorted(item for layer in plan.layers for item in layer if isinstance(item, int)) == [
+        node.id for node in graph.nodes
+    ]
+    for (start, end), stops in zip(graph.edges, plan.routes, strict=True):
+        for one, two in pairwise([start, *stops, end]):
+            assert level[two] == level[one] + 1
+
+
+def test_there_is_room_for_the_graphs_of_the_chapter():
+    assert backward_graph.MAX_NODES >= 20
+
+
+def test_layout_is_by_the_longest_path():
+    graph, _ = graph_after(SHARED)
+    level = {item: number for number, layer in enumerate(layout(graph).layers) for item in layer}
+    names = {node.name: level[node.id] for node in graph.nodes if node.name}
+    assert names == {"d": 0, "c": 2, "b": 3, "a": 4}
+
+
+def a_long_title():
+    graph = graph_of(torch.ones(1, requires_grad=True) * 2, {})
+    title = "Backward graph of loss, forward 10 times, then backward 10 times through this graph"
+    return draw_graph(graph, "w = 2", title)
+
+
+LEAVES = "m = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))\nloss = m(torch.ones(4, 2)).pow(2).mean()"
+LARGE = "w = torch.ones(1, requires_grad=True)\nfor _ in range(40):\n    w = w + 1"
+GALLERY = drawn.Gallery(
+    {
+        f"{name}, {rounds} rounds": partial(graph_picture, program, rounds, gradient=vector)
+        for name, (program, vector) in PRESETS.items()
+        for rounds in (0, 1)
+    }
+    | {
+        "retained": partial(graph_picture, PRESETS["4.3 an intermediate result"][0], 2, ("B",)),
+        "a long title": a_long_title,
+        "no graph": partial(graph_picture, "x = torch.ones(2)\ny = x * 2"),
+        "refused": partial(graph_picture, "x = torch.ones(2, requires_grad=True)\nx.add_(1)"),
+        "too large": partial(graph_picture, LARGE),
+        "many leaves": partial(graph_picture, LEAVES, 1),
+    }
+)
+
+
+class TestLook(drawn.Look):
+    gallery = GALLERY
+    in_boxes = True
+
+
+def test_indentation_is_seen():
+    assert "\u00a0\u00a0\u00a0\u00a0total = total" in GALLERY["4.5 a total that grows, 0 rounds"].svg
+
+
+def test_buttons_record_and_walk():
+    explorer = graph_explorer()
+    controls = explorer.controls
+    assert drawn.shown(explorer).startswith("<svg") and ".grad None" in explorer.alt
+    assert not controls["backward"].disabled and controls["backward again"].disabled
+    controls["backward"].click()
+    assert ".grad [10, 20, 30]" in explorer.alt
+    assert controls["backward"].disabled and not controls["backward again"].disabled
+    controls["backward again"].click()
+    assert "Trying to backward through the graph a second time" in explorer.alt
+    controls["forward"].click()
+    assert "a second time" not in explorer.alt and ".grad [10, 20, 30]" in explorer.alt
+    controls["backward"].click()
+    assert ".grad [20, 40, 60]" in explorer.alt
+    controls["start over"].click()
+    assert ".grad None" in explorer.alt
+    drawn.shown(explorer)
+
+
+def test_lines_are_added_and_removed():
+    explorer = graph_explorer()
+    controls = explorer.controls
+    before = controls["program"].value
+    controls["next line"].value = "z = y.exp()"
+    assert controls["program"].value == before + "\nz = y.exp()" and controls["next line"].value == ""
+    assert "ExpBackward0 (backward starts here; result: z" in explorer.alt
+    controls["remove last line"].click()
+    assert controls["program"].value == before
+    assert "Backward graph of y" in explorer.alt
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("z = y.exp(", "not added: SyntaxError"),
+        ("z = nobody * 2", "not added: NameError: name 'nobody' is not defined"),
+        ("w.add_(1)", "not added: RuntimeError: a leaf Variable that requires grad"),
+    ],
+)
+def test_a_line_that_fails_is_not_added(line, message):
+    explorer = graph_explorer()
+    before = explorer.controls["program"].value
+    explorer.controls["next line"].value = line
+    assert message in explorer.alt
+    assert explorer.controls["program"].value == before and explorer.controls["next line"].value == line
+    explorer.controls["backward"].click()
+    assert "not added" not in explorer.alt
+
+
+def test_retain_grad_boxes():
+    explorer = graph_explorer("4.3 an intermediate result")
+    box = explorer.controls["box 0"]
+    assert box.description == "retain_grad on B" and box.layout.display is None
+    assert explorer.controls["box 1"].layout.display == "none"
+    box.value = True
+    explorer.controls["backward"].click()
+    assert ".grad kept: [0.7071, 0.7071]" in explorer.alt
+    explorer.controls["start over"].click()
+    explorer.controls["backward"].click()
+    assert ".grad kept" in explorer.alt
+    box.value = False
+    explorer.controls["forward"].click()
+    explorer.controls["backward"].click()
+    assert ".grad kept" not in explorer.alt
+    box.value = True
+    assert "retain_grad: .grad None" in explorer.alt
+
+
+def test_unticking_before_backward_takes_the_wish_back():
+    explorer = graph_explorer("4.3 an intermediate result")
+    box = explorer.controls["box 0"]
+    box.value = True
+    box.value = False
+    explorer.controls["backward"].click()
+    assert ".grad kept" not in explorer.alt and "retain_grad" not in explorer.alt
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_example_can_be_chosen(name):
+    explorer = graph_explorer()
+    explorer.controls["example"].value = name
+    assert explorer.controls["program"].value == PRESETS[name][0]
+    explorer.controls["backward"].click()
+    assert ("RuntimeError" in explorer.alt) == name.startswith("4.7")
+    assert ("forward once, then backward raised" in explorer.alt) == name.startswith("4.7")
+    drawn.shown(explorer)
+
+
+def test_another_example_forgets_the_line_that_was_refused():
+    explorer = graph_explorer()
+    explorer.controls["next line"].value = "z = nobody * 2"
+    explorer.controls["example"].value = "4.6 detach"
+    assert explorer.controls["next line"].value == "" and "not added" not in explorer.alt
+    assert explorer.controls["program"].value == PRESETS["4.6 detach"][0]
+
+
+@pytest.mark.parametrize("program", ["", "w = (", "x = 3", "raise SystemError('no')", "import torch"])
+def test_odd_programs_are_answered(program):
+    explorer = graph_explorer()
+    explorer.controls["program"].value = program
+    for button in ("forward", "backward", "backward again", "remove last line", "start over"):
+        explorer.controls[button].click()
+    assert explorer.alt
+    drawn.shown(explorer)
+
+
+def test_controls_have_a_description():
+    drawn.check_controls(graph_explorer())
