@@ -180,6 +180,23 @@ def solution(
 
 
 @app.command(rich_help_panel=LEARNERS)
+def report(
+    exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="Its id or number: one-hot or 3.4.")],
+) -> None:
+    """Write down all that is needed to judge a verdict that you doubt: to be sent to those who make the course."""
+    from torchkata.tools.learning.exercises import find_exercise
+    from torchkata.tools.learning.report import report as write_report
+
+    chapter, found = find_exercise(exercise)
+    with out.status("Running your answer ..."):
+        text, path = write_report(chapter, found)
+    out.print(Text(text), soft_wrap=True)
+    out.print(
+        Text(f"Saved as {path}. Look it through, say there why you doubt the verdict, and send it."), soft_wrap=True
+    )
+
+
+@app.command(rich_help_panel=LEARNERS)
 def doctor() -> None:
     """Report what this machine and this installation have, and what to do about what is missing."""
     from torchkata.tools.doctor import examine

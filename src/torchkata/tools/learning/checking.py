@@ -54,6 +54,8 @@ def check_chapter(
     """
     learner = read_learners(chapter)
     wanted = [exercise for exercise in chapter.exercises if only is None or exercise.id in only]
+    if only and not wanted:
+        raise CourseError(f"{chapter.name} holds no {' or '.join(only)} any more. Run `torchkata update` first.")
     if not wanted:
         return []
     run = _Run(chapter, progress)

@@ -98,7 +98,7 @@ def reset(chapter: Chapter, exercise: Exercise) -> bool:
             )
         if answer.source.strip() == stub.source.strip():
             return False
-        old = new_markdown_cell(f"Your earlier answer to {exercise.id}:\n\n{_fenced(answer.source)}")
+        old = new_markdown_cell(f"Your earlier answer to {exercise.id}:\n\n{fenced(answer.source)}")
         answer.source, answer.outputs, answer.execution_count = stub.source, [], None
         places = [n for n, cell in enumerate(mine.cells) if exercise_of(cell) == exercise.id]
         mine.cells.insert(places[-1] + 1, old)
@@ -137,7 +137,8 @@ def _answer(notebook: NotebookNode, exercise: str) -> NotebookNode | None:
     return cells[-1] if cells else None
 
 
-def _fenced(source: str) -> str:
+def fenced(source: str, language: str = "python") -> str:
+    """A text as a block of code in Markdown, whatever ticks are in it."""
     longest = max((len(ticks) for ticks in re.findall(r"`+", source)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}python\n{source}\n{fence}"
+    return f"{fence}{language}\n{source}\n{fence}"
