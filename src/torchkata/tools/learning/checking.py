@@ -111,6 +111,8 @@ class _Run:
             is_last = n + 1 == len(cells) or cells[n + 1].exercise != cell.exercise
             if is_last and cell.exercise in self._deadly:
                 self._leave_behind(cell.exercise)
+        if self._progress:
+            self._progress(self._chapter, len(cells), len(cells), "")
         return outcomes
 
     def end(self) -> None:
