@@ -1,11 +1,15 @@
 """What takes seconds to load is loaded only where it is needed."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from tests import ROOT
+from torchkata import __version__
+from torchkata.cli import app
 
 SLOW = ("torch", "lark", "matplotlib")
 
@@ -32,3 +36,13 @@ def test_a_command_starts_without(statements):
 
 def test_what_is_slow_is_noticed():
     assert "torch" in loaded_by("import torch")
+
+
+def test_the_version_and_the_groups_of_commands():
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"torchkata {__version__}\n"
+    told = CliRunner().invoke(app, ["--help"]).stdout
+    _, *groups = re.split(r"For (learners|teachers|authors)", told)
+    texts = zip(groups[::2], groups[1::2], strict=True)
+    found = {name: set(re.findall(r"^│ (\w+)  ", text, re.M)) for name, text in texts}
+    assert found["learners"] >= {"lab", "check", "solution", "reset", "report", "update"}
+    assert "grade" in found["teachers"] and "build" in found["authors"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import os
 import site
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -48,7 +47,7 @@ def _libraries() -> tuple[str, ...]:
         place = Path(torch.origin).parent
         with_others = any(place.parent.glob("torch-*.dist-info"))
         folders.add(str(place.parent if with_others else place))
-    return tuple(f"{folder}{os.sep}" for folder in folders)
+    return tuple(str(Path(folder) / "x")[:-1] for folder in folders)  # each ends where the names in it begin
 
 
 def innermost_own(stack: Sequence[Frame]) -> Frame | None:

@@ -74,6 +74,19 @@ def test_own_cells_count_and_damage_is_survived(chapter: Chapter):
     assert found["thrice"].line == "its cell stopped with SyntaxError: expected ':' (line 1)"
 
 
+def test_a_busy_machine_gives_cells_more_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 2)
+    for load, seconds in [(0.5, 30), (2, 30), (4, 60), (40, 120)]:
+        monkeypatch.setattr(psutil, "getloadavg", lambda load=load: (load, 0, 0))
+        assert checking._patience() == seconds
+
+
+def test_progress_is_told_cell_by_cell(chapter: Chapter):
+    told: list[tuple] = []
+    check_chapter(chapter, {"guess"}, lambda *one: told.append(one))
+    assert told == [(chapter, 0, 3, ""), (chapter, 1, 3, "guess"), (chapter, 2, 3, "guess"), (chapter, 3, 3, "")]
+
+
 def test_an_edited_check_wins_nothing(chapter: Chapter):
     learner_writes(chapter, **{"twice-check": "pass", "guess-check": "3.0"})
     assert all(v.points == 0 for v in verdicts(chapter).values())

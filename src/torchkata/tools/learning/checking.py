@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+import psutil
+
 from torchkata.remembering import Remembered, end, forget, remember
 from torchkata.tools.course import Chapter, CourseError, workbook_of
 from torchkata.tools.learning.choosing import Cell, to_run
@@ -111,6 +113,8 @@ class _Run:
             is_last = n + 1 == len(cells) or cells[n + 1].exercise != cell.exercise
             if is_last and cell.exercise in self._deadly:
                 self._leave_behind(cell.exercise)
+        if self._progress:
+            self._progress(self._chapter, len(cells), len(cells), "")
         return outcomes
 
     def end(self) -> None:
@@ -124,7 +128,7 @@ class _Run:
         if cell.exercise in self._over:
             return Outcome(cell, lost=self._over[cell.exercise])
         try:
-            outcome = Outcome(cell, self._ready().run(cell.source, CELL_TIMEOUT))
+            outcome = Outcome(cell, self._ready().run(cell.source, _patience()))
         except SessionLost as lost:
             self.end()
             outcome = Outcome(cell, lost=TOO_LONG if lost.hung else f"your answer ended Python ({lost}).")
@@ -141,7 +145,7 @@ class _Run:
             self._session = Session(self._chapter.workbook.parent)
             for cell in list(self._replay):
                 try:
-                    self._session.run(cell.source, CELL_TIMEOUT)
+                    self._session.run(cell.source, _patience())
                 except SessionLost:
                     self._replay.remove(cell)
                     self.end()
@@ -152,6 +156,13 @@ class _Run:
         """Go on without an answer that ended Python: it is not run again for the exercises that follow."""
         self._replay = [cell for cell in self._replay if cell.exercise != exercise]
         self.end()
+
+
+def _patience() -> float:
+    """Seconds for a cell: up to four times as many where other programs keep the processors busy, so that a right
+    answer is not cut off for their sake."""
+    busy = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
+    return CELL_TIMEOUT * min(4.0, max(1.0, busy))
 
 
 def _remember(chapter: Chapter, outcomes: list[Outcome], verdicts: list[Verdict]) -> None:

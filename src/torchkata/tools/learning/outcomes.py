@@ -10,7 +10,7 @@ from torchkata.tools.learning.choosing import Cell
 from torchkata.tools.learning.session import CellResult
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
-TOO_LONG = f"stopped after {CELL_TIMEOUT} seconds: does a loop never end?"
+TOO_LONG = f"stopped after more than {CELL_TIMEOUT} seconds: does a loop never end?"
 VERDICTS = ("WrongAnswer", "NotSolvedYet")
 INTERRUPTS = ("KeyboardInterrupt", "Interrupted")
 
