@@ -32,6 +32,10 @@ class _Verdict:
         return [part for line in self.lines[: 1 if self.is_shown else None] for part in wrapped(line)]
 
 
+def _in_a_workbook() -> bool:
+    return at_hand.WORKBOOK is not None and answers_are_here()
+
+
 def _heading(exercise: str, test: str) -> str:
     return f"✗ {exercise}" + (f", {test}" if test else "")
 
@@ -177,9 +181,9 @@ class check:
         return None
 
     def _leave_open(self) -> bool:
-        """There is no answer yet. Who looks at an own workbook is told so quietly, and Run All goes on."""
+        """There is no answer yet. Who looks at a workbook is told so quietly, and Run All goes on."""
         self._remember("open")
-        if not (self._own and somebody_looks()):
+        if not (_in_a_workbook() and somebody_looks()):
             raise NotSolvedYet(self.exercise) from None
         card = Card("open", self.exercise, ": not solved yet")
         display(card, card.lines())
