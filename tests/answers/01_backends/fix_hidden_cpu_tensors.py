@@ -108,6 +108,7 @@ class Tagger(nn.Module):
 
 # %% wrong: the code as given
 # says: Tensors stayed on the CPU while the module moved: `self.offset`, the initial hidden state, x.
+# earns: 0 of 3
 class Tagger(nn.Module):
     def __init__(self, d_in, d_hid, max_len=64):
         super().__init__()
@@ -126,6 +127,7 @@ class Tagger(nn.Module):
 
 # %% wrong: repairs x and the offsets, leaves torch.zeros(B, H)
 # says: The initial hidden state was created without device=: it lands on the default device
+# earns: 1 of 3
 class Tagger(Base):
     def start(self, x):
         return torch.zeros(x.shape[1], self.cell.hidden_size)
@@ -133,6 +135,7 @@ class Tagger(Base):
 
 # %% wrong: repairs x and h, leaves the offsets a plain attribute
 # says: `self.offset` is a plain attribute: Module.to moves parameters and buffers only.
+# earns: 1 of 3
 class Tagger(Base):
     def make_offset(self, max_len):
         self.offset = torch.sin(torch.arange(max_len).float())
@@ -140,6 +143,7 @@ class Tagger(Base):
 
 # %% wrong: moves the plain attribute in every forward
 # says: `self.table` is a plain attribute: Module.to moves parameters and buffers only.
+# earns: 1 of 3
 class Tagger(Base):
     def make_offset(self, max_len):
         self.table = torch.sin(torch.arange(max_len).float())
@@ -151,6 +155,7 @@ class Tagger(Base):
 
 # %% wrong: leaves the line `x.to(...)` without assignment
 # says: `x.to(...)` returns a new tensor; its result is not used, so x stays where it was.
+# earns: 1 of 3
 class Tagger(Base):
     def bring(self, x):
         x.to(self.cell.weight_ih.device)
@@ -159,6 +164,7 @@ class Tagger(Base):
 
 # %% wrong: does not move x at all
 # says: x stays where it was: bring it to the parameters' device first.
+# earns: 1 of 3
 class Tagger(Base):
     def bring(self, x):
         return x
@@ -166,6 +172,7 @@ class Tagger(Base):
 
 # %% wrong: moves x step by step
 # says: x stays where it was: bring it to the parameters' device first.
+# earns: 1 of 3
 class Tagger(Base):
     def forward(self, x):
         h = self.start(x)
@@ -178,6 +185,7 @@ class Tagger(Base):
 
 # %% wrong: passes the device everywhere but never the dtype
 # says: The module is float64 now, but forward still makes tensors of another dtype (or keeps an x of another one)
+# earns: 1 of 3
 class Tagger(Base):
     def bring(self, x):
         return x.to(self.cell.weight_ih.device)
@@ -188,6 +196,7 @@ class Tagger(Base):
 
 # %% wrong: takes the dtype from x
 # says: take device *and* dtype from the parameters. With x in float32: RuntimeError
+# earns: 1 of 3
 class Tagger(Base):
     def bring(self, x):
         return x.to(self.cell.weight_ih.device)
@@ -198,6 +207,7 @@ class Tagger(Base):
 
 # %% wrong: registers an ordinary (persistent) buffer
 # says: The state_dict changed: old checkpoints no longer load. A non-persistent buffer
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -206,6 +216,7 @@ class Tagger(Base):
 
 # %% wrong: makes the offsets an nn.Parameter
 # says: The offsets became a parameter: they would be trained, and checkpoints no longer match.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -214,6 +225,7 @@ class Tagger(Base):
 
 # %% wrong: makes the offsets an untrained nn.Parameter
 # says: The offsets became a parameter: they would be trained, and checkpoints no longer match.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -222,6 +234,7 @@ class Tagger(Base):
 
 # %% wrong: chooses 'cuda if available else cpu' inside the class
 # says: The device must follow the module's parameters; a fixed 'cuda'/'cpu' choice is right on one machine only
+# earns: 1 of 3
 class Tagger(nn.Module):
     def __init__(self, d_in, d_hid, max_len=64):
         super().__init__()
@@ -241,6 +254,7 @@ class Tagger(nn.Module):
 
 # %% wrong: moves itself to the device of x
 # says: Calling forward moved the module itself: x is brought to the parameters, not the other way round.
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         self.to_empty(device=x.device)
@@ -252,6 +266,7 @@ class Tagger(Base):
 
 # %% wrong: calls set_default_device and set_default_dtype in forward
 # says: A global default was changed to make it fit; every other module in the program now sees it.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def start(self, x):
@@ -263,6 +278,7 @@ class Tagger(Base):
 
 # %% wrong: fails for T = 0
 # says: With T = 0 there is nothing to stack: return an empty (0, B, d_hid) tensor
+# earns: 0 of 3
 # caught: hidden
 class Tagger(Base):
     def forward(self, x):
@@ -276,6 +292,7 @@ class Tagger(Base):
 
 # %% wrong: an empty result on the default device
 # says: With T = 0 there is nothing to stack: return an empty (0, B, d_hid) tensor
+# earns: 1 of 3
 # caught: hidden
 class Tagger(Base):
     def forward(self, x):
@@ -284,6 +301,7 @@ class Tagger(Base):
 
 # %% wrong: keeps what it made at the first call
 # says: What was made at the first call stayed behind when the module moved again.
+# earns: 0 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -299,6 +317,7 @@ class Tagger(Base):
 
 # %% wrong: 64 time steps, whatever max_len says
 # says: hidden test: another max_len, long sequences, one sequence
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -307,6 +326,7 @@ class Tagger(Base):
 
 # %% wrong: drops the offsets
 # says: The numbers are not those of the given code
+# earns: 0 of 3
 class Tagger(Base):
     def make_offset(self, max_len):
         self.offset = [0.0] * max_len
@@ -314,6 +334,7 @@ class Tagger(Base):
 
 # %% wrong: adds the offset to x in place
 # says: x itself was changed.
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         x = self.bring(x)
@@ -328,6 +349,7 @@ class Tagger(Base):
 
 # %% wrong: moves x.detach()
 # says: No gradient comes back: something in forward leaves the autograd graph.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def bring(self, x):
@@ -336,6 +358,7 @@ class Tagger(Base):
 
 # %% wrong: under no_grad
 # says: No gradient comes back: something in forward leaves the autograd graph.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     @torch.no_grad()
@@ -345,6 +368,7 @@ class Tagger(Base):
 
 # %% wrong: cuts the graph between time steps
 # says: The gradients of x and of the weights must be those of the given code.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def forward(self, x):
@@ -358,6 +382,7 @@ class Tagger(Base):
 
 # %% wrong: renames the cell
 # says: Old checkpoints no longer load: the keys of `state_dict()` must stay those of the GRU cell.
+# earns: 0 of 3
 class Tagger(nn.Module):
     def __init__(self, d_in, d_hid, max_len=64):
         super().__init__()
@@ -376,6 +401,7 @@ class Tagger(nn.Module):
 
 # %% wrong: adds a layer
 # says: There are other parameters than those of the GRU cell: old checkpoints no longer match.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -385,6 +411,7 @@ class Tagger(Base):
 
 # %% wrong: freezes the weights
 # says: All parameters of the GRU cell must still be trained.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -394,6 +421,7 @@ class Tagger(Base):
 
 # %% wrong: returns nothing
 # says: forward returned NoneType
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         super().forward(x)
@@ -423,6 +451,7 @@ class Tagger(Base):
 
 # %% wrong: the initial state like x, before x is moved
 # says: The initial hidden state was made on the device of x before x was moved.
+# earns: 1 of 3
 class Tagger(Base):
     def forward(self, x):
         h = x.new_zeros(x.shape[1], self.cell.hidden_size)
@@ -436,6 +465,7 @@ class Tagger(Base):
 
 # %% wrong: the result goes back to where x was
 # says: The result follows the device of x: it belongs on the parameters' device.
+# earns: 1 of 3
 class Tagger(Base):
     def forward(self, x):
         return super().forward(x).to(x.device)
@@ -443,6 +473,7 @@ class Tagger(Base):
 
 # %% wrong: an x of another dtype leaves the graph
 # says: Where x is converted it leaves the autograd graph: no gradient reaches it.
+# earns: 1 of 3
 # caught: hidden
 class Tagger(Base):
     def bring(self, x):
@@ -452,6 +483,7 @@ class Tagger(Base):
 
 # %% wrong: insists on an x that is there already
 # says: With the module on meta and x on the CPU: AssertionError: no message.
+# earns: 1 of 3
 class Tagger(Base):
     def bring(self, x):
         assert x.device == self.cell.weight_ih.device
@@ -460,6 +492,7 @@ class Tagger(Base):
 
 # %% wrong: only the last state
 # says: the result is on meta, of shape [3, 4]. Asked for is a result on meta, of shape [2, 3, 4].
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         return super().forward(x)[-1]

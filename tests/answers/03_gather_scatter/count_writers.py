@@ -28,6 +28,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: scatter_ in place of an adding scatter
 # says: Duplicates overwrote each other
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.zeros(shape, dtype=torch.int64).scatter_(dim, index, torch.ones_like(index))
@@ -35,12 +36,14 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount over all lanes
 # says: All lanes were counted together
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     return torch.bincount(index.flatten(), minlength=shape[dim])
 
 
 # %% wrong: starts from torch.ones
 # says: The cells without a writer must be 0.
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.ones(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
@@ -48,6 +51,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: counts along the other dimension
 # says: The counts belong to another dim
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.zeros(shape, dtype=torch.int64).scatter_add_(1 - dim, index, torch.ones_like(index))
@@ -55,6 +59,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: result shaped like index
 # says: The result must have the shape of the target, not of index
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     if dim == 1:
@@ -64,6 +69,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: float counts
 # says: Counts are int64
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.zeros(shape).scatter_add_(dim, index, torch.ones(index.shape))
@@ -71,6 +77,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: takes the remainder of the index
 # says: lies outside the target and must raise
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long() % shape[dim] if shape else index.long()
     return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
@@ -78,6 +85,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: broadcasts index over the other dimensions
 # says: Index covers only a corner of the target
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -121,6 +129,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: scatter_reduce_('sum') onto ones (include_self)
 # says: The cells without a writer must be 0.
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     ones = torch.ones(shape, dtype=torch.int64)
     return ones.scatter_reduce_(dim, index.long(), torch.ones_like(index).long(), "sum")
@@ -128,6 +137,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: a src of the target's shape, too small for a long index
 # says: The src of a scatter must be at least as large as index
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     ones = torch.ones(shape, dtype=torch.int64)
@@ -136,6 +146,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: int32 counts
 # says: Counts are int64
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     return torch.zeros(shape, dtype=torch.int32).scatter_add_(
         dim, index.long(), torch.ones_like(index, dtype=torch.int32)
@@ -144,6 +155,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: the dtype of the counts is that of index
 # says: The dtype is wrong
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     return torch.zeros(shape, dtype=index.dtype).scatter_add_(dim, index.long(), torch.ones_like(index))
@@ -151,6 +163,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: drops what lies outside
 # says: lies outside the target and must raise
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     inside = (index >= 0) & (index < shape[dim]) if shape else torch.ones_like(index)
@@ -161,6 +174,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: counts from the end for negative values
 # says: Value -1 lies outside the target
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     index = torch.where(index < 0, index + (shape or (1,))[dim], index)
@@ -169,6 +183,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: writes the wrapped values into index
 # says: An argument must stay as it was
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     result = torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index.long(), torch.ones_like(index).long())
     index.fill_(0)
@@ -177,12 +192,14 @@ def count_writers(index, dim, shape):
 
 # %% wrong: whether any cell has a writer
 # says: Duplicates overwrote each other
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     return torch.zeros(shape, dtype=torch.int64).scatter_(dim, index.long(), 1)
 
 
 # %% wrong: fails for a 0-d index
 # says: Your code raised
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -193,6 +210,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: two dimensions only
 # says: Your code raised
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     count = torch.zeros(shape, dtype=torch.int64)
@@ -250,6 +268,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount on a flattened target, only large values refused
 # says: Value -1 lies outside the target
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -271,6 +290,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount on a flattened target, range not checked
 # says: lies outside the target
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -293,6 +313,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: counts in uint8, converted back
 # says: A small dtype cannot hold a large count
+# earns: 0 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     return (
@@ -304,6 +325,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: one target for every shape, never emptied
 # says: The values are wrong
+# earns: 0 of 2
 # caught: hidden
 _T = {}
 

@@ -64,6 +64,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns the mask of ranks
 # says: The mask is still in sorted order
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -72,6 +73,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: gathers with the sort order
 # says: You read with the sort order (gather) where you had to write with it (scatter)
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -80,6 +82,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps while the sum including the token is <= p
 # says: The token that carries the sum across p is missing
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -88,6 +91,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: the same, with the best token forced in
 # says: The token that carries the sum across p is missing
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -98,6 +102,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: shifts a mask that needs no shift
 # says: One token too many
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -109,6 +114,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: sorts ascending
 # says: You summed from the least probable token up.
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, stable=True)
@@ -117,6 +123,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns what is dropped
 # says: Those are the tokens to drop
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -125,6 +132,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: cumulates logits
 # says: The sums run over raw logits
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     values, order = logits.detach().sort(dim=-1, descending=True, stable=True)
@@ -133,6 +141,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: cumulates logits, the token included
 # says: The sums run over raw logits
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     values, order = logits.detach().sort(dim=-1, descending=True, stable=True)
@@ -141,6 +150,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: runs over dim 0
 # says: Each row is its own distribution
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(0).sort(dim=0, descending=True, stable=True)
@@ -149,6 +159,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: softmax over dim 0
 # says: Each row is its own distribution
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(0).sort(dim=-1, descending=True, stable=True)
@@ -157,6 +168,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: softmax over dim 1, right for vectors and matrices
 # says: three dimensions
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -166,6 +178,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps ceil(p V) tokens
 # says: p is a probability mass, not a share of the vocabulary
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     order = logits.detach().argsort(dim=-1, descending=True, stable=True)
@@ -175,6 +188,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps every probability >= that of the last kept rank
 # says: Equal probabilities: they are ranked by position
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -186,6 +200,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: an unstable sort
 # says: Equal probabilities: they are ranked by position
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -198,6 +213,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: removes from the least probable token up to 1 - p
 # says: Equal probabilities: they are ranked by position
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -209,6 +225,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: the shift recipe with > p
 # says: A token whose predecessors sum to exactly p is dropped
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -221,6 +238,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: accepts any p
 # says: must raise ValueError
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -229,6 +247,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: checks p by assert
 # says: p = 0.0 must raise ValueError
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     assert 0 < p <= 1
@@ -238,6 +257,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: refuses p = 1
 # says: p = 1 keeps all
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p < 1:
@@ -248,6 +268,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns 0/1 floats
 # says: The mask must be bool
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -256,6 +277,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns the kept tokens
 # says: not the list of kept tokens
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -264,6 +286,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: lets the mask require grad
 # says: The mask must not carry a graph.
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -274,6 +297,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: masks the caller's logits
 # says: An argument must stay as it was
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -284,6 +308,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: stable as a keyword, dim not
 # says: stable is accepted only when dim is given as a keyword
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(-1, descending=True, stable=True)
@@ -292,6 +317,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: a sum that is off by a small number
 # says: A token whose predecessors sum to exactly p is dropped
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -301,6 +327,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: forgets the device
 # says: The mask must be on the device of logits
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -363,6 +390,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: as many tokens in each row as in the first
 # says: The values are wrong
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -376,6 +404,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: a token whose predecessors have exactly p is kept
 # says: predecessors sum to exactly p
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -386,6 +415,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: ties by last position
 # says: ranked by position
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -396,6 +426,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: an ascending stable sort, flipped
 # says: ranked by position
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -407,6 +438,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: detaches the logits of the caller
 # says: argument logits was changed
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -417,6 +449,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: p above 1 means 1
 # says: p = 1.5 must raise ValueError
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if p <= 0:
@@ -428,6 +461,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: centres logits on their mean
 # says: The values are wrong
+# earns: 0 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
