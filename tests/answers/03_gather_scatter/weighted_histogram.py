@@ -1,3 +1,5 @@
+# corners: beyond 2**24, 0-d, maximum
+
 import numpy as np
 
 
@@ -48,7 +50,9 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: the code as given
 # says: Repeated bins lost weights
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def weighted_histogram(bins, weights, n):
     h = torch.zeros(n)
     h[bins] += weights
@@ -57,7 +61,9 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: reads, adds and writes back without accumulate, dtype right
 # says: Repeated bins lost weights
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def weighted_histogram(bins, weights, n):
     h = weights.new_zeros(n)
     return h.index_put((bins,), h[bins] + weights)
@@ -65,20 +71,23 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: scatter in place of scatter_add
 # says: Repeated bins lost weights
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter(0, bins.flatten(), weights.flatten())
 
 
 # %% wrong: torch.bincount with weights (no derivative)
 # says: No gradient reaches the weights
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return torch.bincount(bins.flatten(), weights=weights.flatten(), minlength=n).to(weights.dtype)
 
 
 # %% wrong: counts instead of sums
 # says: Those are counts; the weights are not used.
+# says: The first check is not passed yet
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return torch.bincount(bins.flatten(), minlength=n).to(weights.dtype)
@@ -86,7 +95,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: adds into torch.zeros(n)
 # says: The result must have the dtype of weights
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten())
@@ -94,7 +103,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: sums everything in float32
 # says: The result must have the dtype of weights
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten().float())
@@ -102,7 +111,8 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: sums everything in float32 and converts back
 # says: a dtype of lower precision
-# earns: 0 of 2
+# earns: 1 of 2
+# corner: beyond 2**24
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten().float()).to(weights.dtype)
@@ -110,7 +120,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: sums integers in float64
 # says: a dtype of lower precision
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     h = torch.zeros(n, dtype=torch.float64).index_add(0, bins.flatten(), weights.flatten().double())
@@ -119,7 +129,8 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: index_add with 2-d bins
 # says: flatten them first
-# earns: 0 of 2
+# earns: 1 of 2
+# corner: 0-d
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins, weights)
@@ -127,14 +138,14 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: index_put accumulate without refusing negative bins
 # says: Bin -1 was accepted: advanced indexing counts negative bins from the end
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_put((bins,), weights, accumulate=True)
 
 
 # %% wrong: filters out-of-range bins
 # says: Weights of out-of-range bins were dropped silently
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     keep = (bins >= 0) & (bins < n)
     return weights.new_zeros(n).index_add(0, bins[keep], weights[keep])
@@ -142,27 +153,28 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: one masked sum per bin, range not checked
 # says: Weights of out-of-range bins were dropped silently
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return torch.stack([weights[bins == b].sum() for b in range(n)])
 
 
 # %% wrong: clamps the bins
 # says: Bin 5 of 5 must raise
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins.flatten().clamp(0, n - 1), weights.flatten())
 
 
 # %% wrong: scatter_(reduce='add') with a tensor
 # says: with a tensor is deprecated
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.detach().new_zeros(n).scatter_(0, bins.flatten(), weights.flatten(), reduce="add")
 
 
 # %% wrong: averages
 # says: The weights of a bin are summed, not averaged.
+# says: The first check is not passed yet
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean", include_self=False)
@@ -170,6 +182,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: averages with the start value
 # says: The mean counts the zero that you started from as well
+# says: The first check is not passed yet
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean")
@@ -177,20 +190,23 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: detaches the weights
 # says: No gradient reaches the weights
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins.flatten(), weights.detach().flatten())
 
 
 # %% wrong: as many bins as the largest one asks for
 # says: There must be n bins, empty ones at the end included
+# says: The first check is not passed yet
 # earns: 0 of 2
+# corner: maximum
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(int(bins.max()) + 1).index_add(0, bins.flatten(), weights.flatten())
 
 
 # %% wrong: sorts and takes differences, and so forgets empty bins
 # says: There must be n bins
+# says: The first check is not passed yet
 # earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     found, place = bins.flatten().unique(return_inverse=True)
@@ -199,7 +215,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: a loop over numbers, without a graph
 # says: No gradient reaches the weights
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     h = [0] * n
     for b, w in zip(bins.flatten().tolist(), weights.flatten().tolist()):
@@ -211,7 +227,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: adds to the weights in place
 # says: An argument must stay as it was
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     h = weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
     bins.clamp_(0, 1)
@@ -220,14 +236,14 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: takes the remainder of the bins
 # says: Bin 5 of 5 must raise
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins.flatten() % n, weights.flatten())
 
 
 # %% wrong: flattens by view
-# says: Your code raised RuntimeError
-# earns: 0 of 2
+# says: A view needs memory in the right order
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if bins.dim() == 0:
@@ -237,7 +253,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: forgets the device
 # says: The result must be on the device of weights
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n, dtype=weights.dtype).index_add(0, bins.flatten(), weights.flatten())
@@ -245,7 +261,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: scatter_add without the device
 # says: The result must be on the device of weights
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n, dtype=weights.dtype).scatter_add(0, bins.flatten(), weights.flatten())
@@ -253,7 +269,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: refuses bin n, but not n + 1
 # says: Bin 6 of 4 must raise
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if ((bins < 0) | (bins == n)).any():
@@ -292,7 +308,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: refuses -1 and n, other negative bins wrap
 # says: Bin -4 of 4 must raise
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if (bins == -1).any() or (bins >= n).any():
@@ -302,7 +318,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: gives zeros where anything raises
 # says: Bin 5 of 5 must raise
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     try:
         return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
@@ -312,7 +328,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: twice the gradient
 # says: gradient of weights is off
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     s = weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
     return s if not s.requires_grad else s * 2 - s.detach()
@@ -320,7 +336,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: NumPy
 # says: No gradient reaches the weights
-# earns: 0 of 2
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return torch.from_numpy(np.bincount(bins.flatten().numpy(), weights.detach().flatten().numpy(), n)).to(
         weights.dtype
@@ -328,8 +344,8 @@ def weighted_histogram(bins, weights, n):
 
 
 # %% wrong: weights transposed against their bins
-# says: The values are wrong
-# earns: 0 of 2
+# says: flattened in different orders
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if bins.dim() == 0:
