@@ -135,7 +135,9 @@ with check("count-writers") as test:
         "The src of a scatter must be at least as large as index, which may be longer than the target along dim.",
         raises="no larger size than src",
     )
-    two_only = mistake("Index may have any number of dimensions, 0 and 1 included: {detail}.", stage=("raised", "shape"))
+    two_only = mistake(
+        "Index may have any number of dimensions, 0 and 1 included: {detail}.", stage=("raised", "shape")
+    )
     g = torch.Generator().manual_seed(3)
     for idea, shape, dim, size in [
         ("a negative dim", (3, 4), -1, (3, 2)),

@@ -56,7 +56,6 @@ def last_step(h: Tensor, lengths: Tensor) -> Tensor:
 # %% check="last-valid-step" points=2
 """All the numbers of each sequence's own last step."""
 with check("last-valid-step") as test:
-
     test("h (3, 5, 4), lengths 5, 1, 3")
     some_h = (torch.arange(1.0, 61) * 37 % 61).reshape(3, 5, 4)
     seen = observe(last_step, some_h, torch.tensor([5, 1, 3]))

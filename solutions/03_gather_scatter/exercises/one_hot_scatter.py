@@ -133,9 +133,7 @@ with check("one-hot-scatter") as test:
 
     test("labels 2, 0, 1 of 4 classes, smooth = 0.2; the labels are not changed")
     seen = observe(soft_targets, torch.tensor([2, 0, 1]), 4, smooth=0.2)
-    seen.returns(
-        torch.tensor([[0.05, 0.05, 0.85, 0.05], [0.85, 0.05, 0.05, 0.05], [0.05, 0.85, 0.05, 0.05]]), not_yet
-    )
+    seen.returns(torch.tensor([[0.05, 0.05, 0.85, 0.05], [0.85, 0.05, 0.05, 0.05], [0.05, 0.85, 0.05, 0.05]]), not_yet)
     seen.leaves_arguments_alone()
     seen.avoided("one_hot", "eye", mistakes=[not_yet])
     seen.used("scatter", "scatter_", mistakes=[not_yet])

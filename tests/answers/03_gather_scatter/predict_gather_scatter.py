@@ -1,3 +1,5 @@
+# corners: none
+
 right = {
     "gather_dim1": [[1, 1], [4, 3]],
     "gather_dim0": [[3, 2]],
@@ -23,12 +25,14 @@ answers = right | {"no_broadcast": [1, 1], "index_twice": torch.Size([4, 4]), "c
 # %% wrong: gather along the other dim
 # says: gather_dim1 = [[1, 2], [3, 2]]: That is the result for the other dim
 # earns: 1.8 of 2
+# lesson
 answers = right | {"gather_dim1": [[1, 2], [3, 2]]}
 
 
 # %% wrong: gather along the other dim, second item
 # says: gather_dim0 = [[2, 1]]: That is the result for the other dim
 # earns: 1.8 of 2
+# lesson
 answers = right | {"gather_dim0": [[2, 1]]}
 
 
@@ -53,12 +57,14 @@ answers = right | {"no_broadcast": (3, 1)}
 # %% wrong: one logit per row
 # says: a table, not one value per row
 # earns: 1.8 of 2
+# lesson
 answers = right | {"index_twice": (4,)}
 
 
 # %% wrong: minus one counts from the end
 # says: gather and scatter do not take negative indices
 # earns: 1.8 of 2
+# lesson
 answers = right | {"minus_one": False}
 
 
@@ -83,6 +89,7 @@ answers = right | {"scatter_dim1": [[0, 1, 0], [0, 0, 1]]}
 # %% wrong: the last one stays
 # says: it does not add them; scatter_add_ adds.
 # earns: 1.8 of 2
+# lesson
 answers = right | {"add": [[0, 3, 0]]}
 
 
