@@ -169,7 +169,7 @@ with check("resolve-device") as test:
     test.hidden("the result agrees with tensor.device on this machine")
     for here_spec in ("cpu", "meta", "cpu:0"):
         judge(observe(resolve_device, here_spec, {}), torch.empty(0, device=here_spec).device)
-    accelerator = torch.accelerator.current_accelerator()
+    accelerator = torch.accelerator.current_accelerator(check_available=True)  # without: what was built in
     if accelerator is not None and accelerator.type in ("cuda", "xpu", "mps"):
         here = {accelerator.type: torch.accelerator.device_count()}
         now = torch.accelerator.current_device_index()

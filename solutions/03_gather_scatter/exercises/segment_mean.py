@@ -12,8 +12,8 @@
 #   value or gradient. Segments need not be sorted. A nan in a row makes the mean of its own segment nan, and of no
 #   other.
 # - `values` is (N, ...) with any trailing shape, none included; the result is (num_segments, ...) with the dtype and
-#   on the device of `values`. Rows are counted exactly, also where `values` is half precision. The gradient of a row is its segment's gradient divided by the segment's size. The
-#   arguments are not changed.
+#   on the device of `values`. Rows are counted exactly, also where `values` is half precision. The gradient of a row
+#   is its segment's gradient divided by the segment's size. The arguments are not changed.
 # - A segment number outside 0..num_segments-1 raises IndexError, RuntimeError or ValueError.
 #
 # **Rule.** No Python loop over rows or segments: the number of operations does not grow with either (it is recorded
