@@ -1,3 +1,5 @@
+# corners: second name, 0-d, empty
+
 import io
 
 import numpy as np
@@ -64,6 +66,7 @@ def compact(t):
 # %% wrong: adds up numel * element_size
 # says: You counted the elements of the tensors. A view of one row keeps the whole storage alive.
 # earns: 1 of 2
+# lesson
 def bytes_kept(*tensors):
     return sum(t.numel() * t.element_size() for t in tensors)
 
@@ -78,6 +81,7 @@ def bytes_kept(*tensors):
 # %% wrong: counts shared storages repeatedly
 # says: A storage shared by several of the tensors was counted more than once.
 # earns: 1 of 2
+# lesson
 def bytes_kept(*tensors):
     return sum(t.untyped_storage().nbytes() for t in tensors)
 
@@ -85,6 +89,7 @@ def bytes_kept(*tensors):
 # %% wrong: distinguishes by the tensors' data_ptr()
 # says: data_ptr() is where a *view* begins
 # earns: 1 of 2
+# lesson
 def bytes_kept(*tensors):
     return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
@@ -92,6 +97,7 @@ def bytes_kept(*tensors):
 # %% wrong: distinguishes by Python object
 # says: Two tensor objects can share one storage: distinct tensors is not distinct storages.
 # earns: 1 of 2
+# corner: second name
 def bytes_kept(*tensors):
     return sum({id(t): t.untyped_storage().nbytes() for t in tensors}.values())
 
@@ -133,7 +139,7 @@ def bytes_kept(*tensors):
 
 
 # %% wrong: storage elements times four
-# says: hidden test: bytes_kept:
+# says: An element does not always have four bytes
 # earns: 1 of 2
 # caught: hidden
 def bytes_kept(*tensors):
@@ -149,15 +155,16 @@ def bytes_kept(*tensors):
 
 
 # %% wrong: the largest storage only
-# says: The values are wrong
+# says: you took the largest one
 # earns: 1 of 2
 def bytes_kept(*tensors):
     return max((t.untyped_storage().nbytes() for t in tensors), default=0)
 
 
 # %% wrong: fails without tensors
-# says: hidden test: bytes_kept: no tensor at all
+# says: Without tensors the answer is 0
 # earns: 1 of 2
+# corner: empty
 # caught: hidden
 def bytes_kept(*tensors):
     first, *rest = tensors
@@ -176,6 +183,7 @@ def bytes_kept(*tensors):
 # %% wrong: compacts with contiguous()
 # says: contiguous() returns the same tensor when it is contiguous already
 # earns: 1 of 2
+# lesson
 def compact(t):
     return t.contiguous()
 
@@ -218,7 +226,7 @@ def compact(t):
 
 
 # %% wrong: takes four bytes an element
-# says: hidden test: compact: int8 rows
+# says: t itself came back, though its storage is larger
 # earns: 1 of 2
 # caught: hidden
 def compact(t):
@@ -226,7 +234,7 @@ def compact(t):
 
 
 # %% wrong: copies only what is at most half of its storage
-# says: hidden test: compact: all but the first element
+# says: t itself came back, though its storage is larger
 # earns: 1 of 2
 # caught: hidden
 def compact(t):
@@ -288,7 +296,7 @@ def compact(t):
 
 
 # %% wrong: through NumPy
-# says: hidden test: compact: gradients pass through
+# says: The copy left the autograd graph
 # earns: 1 of 2
 # caught: hidden
 def compact(t):
@@ -317,7 +325,7 @@ def compact(t):
 
 
 # %% wrong: distinguishes by address and dtype
-# says: hidden test: bytes_kept: the same bytes as another dtype
+# says: A storage that is seen as two dtypes
 # earns: 1 of 2
 # caught: hidden
 def bytes_kept(*tensors):
@@ -329,6 +337,7 @@ def bytes_kept(*tensors):
 # says: hidden test: compact: a single float64 element
 # says: The result of compact must keep shape, dtype and values
 # earns: 1 of 2
+# corner: 0-d
 # caught: hidden
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
@@ -353,3 +362,11 @@ def compact(t):
 # caught: hidden
 def compact(t):
     return t.clone() if t.untyped_storage().nbytes() > t.nbytes + 3 else t
+
+
+# %% wrong: decides by the tensor of which t is a view
+# says: t itself came back, though its storage is larger
+# earns: 1 of 2
+# caught: hidden
+def compact(t):
+    return t.clone() if t._base is not None and t._base.nbytes > t.nbytes else t

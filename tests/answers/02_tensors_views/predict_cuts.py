@@ -1,3 +1,5 @@
+# corners: none
+
 import torch
 
 RIGHT = {
@@ -46,6 +48,7 @@ cut_answers = RIGHT | {
 # %% wrong: split_4 as a count
 # says: split's integer is the size of each part, not the number of parts.
 # earns: 1.8 of 2
+# lesson
 cut_answers = RIGHT | {"split_4": [3, 3, 2, 2]}
 
 
@@ -88,6 +91,7 @@ cut_answers = RIGHT | {"chunk_4": [4, 4, 2]}
 # %% wrong: chunk_6 in six parts
 # says: chunk may return fewer parts than asked for
 # earns: 1.8 of 2
+# lesson
 cut_answers = RIGHT | {"chunk_6": [2, 2, 2, 2, 1, 1]}
 
 
@@ -100,6 +104,7 @@ cut_answers = RIGHT | {"chunk_6": [2, 2, 2, 2, 2, 0]}
 # %% wrong: split_3_7 as cut positions
 # says: A list means sizes for split and cut positions for tensor_split; you swapped them.
 # earns: 1.8 of 2
+# lesson
 cut_answers = RIGHT | {"split_3_7": [3, 4, 3]}
 
 
@@ -124,6 +129,7 @@ cut_answers = RIGHT | {"tsplit_2_20": [2, 8]}
 # %% wrong: interleave tiles
 # says: repeat tiles the whole tensor (numpy.tile)
 # earns: 1.8 of 2
+# lesson
 cut_answers = RIGHT | {"interleave": [0, 1, 2, 0, 1, 2]}
 
 

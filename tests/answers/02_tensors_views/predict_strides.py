@@ -1,3 +1,5 @@
+# corners: none
+
 import torch
 
 RIGHT = {
@@ -57,6 +59,7 @@ stride_answers = RIGHT | {"t_stride": (8, 48)}
 # %% wrong: t_stride as if t() left the strides alone
 # says: t() copies nothing, so it must swap the strides together with the sizes: (1, 6).
 # earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"t_stride": (6, 1)}
 
 
@@ -81,6 +84,7 @@ stride_answers = RIGHT | {"slice_stride": (48, 16)}
 # %% wrong: slice_stride without the step
 # says: a step of 2 doubles that stride
 # earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"slice_stride": (6, 1)}
 
 
@@ -147,12 +151,14 @@ stride_answers = RIGHT | {"t_copy_stride": (1, 6)}
 # %% wrong: noop
 # says: contiguous() returns the same object: it is no way to get a copy
 # earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"noop": False}
 
 
 # %% wrong: alias_reshape
 # says: reshape returns a view when it can and copies when it must
 # earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"alias_reshape": True}
 
 
