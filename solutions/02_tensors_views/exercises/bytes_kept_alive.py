@@ -115,7 +115,7 @@ with check("bytes-kept-alive") as test:
         mistake("Without tensors the answer is 0: {detail}.", stage="raised", when=lambda seen: not seen.args),
         mistake(
             "An element does not always have four bytes: a storage's nbytes() says its size in bytes.",
-            when=lambda seen: seen.value == 4 * sum(t.numel() for t in seen.args),
+            when=lambda seen: seen.value == 4 * sum(len(t.untyped_storage()) // t.element_size() for t in seen.args),
         ),
         mistake(
             "A storage that is seen as two dtypes is still one storage: count it once.",

@@ -241,7 +241,11 @@ with check("split-heads") as test:
         seen = observe(split_heads, awkward, 3).expecting(
             mistake(fresh_only, gives=fresh_strides),
             mistake(fresh_only, raises="view size is not compatible"),
-            mistake("Two channels of one position need not be neighbours in memory: take x.stride(-1).", gives=side_one),
+            mistake(
+                "Two channels of one position need not be neighbours in memory: take x.stride(-1).",
+                gives=side_one,
+                stage="value",
+            ),
             copied,
         )
         seen.returns(expected_heads)

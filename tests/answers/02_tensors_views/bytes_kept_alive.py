@@ -203,7 +203,7 @@ def compact(t):
 
 
 # %% wrong: clones every view
-# says: Nothing to gain here
+# says: t itself came back, though its storage is larger
 # earns: 1 of 2
 # caught: hidden
 def compact(t):

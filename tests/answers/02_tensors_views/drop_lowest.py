@@ -1,3 +1,5 @@
+# corners: equal values, beyond 2**24, nan, maximum
+
 import numpy as np
 import torch
 
@@ -75,7 +77,9 @@ def drop_lowest(x, k):
 
 # %% wrong: replaces the small ones through torch.where
 # says: torch.where never removes anything
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     rank = torch.argsort(x, stable=True).argsort()
@@ -84,6 +88,7 @@ def drop_lowest(x, k):
 
 # %% wrong: replaces the small ones by -inf
 # says: torch.where never removes anything
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -93,6 +98,7 @@ def drop_lowest(x, k):
 
 # %% wrong: slices x[k:]
 # says: You dropped the first k positions, not the k smallest values.
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -101,7 +107,9 @@ def drop_lowest(x, k):
 
 # %% wrong: sorts and slices
 # says: The values are right, their order is not: sorting (or topk) forgets where they came from.
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     return x.sort().values[k:]
@@ -109,6 +117,7 @@ def drop_lowest(x, k):
 
 # %% wrong: topk of the N-k largest (descending order)
 # says: The values are right, their order is not
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -117,7 +126,9 @@ def drop_lowest(x, k):
 
 # %% wrong: indexes with the positions of topk, unsorted
 # says: The values are right, their order is not
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(stable=True)[k:]]
@@ -125,7 +136,8 @@ def drop_lowest(x, k):
 
 # %% wrong: keeps x > k-th smallest value
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 0 of 2
+# earns: 1 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     return x if k == 0 else x[x > x.kthvalue(k).values]
@@ -133,7 +145,7 @@ def drop_lowest(x, k):
 
 # %% wrong: keeps x >= (k+1)-th smallest value
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 0 of 2
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[:0] if k == len(x) else x[x >= x.kthvalue(k + 1).values]
@@ -141,7 +153,7 @@ def drop_lowest(x, k):
 
 # %% wrong: mask against a quantile
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 0 of 2
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x > torch.quantile(x, k / len(x))]
@@ -149,6 +161,7 @@ def drop_lowest(x, k):
 
 # %% wrong: drops the largest
 # says: You dropped the largest.
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -157,6 +170,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns what is to be dropped
 # says: These are the values to be dropped.
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -165,6 +179,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns positions
 # says: These are positions; asked for are the values that stay.
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -173,6 +188,7 @@ def drop_lowest(x, k):
 
 # %% wrong: removes one element at a time with cat([x[:i], x[i+1:-1]])
 # says: T[i+1:-1] ends before the last element; the slice to the end is T[i+1:].
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -184,7 +200,7 @@ def drop_lowest(x, k):
 
 # %% wrong: removes all elements whose value is among the k smallest
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 0 of 2
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[~torch.isin(x, x.sort().values[:k])]
@@ -192,7 +208,7 @@ def drop_lowest(x, k):
 
 # %% wrong: among equal values drops the later ones
 # says: Among equal values the first ones are dropped first
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -202,8 +218,9 @@ def drop_lowest(x, k):
 
 
 # %% wrong: ties as topk breaks them
-# says: hidden test
-# earns: 0 of 2
+# says: Among equal values the first ones are dropped first
+# earns: 1 of 2
+# corner: equal values
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -214,7 +231,7 @@ def drop_lowest(x, k):
 
 # %% wrong: numpy.delete on the detached array
 # says: The result left the autograd graph (through NumPy, .tolist() or .data).
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -226,7 +243,7 @@ def drop_lowest(x, k):
 
 # %% wrong: through Python lists
 # says: The result left the autograd graph (through NumPy, .tolist() or .data).
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -237,7 +254,7 @@ def drop_lowest(x, k):
 
 # %% wrong: through NumPy without detach
 # says: The result left the autograd graph
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -249,7 +266,7 @@ def drop_lowest(x, k):
 
 # %% wrong: overwrites the dropped elements in x itself
 # says: x itself was changed.
-# earns: 0 of 2
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     dropped = x.argsort(stable=True)[:k]
@@ -262,7 +279,7 @@ def drop_lowest(x, k):
 
 # %% wrong: clips k silently
 # says: k outside 0..N must raise ValueError: this must raise ValueError, but it returned
-# earns: 0 of 2
+# earns: 1 of 2
 def drop_lowest(x, k):
     k = min(max(k, 0), len(x))
     keep = torch.ones(len(x), dtype=torch.bool)
@@ -272,7 +289,7 @@ def drop_lowest(x, k):
 
 # %% wrong: k = -1 drops all but one
 # says: k outside 0..N must raise ValueError
-# earns: 0 of 2
+# earns: 1 of 2
 def drop_lowest(x, k):
     if k > len(x):
         raise ValueError("k")
@@ -282,8 +299,9 @@ def drop_lowest(x, k):
 
 
 # %% wrong: refuses k = N
-# says: hidden test: k = N
-# earns: 0 of 2
+# says: k = N is allowed
+# earns: 1 of 2
+# corner: maximum
 # caught: hidden
 def drop_lowest(x, k):
     if not 0 <= k < max(len(x), 1):
@@ -295,7 +313,7 @@ def drop_lowest(x, k):
 
 # %% wrong: asserts k
 # says: but it raised AssertionError
-# earns: 0 of 2
+# earns: 1 of 2
 def drop_lowest(x, k):
     assert 0 <= k <= len(x)
     return x[x.argsort(stable=True).argsort() >= k]
@@ -303,7 +321,8 @@ def drop_lowest(x, k):
 
 # %% wrong: ranks by comparisons only, nan gets rank 0
 # says: A nan counts as the largest value (as in torch.sort)
-# earns: 0 of 2
+# earns: 1 of 2
+# corner: nan
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -313,8 +332,8 @@ def drop_lowest(x, k):
 
 
 # %% wrong: sorts positions in Python by value alone, which nan confuses
-# says: hidden test
-# earns: 0 of 2
+# says: A nan counts as the largest value
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -324,8 +343,9 @@ def drop_lowest(x, k):
 
 
 # %% wrong: compares as float32
-# says: hidden test: int64 that float32 can't hold
-# earns: 0 of 2
+# says: compare them in their own dtype
+# earns: 1 of 2
+# corner: beyond 2**24
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -333,17 +353,17 @@ def drop_lowest(x, k):
 
 
 # %% wrong: drops the smallest absolute values
-# says: hidden test
+# says: You went by the absolute values
+# says: The first check is not passed yet
 # earns: 0 of 2
-# caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.abs().argsort(stable=True).argsort() >= k]
 
 
 # %% wrong: multiplies by the mask and takes what is not zero
-# says: hidden test: k = 0
-# earns: 0 of 2
+# says: A value of 0 stays
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -354,7 +374,7 @@ def drop_lowest(x, k):
 # %% wrong: detaches for k = 0
 # says: hidden test: gradients reach all elements for k = 0
 # says: The result left the autograd graph
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -362,9 +382,8 @@ def drop_lowest(x, k):
 
 
 # %% wrong: makes a float tensor when nothing stays
-# says: hidden test: k = N, int64
-# says: The dtype is wrong
-# earns: 0 of 2
+# says: Nothing stays, but in the dtype of x
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -372,9 +391,8 @@ def drop_lowest(x, k):
 
 
 # %% wrong: breaks ties by adding a small ramp
-# says: hidden test: float64 that float32 can't hold
-# says: The values are wrong
-# earns: 0 of 2
+# says: compare them in their own dtype
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -384,6 +402,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns float64
 # says: The dtype is wrong
+# says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
@@ -392,7 +411,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns float64 as float32
 # says: The dtype is wrong
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)

@@ -1,3 +1,5 @@
+# corners: maximum, empty
+
 import torch
 
 
@@ -47,7 +49,9 @@ def windows(signal, width, hop=1):
 
 # %% wrong: stacks slices
 # says: The windows were copied (the result does not share x's memory).
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     return torch.stack([x[..., i : i + size] for i in range(0, x.shape[-1] - size + 1, step)], dim=-2)
@@ -55,6 +59,7 @@ def windows(x, size, step=1):
 
 # %% wrong: indexes with a table of positions
 # says: The windows were copied
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -64,7 +69,9 @@ def windows(x, size, step=1):
 
 # %% wrong: contiguous() at the end
 # says: The windows were copied
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     return x.unfold(-1, size, step).contiguous()
@@ -72,7 +79,7 @@ def windows(x, size, step=1):
 
 # %% wrong: as_strided with row-major strides computed from the shape
 # says: It works for a fresh tensor only: you computed the strides from the shape.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -86,7 +93,7 @@ def windows(x, size, step=1):
 
 # %% wrong: takes the last stride to be 1
 # says: It works for a fresh tensor only
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -96,7 +103,7 @@ def windows(x, size, step=1):
 
 # %% wrong: passes storage_offset=0
 # says: The windows begin at the start of the storage, not at x's first element: keep x.storage_offset().
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -107,7 +114,7 @@ def windows(x, size, step=1):
 
 # %% wrong: calls contiguous() on x first
 # says: The windows were copied
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -116,7 +123,7 @@ def windows(x, size, step=1):
 
 # %% wrong: reads x on the way
 # says: The windows were copied (
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -126,6 +133,7 @@ def windows(x, size, step=1):
 
 # %% wrong: (T - size) // step windows
 # says: One window is missing: there are (T - size) // step + 1 of them.
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -135,7 +143,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: an incomplete last window, read beyond the end
-# says: test: windows of 4 in ten numbers
+# says: An incomplete last window is left out
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -146,6 +155,7 @@ def windows(x, size, step=1):
 
 # %% wrong: forgets step
 # says: Step was ignored: windows start every `step` elements.
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -154,7 +164,9 @@ def windows(x, size, step=1):
 
 # %% wrong: uses step for the elements inside a window
 # says: Step spreads the elements inside a window; it should move the window.
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = (x.shape[-1] - size) // step + 1
@@ -164,7 +176,9 @@ def windows(x, size, step=1):
 
 # %% wrong: view into blocks of size
 # says: Your windows do not overlap: consecutive windows start `step` apart, not `size`.
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = x.shape[-1] // size
@@ -173,6 +187,7 @@ def windows(x, size, step=1):
 
 # %% wrong: windows in columns
 # says: Each window is a column: asked for is (n, size), one window in each row.
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -181,6 +196,7 @@ def windows(x, size, step=1):
 
 # %% wrong: flattens the leading dimensions
 # says: Leading dimensions must stay as they are: expected shape (2, 3, 3, 3), got (6, 3, 3)
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -188,7 +204,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: cuts along the first dimension
-# says: test: a (2, 3, 8) batch
+# says: The windows run along the last dimension
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -197,6 +214,7 @@ def windows(x, size, step=1):
 
 # %% wrong: knows one dimension only
 # says: Leading dimensions must stay as they are
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -206,7 +224,7 @@ def windows(x, size, step=1):
 
 # %% wrong: lets unfold's own RuntimeError (or nothing) speak
 # says: must raise ValueError.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     return x.unfold(-1, size, step)
@@ -214,7 +232,7 @@ def windows(x, size, step=1):
 
 # %% wrong: allows size 0
 # says: size=0 and step=1 for T = 7 must raise ValueError.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     if size < 0 or step < 1 or size > x.shape[-1]:
@@ -224,7 +242,7 @@ def windows(x, size, step=1):
 
 # %% wrong: allows step 0
 # says: size=3 and step=0 for T = 7 must raise ValueError.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     if size < 1 or step < 0 or size > x.shape[-1]:
@@ -235,8 +253,9 @@ def windows(x, size, step=1):
 
 
 # %% wrong: size = T is too large
-# says: hidden test: size = T
-# earns: 0 of 3
+# says: both are allowed
+# earns: 2 of 3
+# corner: maximum
 # caught: hidden
 def windows(x, size, step=1):
     if size < 1 or step < 1 or size >= x.shape[-1]:
@@ -245,8 +264,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: refuses steps beyond the end
-# says: hidden test: a step larger than the tensor
-# earns: 0 of 3
+# says: both are allowed
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -256,7 +275,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: takes T from the first dimension
-# says: test: a (2, 3, 8) batch
+# says: The windows run along the last dimension
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     if size < 1 or step < 1 or size > len(x):
@@ -266,7 +286,7 @@ def windows(x, size, step=1):
 
 # %% wrong: compares size with the number of elements
 # says: T is its last dimension
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     if size < 1 or step < 1 or size > x.numel() > 0:
@@ -276,7 +296,7 @@ def windows(x, size, step=1):
 
 # %% wrong: works on x.data
 # says: The view does not belong to the autograd graph: gradients must flow to x.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -284,8 +304,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: view in blocks when nothing overlaps, with a step beyond the size
-# says: hidden test: steps larger than the windows
-# earns: 0 of 3
+# says: Consecutive windows start `step` apart
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -296,6 +316,7 @@ def windows(x, size, step=1):
 
 # %% wrong: windows of a float copy
 # says: The dtype is wrong
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -304,6 +325,7 @@ def windows(x, size, step=1):
 
 # %% wrong: strides of NumPy, back by from_numpy
 # says: What comes back from NumPy has neither x's storage nor x's graph
+# says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -312,7 +334,7 @@ def windows(x, size, step=1):
 
 # %% wrong: sets an empty tensor onto x's storage
 # says: The view does not belong to the autograd graph
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -322,8 +344,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: as_strided of the first window alone, whose gradient knows nothing of the cells beyond
-# says: The gradient is wrong
-# earns: 0 of 3
+# says: is the sum over all windows
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -333,7 +355,7 @@ def windows(x, size, step=1):
 
 # %% wrong: copies where gradients are wanted
 # says: The windows were copied
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -342,8 +364,22 @@ def windows(x, size, step=1):
 
 # %% wrong: bools as bytes
 # says: The dtype is wrong
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
     return (x.view(torch.uint8) if x.dtype == torch.bool else x).unfold(-1, size, step)
+
+
+# %% wrong: asks an empty batch for its lines
+# says: An empty batch has no window
+# earns: 0 of 3
+# corner: empty
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    *leading, length = x.shape
+    return (
+        x.view(-1, length).unfold(-1, size, step).unflatten(0, leading)
+        if x.is_contiguous()
+        else x.unfold(-1, size, step)
+    )
