@@ -138,7 +138,7 @@ with check("drop-lowest") as test:
             "Nothing stays, but in the dtype of x: {detail}", stage="dtype", when=lambda seen: not seen.value.numel()
         ),
         mistake(
-            "Values that are not equal were taken for equal ones, or in the wrong order: compare them in their own dtype.",
+            "Values that differ were taken for equal ones, or in the wrong order: compare them in their own dtype.",
             stage="value",
             when=lambda seen: torch.equal(seen.value, in_float32(*seen.args)) or seen.args[0].dtype == torch.float64,
         ),

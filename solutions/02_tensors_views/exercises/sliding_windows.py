@@ -227,11 +227,11 @@ with check("sliding-windows") as test:
             mistake(fresh_only, gives=fresh_strides, stage="value"),
             mistake(fresh_only, gives=row_strides, stage="value"),
             at_start,
-            allowed,
-            apart,
             mistake(
                 "An empty batch has no window: {detail}.", stage="raised", when=lambda seen: not seen.args[0].numel()
             ),
+            allowed,
+            apart,
         )
         seen.shares_memory_with(0)
         readers = ", ".join(

@@ -371,15 +371,13 @@ def windows(x, size, step=1):
     return (x.view(torch.uint8) if x.dtype == torch.bool else x).unfold(-1, size, step)
 
 
-# %% wrong: asks an empty batch for its lines
+# %% wrong: refuses an empty batch
 # says: An empty batch has no window
-# earns: 0 of 3
+# earns: 2 of 3
 # corner: empty
+# caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
-    *leading, length = x.shape
-    return (
-        x.view(-1, length).unfold(-1, size, step).unflatten(0, leading)
-        if x.is_contiguous()
-        else x.unfold(-1, size, step)
-    )
+    if x.numel() < size:
+        raise ValueError("too few elements")
+    return x.unfold(-1, size, step)
