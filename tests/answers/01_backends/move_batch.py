@@ -1,3 +1,5 @@
+# corners: none
+
 import copy
 from collections.abc import Iterable, Mapping
 
@@ -58,7 +60,9 @@ move = Mover()
 
 # %% wrong: calls t.to(device) and returns t
 # says: The tensor did not move: Tensor.to returns a new tensor, and its result was not used.
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         batch.to(device)
@@ -70,7 +74,9 @@ def move(batch, device):
 
 # %% wrong: assigns the moved tensors into the caller's dict
 # says: You wrote the moved tensors into the caller's own structure. Build a new one.
-# earns: 1 of 3
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -86,7 +92,8 @@ def move(batch, device):
 
 # %% wrong: assigns into the caller's lists
 # says: You wrote the moved tensors into the caller's own structure.
-# earns: 1 of 3
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -103,7 +110,7 @@ def move(batch, device):
 
 # %% wrong: rebuilds every tuple from one iterable
 # says: A namedtuple must come back as the same namedtuple (batch.x must still work)
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -115,7 +122,7 @@ def move(batch, device):
 
 # %% wrong: a namedtuple comes back as a tuple
 # says: A namedtuple must come back as the same namedtuple (batch.x must still work)
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -129,6 +136,7 @@ def move(batch, device):
 
 # %% wrong: returns lists for tuples
 # says: The container type changed: types: batch[0]: expected 'tuple', got 'list'.
+# says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -139,8 +147,8 @@ def move(batch, device):
 
 
 # %% wrong: returns a plain dict for any mapping
-# says: The container type changed
-# earns: 1 of 3
+# says: An OrderedDict is a dict too
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -155,6 +163,7 @@ def move(batch, device):
 
 # %% wrong: treats everything iterable as a sequence
 # says: A string is iterable, but it is a leaf here: pass it through as it is.
+# says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -169,7 +178,9 @@ def move(batch, device):
 
 # %% wrong: makes lists of strings
 # says: A string is iterable, but it is a leaf here: pass it through as it is.
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -232,6 +243,7 @@ def move(batch, device):
 
 # %% wrong: casts everything to float32 on the way
 # says: Moving must not change the dtype (integer labels stay integers)
+# says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -251,7 +263,9 @@ def move(batch, device):
 
 # %% wrong: moves only the tensors directly in a list
 # says: A tensor deeper in the structure did not move
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -264,6 +278,7 @@ def move(batch, device):
 
 # %% wrong: does not look into tuples
 # says: A tensor deeper in the structure did not move
+# says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -311,6 +326,7 @@ def move(batch, device):
 
 # %% wrong: moves the first tensor's storage in place and returns nothing
 # says: Nothing came back: the function must return the moved batch.
+# says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -319,7 +335,8 @@ def move(batch, device):
 
 # %% wrong: drops None and empty things
 # says: Numbers, strings and None are passed through as they are: types: missing: batch[0][2].
-# earns: 1 of 3
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -348,6 +365,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: moves the inputs, not the labels
 # says: A float tensor moved, this one of whole numbers did not: labels must move as well.
+# says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, Tensor):
@@ -362,7 +380,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: compares types, so that an OrderedDict is no dict
 # says: An OrderedDict is a dict too
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def move(batch: Any, device: torch.device | str) -> Any:
     if type(batch) is Tensor:
@@ -377,6 +395,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: makes tensors of numbers
 # says: Numbers, strings and None are passed through as they are
+# says: The first check is not passed yet
 # earns: 0 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, (int, float)):
@@ -406,8 +425,8 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 
 # %% wrong: a batch must be a structure
-# says: Your code raised TypeError
-# earns: 0 of 3
+# says: A batch may be a single thing
+# earns: 2 of 3
 # caught: hidden
 def move(batch: Any, device: torch.device | str, inside: bool = False) -> Any:
     if isinstance(batch, Tensor):

@@ -1,3 +1,5 @@
+# corners: none
+
 import math
 
 import torch
@@ -31,6 +33,7 @@ answers = right | {"bf16_513": torch.tensor(512.0), "half_70000": torch.tensor(7
 # %% wrong: cuda and cuda:0 are the same label
 # says: same_label = True: torch.device("cuda") has index None, "cuda:0" has index 0: as labels they differ
 # earns: 1.8 of 2
+# lesson
 answers = right | {"same_label": True}
 
 
@@ -49,6 +52,7 @@ answers = right | {"gpu": False}
 # %% wrong: Tensor.to works in place
 # says: dropped_to = 'meta': Tensor.to returns a new tensor and leaves x where it was; here the result was dropped.
 # earns: 1.8 of 2
+# lesson
 answers = right | {"dropped_to": "meta"}
 
 
@@ -85,6 +89,7 @@ answers = right | {"int_literal": torch.int32}
 # %% wrong: bfloat16 holds 513
 # says: bf16_513 = 513.0: bfloat16 stores 7 fraction bits: between 512 and 1024 it has only multiples of 4
 # earns: 1.8 of 2
+# lesson
 answers = right | {"bf16_513": 513.0}
 
 
@@ -133,6 +138,7 @@ answers = right | {"half_70000": math.nan}
 # %% wrong: enabled means available
 # says: cudnn_enabled = False: `enabled` is a switch that you may turn off, not a test
 # earns: 1.8 of 2
+# lesson
 answers = right | {"cudnn_enabled": False}
 
 

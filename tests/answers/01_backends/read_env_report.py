@@ -1,3 +1,5 @@
+# corners: equal values
+
 import re
 
 from torch.torch_version import TorchVersion
@@ -111,6 +113,7 @@ def diagnose(report):
 # %% wrong: compares the version strings as text
 # says: Versions are not text and not decimals: as text '2.13' < '2.9'
 # earns: 2 of 3
+# lesson
 def diagnose(report):
     if report["torch"] < report["needs_torch"]:
         return "torch-too-old"
@@ -160,6 +163,7 @@ def diagnose(report):
 # %% wrong: demands a newer version than the demanded one
 # says: The demanded version itself is not too old.
 # earns: 2 of 3
+# corner: equal values
 # caught: hidden
 def diagnose(report):
     needed = numbers(report["needs_torch"])
@@ -184,6 +188,7 @@ def diagnose(report):
 
 # %% wrong: looks at the version last
 # says: The report needs a newer torch, and `needs_torch` comes before all other reasons.
+# says: CUDA is available and there is a device: this machine works
 # earns: 1 of 3
 def diagnose(report):
     if report["built_cuda"] is None:
@@ -204,6 +209,7 @@ def diagnose(report):
 # %% wrong: recognises the CPU build by '+cpu' in the version
 # says: You looked for '+cpu' in the version.
 # earns: 2 of 3
+# lesson
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -237,7 +243,9 @@ def diagnose(report):
 
 # %% wrong: takes cudnn_enabled for a proof that the GPU works
 # says: `cudnn_enabled` is a switch that is True by default, on CPU-only builds too
+# says: CUDA is not available in this report
 # earns: 1 of 3
+# lesson
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -250,6 +258,7 @@ def diagnose(report):
 
 # %% wrong: takes an existing cuDNN (a build fact) for a working GPU
 # says: Neither can tell you that the GPU works.
+# says: CUDA is not available in this report
 # earns: 1 of 3
 def diagnose(report):
     if too_old(report):
@@ -263,7 +272,9 @@ def diagnose(report):
 
 # %% wrong: trusts nvidia-smi
 # says: You returned ok because nvidia-smi lists cards.
+# says: CUDA is not available in this report
 # earns: 1 of 3
+# lesson
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -276,6 +287,7 @@ def diagnose(report):
 
 # %% wrong: demands that nvidia-smi's CUDA version equals torch.version.cuda
 # says: The driver's CUDA number is the newest runtime it can serve, not the one you use
+# says: The order of the contract decides
 # earns: 1 of 3
 def diagnose(report):
     if too_old(report):
@@ -611,6 +623,30 @@ def diagnose(report):
 
 # %% wrong: always the same code
 # says: This report asks for another code: expected 'ok', got 'unknown'.
+# says: This report asks for another code
 # earns: 0 of 3
 def diagnose(report):
+    return "unknown"
+
+
+# %% wrong: a driver of the same major number is too old
+# says: A driver serves every build of its own major number
+# earns: 1 of 3
+def diagnose(report):
+    if TorchVersion(report["torch"]) < report["needs_torch"]:
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    if report["driver_cuda"] is None:
+        return "no-driver"
+    if report["cards"] == 0:
+        return "no-card"
+    if report["visible_devices"] is not None:
+        first = report["visible_devices"].split(",")[0].strip()
+        if not first.isdigit() or int(first) >= report["cards"]:
+            return "hidden-by-env"
+    if int(report["driver_cuda"].split(".")[0]) <= int(report["built_cuda"].split(".")[0]):
+        return "driver-too-old"
     return "unknown"

@@ -1,3 +1,5 @@
+# corners: zeros, second name, chance order
+
 import torch
 
 KINDS = ("cuda", "xpu", "mps")
@@ -59,8 +61,11 @@ def resolve_device(spec=None, counts=None, current=0):
 
 
 # %% wrong: returns the spec's device object as it is
-# says: You returned a device without an index. It works for allocation, but it never equals `tensor.device`
+# says: You returned a device without an index
+# says: An unknown name must end as ValueError
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def resolve_device(spec, counts, current=0):
     device = torch.device(first_kind(counts) if spec is None else spec)
     if device.type not in ("cpu", "meta") and (device.index or 0) >= counts.get(device.type, 0):
@@ -70,13 +75,18 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: the one-line idiom with torch.device(...) and nothing else
 # says: You returned a device without an index.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def resolve_device(spec, counts, current=0):
     return torch.device(spec or ("cuda" if counts.get("cuda") else "cpu"))
 
 
 # %% wrong: asks this machine
 # says: `counts` says what there is, not the machine on which this runs.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
 # earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -144,6 +154,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: uses index 0 in place of the current one
 # says: You used index 0; a spec without an index means the *current* device
+# says: The first check is not passed yet
 # earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:
@@ -160,7 +171,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: `current` wins over index 0
 # says: The spec names an index: `current` is only for a spec without one.
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -194,7 +205,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: knows cuda and cpu only
 # says: You considered cuda and cpu only; this machine has another accelerator (mps or xpu).
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -213,7 +224,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: takes the first kind that counts lists
 # says: The order is cuda, xpu, mps, whatever the order in `counts`
-# earns: 1 of 3
+# earns: 2 of 3
+# corner: chance order
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -232,7 +244,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: a kind that is listed with count 0 is there
 # says: a kind with a count of 0 is not there.
-# earns: 1 of 3
+# earns: 2 of 3
+# corner: zeros
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -251,7 +264,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: fails for torch.device objects
 # says: torch.device objects are valid specs too.
-# earns: 0 of 3
+# says: torch.device objects are valid specs too, and this one
+# earns: 1 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     kind, _, number = (first_kind(counts) if spec is None else spec).partition(":")
@@ -265,7 +279,10 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: tries out the device with a small tensor
 # says: Nothing may be allocated to find out
+# says: There is no CUDA device here
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def resolve_device(spec, counts, current=0):
     try:
         return torch.zeros(1, device=first_kind(counts) if spec is None else spec).device
@@ -308,7 +325,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: returns cpu:0 for 'cpu:0'
 # says: `cpu:0` and `cpu` are the same place, and `tensor.device` says `cpu`
-# earns: 1 of 3
+# earns: 2 of 3
+# corner: second name
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -341,6 +359,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: knows no meta device
 # says: The CPU and meta exist on every machine; `counts` does not list them.
+# says: The first check is not passed yet
 # earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:
@@ -357,6 +376,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: returns names
 # says: A torch.device is asked for, not its name.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
 # earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     kind = first_kind(counts) if spec is None else str(spec)
@@ -365,7 +386,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: makes the device the default
 # says: The default device was changed.
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -386,7 +407,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: asks torch.cuda besides
 # says: torch.cuda or torch.accelerator was asked
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -403,7 +424,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: fills in the missing counts
 # says: The counts belong to the caller: they must stay as they are.
-# earns: 1 of 3
+# earns: 2 of 3
 def resolve_device(spec, counts, current=0):
     for kind in KINDS:
         counts.setdefault(kind, 0)
@@ -421,6 +442,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: returns None
 # says: expected a device, got None
+# says: There is no CUDA device here
+# says: The first check is not passed yet
 # earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     print(torch.device(spec or "cpu"))
@@ -471,6 +494,7 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: gives the CPU the current index as well
 # says: The CPU and meta have no index here: `tensor.device` says `cpu`, or `meta`.
+# says: The first check is not passed yet
 # earns: 1 of 3
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:
@@ -487,6 +511,8 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: expects each kind in counts
 # says: `counts` lists only the kinds that the machine has: a kind that is missing has no device.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
 # earns: 0 of 3
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:
@@ -497,7 +523,7 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: asks torch.cuda before it refuses
 # says: torch.cuda or torch.accelerator was asked
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:
