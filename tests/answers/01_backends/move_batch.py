@@ -300,6 +300,7 @@ def move(batch, device):
 
 # %% wrong: sorts the keys
 # says: The keys and their order must stay
+# says: What came back is not the batch that went in
 # earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):

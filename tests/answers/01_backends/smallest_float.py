@@ -1,3 +1,5 @@
+# corners: zeros, empty, nan
+
 import math
 
 import torch
@@ -61,13 +63,16 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares the largest magnitude with finfo.max
 # says: The range fits, the precision does not
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: x[x.isfinite()].abs().amax() <= info.max)
 
 
 # %% wrong: checks overflow and underflow with finfo, never the precision
 # says: The range fits, the precision does not
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -79,6 +84,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: converts and looks for inf
 # says: The range fits, the precision does not
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: not (back.isinf() & x.isfinite()).any())
@@ -86,13 +92,16 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares finfo.eps with rtol without looking at x
 # says: You decided by machine epsilon without looking at the numbers
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: info.eps <= rtol)
 
 
 # %% wrong: compares finfo.eps with rtol, and the range
 # says: You decided by machine epsilon without looking at the numbers
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: info.eps <= rtol and x.abs().max() <= info.max)
@@ -100,21 +109,26 @@ def smallest_float(x, rtol):
 
 # %% wrong: uses the absolute error
 # says: The error must be relative to the element: 1e-3 is nothing for 1000 and everything for 0.001
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() <= rtol).all())
 
 
 # %% wrong: torch.allclose with its default atol=1e-8
 # says: An absolute tolerance (torch.allclose has one by default) hides it
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: torch.allclose(back, x, rtol=rtol))
 
 
 # %% wrong: torch.isclose with its default atol and equal_nan
 # says: An absolute tolerance (torch.allclose has one by default) hides it
-# earns: 1 of 2
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x.double() if x.is_floating_point() else x, lambda x, b, i: b.isclose(x, rtol, equal_nan=True).all())
 
@@ -133,7 +147,9 @@ def smallest_float(x, rtol):
 
 # %% wrong: divides by the element and asks for `<= rtol` (nan fails)
 # says: Zeros are exact in every format: the relative error 0/0 must not count as an error
+# says: The first check is not passed yet
 # earns: 0 of 2
+# corner: zeros
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() / x.abs() <= rtol).all())
 
@@ -141,13 +157,14 @@ def smallest_float(x, rtol):
 # %% wrong: nan of inf - inf counts as an error
 # says: Infinity and nan are allowed in x and exist in every format; a finite number turning into inf is what counts
 # earns: 1 of 2
+# corner: nan
 # caught: hidden
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() <= rtol * x.abs()).all())
 
 
 # %% wrong: inf may stay, nan may not
-# says: hidden test: inf and nan stay what they are
+# says: Infinity and nan are allowed in x
 # earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
@@ -157,6 +174,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: skips the elements that became inf
 # says: A finite number that turns into inf does not fit; you left it out of the comparison
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -180,6 +198,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: tries float16, then float32
 # says: bfloat16 was skipped: the candidates are float16, bfloat16, float32, float64 in this order
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -190,6 +209,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: tries bfloat16 first
 # says: float16 comes before bfloat16
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -199,7 +219,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: does not try float64
-# says: hidden test: float64 numbers
+# says: float64 is a candidate too
 # earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
@@ -212,6 +232,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares the average error with the average magnitude
 # says: Every element must fit; you looked at the average, or at the largest one
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: (back - x).abs().mean() <= rtol * x.abs().mean())
@@ -219,6 +240,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: the largest error against the largest element
 # says: Every element must fit; you looked at the average, or at the largest one
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: (back - x).abs().max() <= rtol * x.abs().max())
@@ -249,6 +271,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: strictly less than
 # says: Another format is the first that holds this
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     x = checked(x).double()
@@ -257,6 +280,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: returns names
 # says: A torch.dtype is asked for, not its name.
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     x = checked(x).double()
@@ -267,6 +291,7 @@ def smallest_float(x, rtol):
 # %% wrong: fails for empty tensors
 # says: An empty tensor fits float16.
 # earns: 1 of 2
+# corner: empty
 # caught: hidden
 def smallest_float(x, rtol):
     x = checked(x).double()
@@ -287,7 +312,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: goes through numpy, which refuses tensors that require grad
-# says: Your code raised RuntimeError
+# says: x may require grad, and here it does
 # earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
@@ -311,6 +336,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: forgets that an error may be negative
 # says: An error has no sign: a number that was rounded down is off as well
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -351,7 +377,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: an x in 16 bits stays as it is
-# says: float16 and bfloat16 numbers
+# says: A tensor that is bfloat16 already may fit float16
 # earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
@@ -382,7 +408,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: subnormal numbers don't count
-# says: float16 and bfloat16 numbers
+# says: float16 holds numbers far below
 # earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
@@ -398,6 +424,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: returns the converted tensor
 # says: expected a dtype, got a tensor of shape (1,)
+# says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return x.half() if x.isfinite().all() else x

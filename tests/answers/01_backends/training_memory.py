@@ -1,3 +1,5 @@
+# corners: members
+
 from collections import OrderedDict
 
 import torch
@@ -102,6 +104,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: reads the optimizer's state before step()
 # says: The optimizer holds nothing before its first step (state is created lazily): measure after step().
 # earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -134,6 +137,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: counts saved weights as activations
 # says: Saved weights are parameters, already counted there: leave the parameters' storages out of the activations.
 # earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
     loss.backward()
@@ -180,6 +184,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: adds up every saved tensor, shared storages repeatedly
 # says: The same storage was counted more than once: a ReLU's output and the next layer's input are one tensor
 # earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -200,6 +205,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: multiplies elements by 4
 # says: You assumed 4 bytes per element; this model is in another dtype.
+# says: You assumed 4 bytes per element
+# says: Count the storage that is kept alive, not the elements
 # earns: 0 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -229,6 +236,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: adds up the outputs of all layers
 # says: You added up layer outputs. Autograd keeps what the backward formulas need, which is something else
 # earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     outs = []
     handles = [m.register_forward_hook(lambda m, i, out: outs.append(out.nbytes)) for m in model.children()]
@@ -410,6 +418,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: prints, returns nothing
 # says: A dict is asked for, not NoneType.
+# says: a dict is asked for, not NoneType
 # earns: 0 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -428,6 +437,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: in KiB
 # says: The sizes are asked for in bytes.
+# says: The size is asked for in bytes
 # earns: 0 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -450,6 +460,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: counts buffers as parameters
 # says: Buffers are no parameters: the state_dict holds both.
 # earns: 1 of 2
+# corner: members
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
