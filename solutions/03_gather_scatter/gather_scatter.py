@@ -19,6 +19,7 @@
 # run that too. It says at once what is right, or what is wrong and why.
 
 # %% setup=true
+import math
 import subprocess
 import sys
 from itertools import product

@@ -157,6 +157,7 @@ with check("find-bad-labels") as test:
         mistake(first, gives=lambda *call, **named: reference(*call, **named)[0]),
         mistake(
             "These are the positions, but not in the order of the elements, row by row.",
+            stage="value",
             when=lambda seen: sorted(seen.value.tolist()) == reference(*seen.args, **seen.kwargs).tolist(),
         ),
         mistake(
@@ -236,7 +237,16 @@ with check("find-bad-labels") as test:
 
     test.hidden("four dimensions, and huge labels")
     judge(torch.arange(-8, 16).reshape(2, 3, 2, 2), 12, ignore_index=-3)
-    judge(torch.tensor([2**40, -(2**40), 2**32 + 1, 1]), 3)
+    huge = torch.tensor([2**40, -(2**40), 2**32 + 1, 1])
+    seen = observe(bad_labels, huge, 3).expecting(
+        mistake(
+            "A huge label was cut to 32 bits, where it looks like a small one: compare in int64.",
+            stage="shape",
+            when=lambda seen: len(seen.value) < 3,
+        ),
+        *known,
+    )
+    seen.returns(reference(huge, 3))
 
     def refused(labels, num_classes, ignore_index):
         """Whether F.cross_entropy raises an IndexError for these labels."""
@@ -279,6 +289,19 @@ with check("find-bad-labels") as test:
         )
         seen.returns(torch.tensor(rows, dtype=torch.int64).reshape(len(rows), 1))
         seen.leaves_arguments_alone()
+
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("[0, 5, 2, -1, 3, 1, -7] with 3 classes, and ignored labels, as in the first check")
+    first = observe(bad_labels, torch.tensor([0, 5, 2, -1, 3, 1, -7]), 3)
+    first.returns(torch.tensor([[1], [3], [4], [6]]), not_yet)
+    some_labels = torch.tensor([[255, 2, 0], [-1, -100, 1]])
+    observe(bad_labels, some_labels, 3, 255).returns(torch.tensor([[1, 0], [1, 1]]), not_yet)
+    observe(bad_labels, some_labels, 3, ignore_index=1).returns(torch.tensor([[0, 0], [1, 0], [1, 1]]), not_yet)
+    observe(bad_labels, torch.tensor([2, 0, 1]), 3).returns(torch.empty(0, 1, dtype=torch.int64), not_yet)
 
     test("[0, 5, 2, 255, 3] in uint8 with 3 classes: positions 1, 3 and 4")
     judge([0, 5, 2, 255, 3], 3, -100, [[1], [3], [4]])

@@ -273,57 +273,6 @@ with check("fix-hidden-cpu-tensors") as test:
         "Take device *and* dtype from the parameters: after .to(device, dtype) the result has another dtype.",
         stage="dtype",
     )
-
-    def back_and_forth(Tagger, x):
-        """Call a tagger after each of several moves."""
-        module = loaded(Tagger)
-        first = called(module, x)
-        second = called(module.double(), x)
-        third = called(module.float(), x.double())
-        module.to("meta")
-        return {"at first": first, "double": second, "float again": third, "there": called(module, x)}
-
-    test.hidden("moved again and again, and called in between")
-    seen = observe_scenario(back_and_forth, Tagger, some_x).expecting(other_keys)
-    judge_values(seen["at first"], some_x, "the module as it was made")
-    judge_values(seen["double"], some_x.double(), "the module after .double()")
-    judge_values(seen["float again"], some_x, "the module after .float()")
-    seen.that(
-        all(p[1] == "meta" for p in seen["there"]["products"]) and seen["there"]["device"] == "meta",
-        "What was made at the first call stayed behind when the module moved again.",
-        stage="device",
-    )
-
-    def no_steps(Tagger, x):
-        """A tagger in float64, then on meta, on no time step at all: what comes for x in float32, on the CPU."""
-        module = loaded(Tagger)
-        outs = [module.double()(x), module.to("meta")(x)]
-        return [[list(out.shape), str(out.dtype), out.device.type] for out in outs]
-
-    test.hidden("T = 0 after a move")
-    observe_scenario(no_steps, Tagger, torch.ones(0, 2, 5)).returns(
-        [[[0, 2, 4], "torch.float64", "cpu"], [[0, 2, 4], "torch.float64", "meta"]],
-        mistake(
-            "With T = 0 there is nothing to stack: return an empty (0, B, d_hid) tensor of the parameters' device and "
-            "dtype.",
-            stage=("raised", "value", "type", "shape"),
-        ),
-    )
-
-    def reached(Tagger, x):
-        """Whether a gradient reaches an x that is float32, by a module in float32 and by one in float64."""
-        noted = []
-        for move in ("float", "double"):
-            mine = x.clone().requires_grad_()
-            out = getattr(loaded(Tagger), move)()(mine)
-            if out.requires_grad:
-                out.sum().backward()
-            noted.append(mine.grad is not None)
-        return noted
-
-    test.hidden("a gradient reaches x through the move")
-    by_float, by_double = observe_scenario(reached, Tagger, some_x).value
-    seen.that(by_double or not by_float, "Where x is converted it leaves the autograd graph: no gradient reaches it.")
     ### END HIDDEN TESTS
 
 # %% check="fix-hidden-cpu-tensors" points=1
@@ -364,14 +313,29 @@ with check("fix-hidden-cpu-tensors") as test:
         module, mine = loaded(Tagger, **settings), x.clone()
         return {"out": module(mine), "x": mine}
 
-    def judge_numbers(x, settings):
+    def judge_numbers(x, settings, *mistakes):
         """Judge a tagger on the CPU."""
-        seen = observe_scenario(on_the_cpu, Tagger, x, settings).expecting(other_keys)
+        seen = observe_scenario(on_the_cpu, Tagger, x, settings).expecting(other_keys, *mistakes)
         seen.returns(
             {"out": original(checkpoint(), x), "x": x},
             mistake("x itself was changed.", when=lambda seen: not torch.equal(seen["x"], x)),
             because="On the CPU in float32 the result must be that of the given code: {detail}.",
         )
+
+    def doubled(Tagger, x):
+        """Move a tagger to float64 and to meta, and call it with x in float32 on the CPU: what comes."""
+        modules = [loaded(Tagger).double(), loaded(Tagger).to("meta")]
+        outs = [module(x) for module in modules]
+        return [[str(out.dtype), out.device.type, list(out.shape)] for out in outs]
+
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("after .double() and after .to('meta') the result has that dtype, that device, and the old shape")
+    seen = observe_scenario(doubled, Tagger, some_x)
+    seen.returns([["torch.float64", "cpu", [2, 3, 4]], ["torch.float32", "meta", [2, 3, 4]]], other_keys, not_yet)
 
     test("on the CPU in float32 the numbers are those of the given code")
     judge_numbers(some_x, {})
@@ -433,19 +397,27 @@ with check("fix-hidden-cpu-tensors") as test:
         "A global default was changed to make it fit; every other module in the program now sees it.",
     )
 
+    too_short = mistake(
+        "There are max_len offsets, one for each time step: {detail}.", raises="IndexError|out of range|out of bounds"
+    )
     test.hidden("another max_len, long sequences, one sequence")
-    judge_numbers(torch.randn(70, 1, 5, generator=generator), {"max_len": 100})
+    judge_numbers(torch.randn(70, 1, 5, generator=generator), {"max_len": 100}, too_short)
     judge_numbers(torch.randn(2, 3, 5, generator=generator), {"max_len": 2})
     judge_numbers(torch.randn(64, 1, 5, generator=generator), {})
 
     def no_steps(Tagger, x):
-        """What a tagger returns for no time step at all."""
-        out = loaded(Tagger)(x)
-        return [list(out.shape), str(out.dtype), out.device.type]
+        """What a tagger returns for no time step at all, as it was made and after two moves."""
+        module = loaded(Tagger)
+        outs = [module(x), module.double()(x), module.to("meta")(x)]
+        return [[list(out.shape), str(out.dtype), out.device.type] for out in outs]
 
     test.hidden("T = 0, and B = 0")
     observe_scenario(no_steps, Tagger, torch.ones(0, 2, 5)).returns(
-        [[0, 2, 4], "torch.float32", "cpu"],
+        [
+            [[0, 2, 4], "torch.float32", "cpu"],
+            [[0, 2, 4], "torch.float64", "cpu"],
+            [[0, 2, 4], "torch.float64", "meta"],
+        ],
         mistake(
             "With T = 0 there is nothing to stack: return an empty (0, B, d_hid) tensor of the right device and dtype.",
             stage=("raised", "value", "type", "shape"),
@@ -477,4 +449,65 @@ with check("fix-hidden-cpu-tensors") as test:
         rtol=1e-4,
         atol=1e-5,
     )
+
+    class Products(TorchDispatchMode):
+        """Notes what is produced while it is on: [operation, device, shape] of every tensor."""
+
+        def __init__(self):
+            super().__init__()
+            self.made = []
+
+        @classmethod
+        def _should_skip_dynamo(cls):
+            return False
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            name = func._schema.name.split("::")[-1]
+            for tensor in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(tensor, Tensor) and name not in ("detach", "alias"):  # these are other names
+                    self.made.append([name, tensor.device.type, list(tensor.shape)])
+            return out
+
+    def after_moves(Tagger, x):
+        """Call a tagger after each of several moves: what comes, or where it is."""
+        module = loaded(Tagger)
+        first, second, third = module(x), module.double()(x), module.float()(x.double())
+        module.to("meta")
+        with Products() as products:
+            module(x)
+        devices = sorted({device for _, device, _ in products.made})
+        return {"at first": first, "double": second, "float again": third, "on meta": devices}
+
+    test.hidden("moved again and again, and called in between")
+    seen = observe_scenario(after_moves, Tagger, some_x).expecting(
+        other_keys,
+        mistake(
+            "The module moved again, and forward still works with a tensor that stayed behind.",
+            raises="Expected all tensors|same device|same dtype|not on the expected device|expected device|meta",
+        ),
+    )
+    for about, x in (("at first", some_x), ("double", some_x.double()), ("float again", some_x)):
+        same = seen[about].dtype == x.dtype and torch.allclose(seen[about], original(checkpoint(), x), atol=1e-6)
+        seen.that(same, f"Device and dtype are those of the parameters after each move; this one is off: {about}.")
+    seen.that(
+        seen["on meta"] == ["meta"],
+        "The module moved again, and forward still works with a tensor that stayed behind.",
+        stage="device",
+    )
+
+    def reached(Tagger, x):
+        """Whether a gradient reaches an x that is float32, by a module in float32 and by one in float64."""
+        noted = []
+        for move in ("float", "double"):
+            mine = x.clone().requires_grad_()
+            out = getattr(loaded(Tagger), move)()(mine)
+            if out.requires_grad:
+                out.sum().backward()
+            noted.append(mine.grad is not None)
+        return noted
+
+    test.hidden("a gradient reaches x through the move")
+    by_float, by_double = observe_scenario(reached, Tagger, some_x).value
+    seen.that(by_double or not by_float, "Where x is converted it leaves the autograd graph: no gradient reaches it.")
     ### END HIDDEN TESTS

@@ -167,7 +167,7 @@ with check("read-env-report") as test:
         report = {"torch": "2.13.0", "needs_torch": "2.10", "built_cuda": "12.6", "cuda_available": True}
         report |= {"device_count": 2, "cudnn_enabled": True, "cudnn_version": 91002, "visible_devices": None}
         report |= {"driver_cuda": "12.6", "cards": 2} | changes
-        seen = observe(diagnose, report).expecting(*not_a_code, *mistakes)
+        seen = observe(diagnose, report).expecting(*not_a_code, *mistakes, none_hides, same_major)
         seen.returns(code, because="This report asks for another code: {detail}.")
         seen.leaves_arguments_alone()
 
@@ -201,6 +201,12 @@ with check("read-env-report") as test:
     equal_numbers = (
         "The driver's CUDA number is the newest runtime it can serve, not the one you use: a newer driver runs older "
         "builds. Only a smaller major number is a problem, and only if CUDA is not available anyway."
+    )
+    none_hides = mistake("None means that the variable is not set: then nothing is hidden.", gives="hidden-by-env")
+    same_major = mistake(
+        "A driver serves every build of its own major number, and older ones: 12.6 is not too old for 12.6.",
+        gives="driver-too-old",
+        when=lambda seen: seen.args[0]["driver_cuda"] == seen.args[0]["built_cuda"],
     )
     nothing = {"cuda_available": False, "device_count": 0}
     cpu_build = nothing | {"built_cuda": None, "cudnn_version": None}
@@ -284,10 +290,22 @@ with check("read-env-report") as test:
         report = {"torch": "2.13.0", "needs_torch": "2.10", "built_cuda": "12.6", "cuda_available": False}
         report |= {"device_count": 0, "cudnn_enabled": True, "cudnn_version": 91002, "visible_devices": visible}
         report |= {"driver_cuda": "12.6", "cards": 2} | changes
-        seen = observe(diagnose, report).expecting(*not_a_code, *mistakes)
+        seen = observe(diagnose, report).expecting(*not_a_code, *mistakes, *not_here)
         seen.returns(code, because="This report asks for another code: {detail}.")
         seen.leaves_arguments_alone()
 
+    not_here = [
+        mistake(
+            "CUDA is not available in this report: whatever cuDNN or nvidia-smi say, that can't be `ok`.",
+            gives="ok",
+            when=lambda seen: not seen.args[0]["cuda_available"],
+        ),
+        mistake(
+            "A driver serves every build of its own major number, and older ones: 12.6 is not too old for 12.6.",
+            gives="driver-too-old",
+            when=lambda seen: seen.args[0]["driver_cuda"] == seen.args[0]["built_cuda"],
+        ),
+    ]
     codes = ["torch-too-old", "cpu-build", "ok", "no-driver", "no-card", "hidden-by-env", "driver-too-old", "unknown"]
     not_a_code = [
         mistake("The function must return one of the codes, as text: {detail}.", stage="type"),
@@ -302,8 +320,11 @@ with check("read-env-report") as test:
     judge("", "hidden-by-env", mistake("An empty entry is no card number: {detail}", raises="invalid literal"))
 
     test("no such variable: nothing is hidden, and nothing else explains it")
-    none_hides = mistake("None means that the variable is not set: then nothing is hidden.", stage=("raised", "value"))
-    judge(None, "unknown", none_hides)
+    none_hides = [
+        mistake("None means that the variable is not set: then nothing is hidden.", gives="hidden-by-env"),
+        mistake("None means that the variable is not set: {detail}.", raises="NoneType"),
+    ]
+    judge(None, "unknown", *none_hides)
 
     ### BEGIN HIDDEN TESTS
     test.hidden("'-1', '-1,0', and '5' on two cards hide everything")

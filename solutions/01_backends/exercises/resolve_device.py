@@ -57,8 +57,138 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
     ### END SOLUTION
 
 
-# %% check="resolve-device" points=2
+# %% check="resolve-device" points=1
 """A concrete device: the right kind, the current index, no tensor made to find out."""
+with check("resolve-device") as test:
+    known = (
+        mistake(
+            "You returned a device without an index. It works for allocation, but it never equals `tensor.device` "
+            "(such as cuda:0): put the current index in.",
+            when=lambda seen: seen.value.type in ("cuda", "xpu", "mps") and seen.value.index is None,
+        ),
+        mistake(
+            "A torch.device is asked for, not its name.",
+            when=lambda seen: isinstance(seen.value, str),
+        ),
+        mistake(
+            "Nothing may be allocated to find out whether a device exists: `counts` says what there is.",
+            raises="not compiled with|not linked with|NVIDIA driver|CUDA driver|invalid device ordinal",
+        ),
+        mistake(
+            "The CPU and meta have no index here: `tensor.device` says `cpu`, or `meta`.",
+            when=lambda seen: seen.value.type in ("cpu", "meta") and seen.value.index is not None,
+        ),
+        mistake(
+            "`counts` lists only the kinds that the machine has: a kind that is missing has no device.",
+            raises="^KeyError",
+        ),
+    )
+    cpu = torch.device("cpu")
+
+    def judge(seen, device, *mistakes):
+        """Judge the device, and that no tensor was made on the way."""
+        seen.expecting(*mistakes, *known).returns(torch.device(device), because="That is another device: {detail}.")
+        made = ", ".join(dict.fromkeys(seen.op_names(level="aten")))
+        seen.that(not made, f"Nothing may be allocated to find out; these operations ran: {made}.", stage="rule")
+
+    test("spec None: cuda if there is one, else the CPU")
+    here_not_there = mistake(
+        "The CPU came back although there are CUDA devices: `counts` says what there is, not the machine on which this "
+        "runs.",
+        gives=cpu,
+    )
+    judge(observe(resolve_device, None, {"cuda": 2}), "cuda:0", here_not_there)
+    judge(observe(resolve_device, None, {}), "cpu")
+
+    test("'cuda' is the current device, 'cuda:1' the second one")
+    not_zero = mistake(
+        "You used index 0; a spec without an index means the *current* device, which the caller passes as `current`.",
+        gives=torch.device("cuda:0"),
+    )
+    judge(observe(resolve_device, "cuda", {"cuda": 2}, current=1), "cuda:1", not_zero, here_not_there)
+    keeps_index = mistake(
+        "The spec names an index: `current` is only for a spec without one.",
+        when=lambda seen: seen.value.index != torch.device(seen.args[0]).index,
+    )
+    judge(observe(resolve_device, "cuda:1", {"cuda": 2}), "cuda:1", keeps_index)
+
+    test("'cpu' and 'meta' need no count")
+    no_count = mistake(
+        "The CPU and meta exist on every machine; `counts` does not list them.",
+        when=lambda seen: bool(seen.error_text) or seen.value.index is None,
+    )
+    judge(observe(resolve_device, "cpu", {"cuda": 2}, current=1), "cpu", no_count)
+    judge(observe(resolve_device, "meta", {}), "meta", no_count)
+
+# %% check="resolve-device" points=1
+"""What cannot work raises ValueError and names the spec."""
+with check("resolve-device") as test:
+
+    def judge(spec, counts, because, *mistakes):
+        """Judge that this wish is refused."""
+        seen = observe(resolve_device, spec, counts)
+        fell_back = mistake(
+            "The caller asked for a device that does not exist here and got the CPU. A wish that cannot be met must "
+            "raise; falling back is only right for spec=None.",
+            gives=torch.device("cpu"),
+        )
+        objects = mistake(
+            "torch.device objects are valid specs too, and this one must raise ValueError: {detail}.",
+            raises="AttributeError|TypeError",
+            when=lambda seen: isinstance(seen.args[0], torch.device),
+        )
+        seen.raises(ValueError, mistakes=[fell_back, objects, *mistakes], because=because)
+
+    test("'cuda' on a machine without one")
+    missing = "There is no CUDA device here: this must raise ValueError."
+    judge("cuda", {}, missing)
+    judge("cuda", {"xpu": 1}, missing)
+
+    ### BEGIN HIDDEN TESTS
+    unchecked = (
+        "torch.device('cuda:7') is only a label: nobody checked that device 7 exists. Compare the index with the count."
+    )
+    test.hidden("'cuda:7' of two")
+    judge("cuda:7", {"cuda": 2}, unchecked)
+    judge(torch.device("cuda:7"), {"cuda": 1}, unchecked)
+
+    test.hidden("'cuda:2' of two, 'mps:1' of one")
+    from_zero = "Devices are numbered from 0: with two of them there is no number 2. This must raise ValueError."
+    judge("cuda:2", {"cuda": 2}, from_zero)
+    judge(torch.device("cuda:1"), {"cuda": 1}, from_zero)
+    judge("mps:1", {"mps": 1}, from_zero)
+
+    test.hidden("a kind of which there is none")
+    none_here = "A kind with no device here must raise ValueError."
+    judge("xpu", {"cuda": 2}, none_here)
+    judge("mps", {"mps": 0}, none_here)
+    judge("cuda", {"cuda": 0}, none_here)
+    judge("cuda:0", {}, none_here)
+    judge(torch.device("xpu"), {}, none_here)
+
+    test.hidden("names that are no device")
+    not_torchs = mistake(
+        "An unknown name must end as ValueError naming the spec; you let torch's RuntimeError through.",
+        raises="^(RuntimeError|AcceleratorError|DeferredCudaCallError)",
+    )
+    for unknown in ("gpu", "gpu:0", "", "cuda:x"):
+        judge(unknown, {"cuda": 2}, "An unknown name must raise ValueError.", not_torchs)
+
+    def refused(resolve_device, spec, counts):
+        """The message with which a spec is refused."""
+        try:
+            resolve_device(spec, counts)
+        except ValueError as error:
+            return str(error)
+
+    test.hidden("the message names the spec")
+    for spec, counts in (("gpu", {"cuda": 2}), ("xpu", {"cuda": 2}), ("cuda:7", {"cuda": 2}), ("mps:1", {"mps": 1})):
+        seen = observe_scenario(refused, resolve_device, spec, counts)
+        seen.that(spec in str(seen.value), "The message must name the spec that the caller asked for.", stage="rule")
+    ### END HIDDEN TESTS
+
+# %% check="resolve-device" points=1
+"""Every kind in its order, device objects, cpu:0, an index beside `current`; nothing else is asked."""
 with check("resolve-device") as test:
     known = (
         mistake(
@@ -92,34 +222,27 @@ with check("resolve-device") as test:
         seen.that(not made, f"Nothing may be allocated to find out; these operations ran: {made}.", stage="rule")
         seen.leaves_arguments_alone(because="The counts belong to the caller: they must stay as they are.")
 
-    test("spec None: cuda if there is one, else the CPU")
-    here_not_there = mistake(
-        "The CPU came back although there are CUDA devices: `counts` says what there is, not the machine on which this "
-        "runs.",
-        gives=cpu,
-    )
-    judge(observe(resolve_device, None, {"cuda": 2}), "cuda:0", here_not_there)
-    judge(observe(resolve_device, None, {}), "cpu")
-
-    test("'cuda' is the current device, 'cuda:1' the second one")
     not_zero = mistake(
         "You used index 0; a spec without an index means the *current* device, which the caller passes as `current`.",
         gives=torch.device("cuda:0"),
     )
-    judge(observe(resolve_device, "cuda", {"cuda": 2}, current=1), "cuda:1", not_zero, here_not_there)
     keeps_index = mistake(
         "The spec names an index: `current` is only for a spec without one.",
         when=lambda seen: seen.value.index != torch.device(seen.args[0]).index,
     )
-    judge(observe(resolve_device, "cuda:1", {"cuda": 2}), "cuda:1", keeps_index)
-
-    test("'cpu' and 'meta' need no count")
-    no_count = mistake(
-        "The CPU and meta exist on every machine; `counts` does not list them.",
-        when=lambda seen: bool(seen.error_text) or seen.value.index is None,
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
     )
-    judge(observe(resolve_device, "cpu", {"cuda": 2}, current=1), "cpu", no_count)
-    judge(observe(resolve_device, "meta", {}), "meta", no_count)
+
+    test("None, 'cuda' and 'meta', on machines with two cards and with none; the counts are not changed")
+    observe(resolve_device, "cuda", {"cuda": 2}, current=1).returns(torch.device("cuda:1"), not_yet)
+    observe(resolve_device, None, {}).returns(cpu, not_yet)
+    observe(resolve_device, "meta", {}).returns(torch.device("meta"), not_yet)
+    seen = observe(resolve_device, None, {"cuda": 2})
+    seen.returns(torch.device("cuda:0"), not_yet)
+    seen.that(not seen.op_names(level="aten"), "", not_yet)
+    seen.leaves_arguments_alone(because="The counts belong to the caller: they must stay as they are.")
 
     ### BEGIN HIDDEN TESTS
     test.hidden("spec None with current=1")
@@ -169,7 +292,7 @@ with check("resolve-device") as test:
     test.hidden("the result agrees with tensor.device on this machine")
     for here_spec in ("cpu", "meta", "cpu:0"):
         judge(observe(resolve_device, here_spec, {}), torch.empty(0, device=here_spec).device)
-    accelerator = torch.accelerator.current_accelerator()
+    accelerator = torch.accelerator.current_accelerator(check_available=True)  # without: what was built in
     if accelerator is not None and accelerator.type in ("cuda", "xpu", "mps"):
         here = {accelerator.type: torch.accelerator.device_count()}
         now = torch.accelerator.current_device_index()
@@ -219,66 +342,4 @@ with check("resolve-device") as test:
         "torch.cuda or torch.accelerator was asked, but `counts` and `current` say all that is needed.",
         stage="rule",
     )
-    ### END HIDDEN TESTS
-
-# %% check="resolve-device" points=1
-"""What cannot work raises ValueError and names the spec."""
-with check("resolve-device") as test:
-
-    def judge(spec, counts, because, *mistakes):
-        """Judge that this wish is refused."""
-        seen = observe(resolve_device, spec, counts)
-        fell_back = mistake(
-            "The caller asked for a device that does not exist here and got the CPU. A wish that cannot be met must "
-            "raise; falling back is only right for spec=None.",
-            gives=torch.device("cpu"),
-        )
-        seen.raises(ValueError, mistakes=[fell_back, *mistakes], because=because)
-
-    test("'cuda' on a machine without one")
-    missing = "There is no CUDA device here: this must raise ValueError."
-    judge("cuda", {}, missing)
-    judge("cuda", {"xpu": 1}, missing)
-
-    ### BEGIN HIDDEN TESTS
-    unchecked = (
-        "torch.device('cuda:7') is only a label: nobody checked that device 7 exists. Compare the index with the count."
-    )
-    test.hidden("'cuda:7' of two")
-    judge("cuda:7", {"cuda": 2}, unchecked)
-    judge(torch.device("cuda:7"), {"cuda": 1}, unchecked)
-
-    test.hidden("'cuda:2' of two, 'mps:1' of one")
-    from_zero = "Devices are numbered from 0: with two of them there is no number 2. This must raise ValueError."
-    judge("cuda:2", {"cuda": 2}, from_zero)
-    judge(torch.device("cuda:1"), {"cuda": 1}, from_zero)
-    judge("mps:1", {"mps": 1}, from_zero)
-
-    test.hidden("a kind of which there is none")
-    none_here = "A kind with no device here must raise ValueError."
-    judge("xpu", {"cuda": 2}, none_here)
-    judge("mps", {"mps": 0}, none_here)
-    judge("cuda", {"cuda": 0}, none_here)
-    judge("cuda:0", {}, none_here)
-    judge(torch.device("xpu"), {}, none_here)
-
-    test.hidden("names that are no device")
-    not_torchs = mistake(
-        "An unknown name must end as ValueError naming the spec; you let torch's RuntimeError through.",
-        raises="^(RuntimeError|AcceleratorError|DeferredCudaCallError)",
-    )
-    for unknown in ("gpu", "gpu:0", "", "cuda:x"):
-        judge(unknown, {"cuda": 2}, "An unknown name must raise ValueError.", not_torchs)
-
-    def refused(resolve_device, spec, counts):
-        """The message with which a spec is refused."""
-        try:
-            resolve_device(spec, counts)
-        except ValueError as error:
-            return str(error)
-
-    test.hidden("the message names the spec")
-    for spec, counts in (("gpu", {"cuda": 2}), ("xpu", {"cuda": 2}), ("cuda:7", {"cuda": 2}), ("mps:1", {"mps": 1})):
-        seen = observe_scenario(refused, resolve_device, spec, counts)
-        seen.that(spec in str(seen.value), "The message must name the spec that the caller asked for.", stage="rule")
     ### END HIDDEN TESTS

@@ -236,7 +236,8 @@ with check("smallest-float") as test:
     test.hidden("float64 numbers")
     double = torch.float64
     last = mistake("float64 is a candidate too: float32 does not hold this tensor.", gives=torch.float32)
-    judge(torch.tensor([1 + 1e-12], dtype=double), 0.0, double, mistake(by_float32, gives=torch.float16), last)
+    nothing = mistake("float64 is a candidate too: nothing else holds this tensor. {detail}.", stage=("raised", "type"))
+    judge(torch.tensor([1 + 1e-12], dtype=double), 0.0, double, mistake(by_float32, gives=torch.float16), last, nothing)
     judge(torch.tensor([1 + 1e-12], dtype=double), 1e-9, torch.float16)
     judge(torch.tensor([1 + 1e-6], dtype=double), 1e-12, double, last)
     judge(torch.tensor([1e300], dtype=double), 1e-3, double, last)
@@ -246,10 +247,20 @@ with check("smallest-float") as test:
     judge(torch.tensor([2.0**127, 1.0], dtype=double), 0.0, torch.bfloat16)
 
     test.hidden("float16 and bfloat16 numbers")
-    judge(torch.tensor([0.1, 65504.0, 6e-8], dtype=torch.float16), 0.0, torch.float16)
+    subnormal = mistake(
+        "float16 holds numbers far below its smallest normal one, 6.1e-5: convert and look.",
+        gives=torch.bfloat16,
+        when=lambda seen: seen.args[0].abs().lt(6.1e-5).any(),
+    )
+    subnormal_too = mistake(subnormal.sentence, gives=torch.float32, when=subnormal.when)
+    asks_again = mistake(
+        "A tensor that is bfloat16 already may fit float16, which comes first: go through the list for it, too.",
+        gives=torch.bfloat16,
+    )
+    judge(torch.tensor([0.1, 65504.0, 6e-8], dtype=torch.float16), 0.0, torch.float16, subnormal, subnormal_too)
     judge(torch.tensor([70000.0], dtype=torch.bfloat16), 0.0, torch.bfloat16)
     judge(torch.tensor([1.5, 1e-30], dtype=torch.bfloat16), 1e-3, torch.bfloat16)
-    judge(torch.tensor([1.0078125, 0.0], dtype=torch.bfloat16), 0.0, torch.float16)
+    judge(torch.tensor([1.0078125, 0.0], dtype=torch.bfloat16), 0.0, torch.float16, asks_again)
 
     test.hidden("a tolerance that is just met, and just not")
     judge(torch.tensor([257.0, 70000.0]), 1 / 256, torch.bfloat16)
@@ -268,6 +279,47 @@ with check("smallest-float") as test:
         )
         seen.returns(expected, because="Another format is the first that holds this tensor.")
         seen.leaves_arguments_alone()
+
+    def probes():
+        """Numbers and tolerances, by name."""
+        return {
+            "[70000] at 1e-2": ([70000.0], 1e-2),
+            "[65504] at 0": ([65504.0], 0.0),
+            "[257] at 0": ([257.0], 0.0),
+            "[1.0001] at 1e-5": ([1.0001], 1e-5),
+            "[1.9999] at 1e-5": ([1.9999], 1e-5),
+            "[0.1] at 1e-3": ([0.1], 1e-3),
+            "[1000.3] at 1e-3": ([1000.3], 1e-3),
+            "[70000, 257] at 3e-3": ([70000.0, 257.0], 3e-3),
+            "[0, 0.5] at 1e-3": ([0.0, 0.5], 1e-3),
+            "[1e-30] at 1e-2": ([1e-30], 1e-2),
+        }
+
+    def bank(smallest_float):
+        """What is returned for each of the probes."""
+        return {name: smallest_float(torch.tensor(numbers), rtol) for name, (numbers, rtol) in probes().items()}
+
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("ten probes, in float32, as in the first check")
+    observe_scenario(bank, smallest_float).returns(
+        {
+            "[70000] at 1e-2": torch.bfloat16,
+            "[65504] at 0": torch.float16,
+            "[257] at 0": torch.float16,
+            "[1.0001] at 1e-5": torch.float32,
+            "[1.9999] at 1e-5": torch.float32,
+            "[0.1] at 1e-3": torch.float16,
+            "[1000.3] at 1e-3": torch.float16,
+            "[70000, 257] at 3e-3": torch.float32,
+            "[0, 0.5] at 1e-3": torch.float16,
+            "[1e-30] at 1e-2": torch.bfloat16,
+        },
+        not_yet,
+    )
 
     test("two dimensions, and none")
     judge(torch.tensor([[1.5, 70000.0], [0.5, 2.0]]), 1e-2, torch.bfloat16)
@@ -293,7 +345,8 @@ with check("smallest-float") as test:
     judge(torch.tensor([70000.0, 1.5, 2.0, 0.5])[1::2], 0.0, torch.float16)
 
     test.hidden("tensors that require grad")
-    judge(torch.tensor([1000.3, 0.5]).requires_grad_(), 1e-3, torch.float16)
+    tracked = mistake("x may require grad, and here it does: {detail}.", stage="raised")
+    judge(torch.tensor([1000.3, 0.5]).requires_grad_(), 1e-3, torch.float16, tracked)
     judge(torch.tensor(1.0001).requires_grad_(), 1e-5, torch.float32)
 
     test.hidden("integer, bool and complex tensors raise TypeError")

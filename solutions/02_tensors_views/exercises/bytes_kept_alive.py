@@ -90,7 +90,11 @@ with check("bytes-kept-alive") as test:
             when=lambda seen: seen["two batches"] == 10240 and seen["two batches of one size"] == 8192,
         ),
     )
-    seen.returns(
+    seen.expecting(
+        mistake(
+            "The storages are to be added up; you took the largest one.", when=lambda seen: seen["two batches"] == 8192
+        )
+    ).returns(
         {
             "one row": 8192,
             "two pieces": 8192,
@@ -107,6 +111,17 @@ with check("bytes-kept-alive") as test:
 
     ### BEGIN HIDDEN TESTS
     numbers = torch.arange(12.0).reshape(4, 3)
+    advice = [
+        mistake("Without tensors the answer is 0: {detail}.", stage="raised", when=lambda seen: not seen.args),
+        mistake(
+            "An element does not always have four bytes: a storage's nbytes() says its size in bytes.",
+            when=lambda seen: seen.value == 4 * sum(len(t.untyped_storage()) // t.element_size() for t in seen.args),
+        ),
+        mistake(
+            "A storage that is seen as two dtypes is still one storage: count it once.",
+            when=lambda seen: len({t.dtype for t in seen.args}) > 1 and seen.value == 96,
+        ),
+    ]
     for idea, tensors, size in [
         ("no tensor at all", (), 0),
         ("a transposed tensor", (numbers.t(),), 48),
@@ -125,7 +140,7 @@ with check("bytes-kept-alive") as test:
     ]:
         test.hidden("bytes_kept: " + idea)
         seen = observe(bytes_kept, *tensors)
-        seen.returns(size)
+        seen.returns(size, *advice)
         seen.leaves_arguments_alone()
         seen.avoided("storage", because=deprecated)
     ### END HIDDEN TESTS
@@ -188,6 +203,7 @@ with check("bytes-kept-alive") as test:
         """Views of a (64, 32) batch and tensors made from it, by what they are."""
         return {
             "three columns": batch[:, :3],
+            "a row that was detached": batch[:1].detach(),
             "a row of columns that are apart": batch[5, ::4],
             "all but the first element": batch.flatten()[1:],
             "an empty slice": batch[:0],
@@ -234,7 +250,8 @@ with check("bytes-kept-alive") as test:
     ]:
         test.hidden(idea)
         seen = observe(compact, part.requires_grad_()).expecting(
-            mistake(left, stage="gradient", when=lambda seen: seen.gradient(0) is None)
+            mistake(left, stage="gradient", when=lambda seen: seen.gradient(0) is None),
+            mistake(left, raises="requires grad"),
         )
         seen.gives_gradients(lambda t: t * 1.0)
     ### END HIDDEN TESTS

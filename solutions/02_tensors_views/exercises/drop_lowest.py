@@ -45,8 +45,8 @@ def drop_lowest(x: Tensor, k: int) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="drop-lowest" points=2
-"""Exactly the k smallest values go, the first of equal ones first; order, dtype and gradients stay."""
+# %% check="drop-lowest" points=1
+"""The k smallest values go, and the others stay in their order."""
 with check("drop-lowest") as test:
     test("4, 1, 3, 2, 5 without the 2 smallest")
     five = torch.tensor([4.0, 1, 3, 2, 5])
@@ -70,7 +70,27 @@ with check("drop-lowest") as test:
         mistake("These are the values to be dropped.", when=lambda seen: sorted(seen.value.tolist()) == [1, 2]),
         mistake("These are positions; asked for are the values that stay.", gives=torch.tensor([0, 2, 4])),
     )
+
+    test("negative numbers are smaller than positive ones")
+    observe(drop_lowest, torch.tensor([3.0, -5, 1, -2]), 2).returns(
+        torch.tensor([3.0, 1]),
+        mistake("You went by the absolute values: -5 is the smallest of these.", gives=torch.tensor([3.0, -5])),
+    )
+
+# %% check="drop-lowest" points=1
+"""Equal values and nan, k at its ends and beyond, other dtypes, gradients."""
+with check("drop-lowest") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("4, 1, 3, 2, 5 without the 2 smallest; x is not changed")
+    five = torch.tensor([4.0, 1, 3, 2, 5])
+    seen = observe(drop_lowest, five, 2)
+    seen.returns(torch.tensor([4.0, 3, 5]), not_yet)
     seen.leaves_arguments_alone(mistake("x itself was changed.", stage="arguments"))
+    observe(drop_lowest, torch.tensor([3.0, -5, 1, -2]), 2).returns(torch.tensor([3.0, 1]), not_yet)
 
     test("equal values at the threshold: exactly k elements go")
     ties = (
@@ -104,9 +124,29 @@ with check("drop-lowest") as test:
         """Whether some of the values were equal."""
         return len(seen.args[0].unique()) < len(seen.args[0])
 
+    def in_float32(x, k):
+        """The same, where values are compared as float32."""
+        return x[x.float().argsort(stable=True)[k:].sort().values]
+
     known = [
         mistake(not_first, gives=later_first, stage="value", when=has_ties),
         mistake(ties, stage="shape", when=has_ties),
+        mistake(
+            "k = N is allowed: nothing stays.", raises="ValueError", when=lambda seen: seen.args[1] == len(seen.args[0])
+        ),
+        mistake(
+            "Nothing stays, but in the dtype of x: {detail}", stage="dtype", when=lambda seen: not seen.value.numel()
+        ),
+        mistake(
+            "Values that differ were taken for equal ones, or in the wrong order: compare them in their own dtype.",
+            stage="value",
+            when=lambda seen: torch.equal(seen.value, in_float32(*seen.args)) or seen.args[0].dtype == torch.float64,
+        ),
+        mistake(
+            "A value of 0 stays as well as any other: an index of those that are not 0 loses it.",
+            stage="shape",
+            when=lambda seen: not has_ties(seen) and len(seen.value) == len(seen.args[0]) - seen.args[1] - 1,
+        ),
     ]
     g = torch.Generator().manual_seed(9)
     twelve = torch.randn(12, generator=g)

@@ -40,8 +40,8 @@ def memory_cells(t: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="memory-cells" points=2
-"""The storage cell of each element, in elements; int64; the values of t are not read."""
+# %% check="memory-cells" points=1
+"""The storage cell of each element: offset and strides, counted in elements."""
 with check("memory-cells") as test:
     t = torch.tensor([[7.0, 30, 12, 25], [3, 41, 18, 9], [50, 22, 6, 33]])
     row_by_row = (
@@ -57,6 +57,11 @@ with check("memory-cells") as test:
             gives=lambda t: t,
         ),
         mistake("Cell numbers are int64: {detail}", stage="dtype"),
+        mistake(
+            "A view may lie anywhere in its storage, which has more cells than t has elements: count from the "
+            "beginning of the storage.",
+            raises="setStorage",
+        ),
     ]
 
     test("a fresh 3x4 tensor")
@@ -71,7 +76,6 @@ with check("memory-cells") as test:
         ),
         mistake("The first cell has number 0.", gives=torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]])),
     )
-    seen.leaves_arguments_alone()
 
     test("its transpose")
     seen = observe(memory_cells, t.t()).expecting(*known)
@@ -93,22 +97,46 @@ with check("memory-cells") as test:
         mistake(in_bytes, gives=torch.tensor([[20, 24], [36, 40]])),
     )
 
+# %% check="memory-cells" points=1
+"""Any number of dimensions, shared cells, any dtype; the values of t are not read."""
+with check("memory-cells") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    no_offset = "A view does not start at cell 0: add storage_offset()."
+    row_by_row = (
+        "You numbered the elements in row-major order of the shape. "
+        "That is only right for a fresh tensor; strides decide."
+    )
+
+    test("a slice of a 3x4 tensor, transposed; t is not changed")
+    t = torch.tensor([[7.0, 30, 12, 25], [3, 41, 18, 9], [50, 22, 6, 33]])
+    seen = observe(memory_cells, t[1:, 1:3].t())
+    seen.returns(torch.tensor([[5, 9], [6, 10]]), not_yet)
+    seen.leaves_arguments_alone()
+
     test("expanded rows and columns: several elements in one cell")
     own_cells = mistake(
         "In an expanded tensor many elements share a cell (stride 0): they must get the same number.",
         when=lambda seen: seen.value.unique().numel() == seen.value.numel(),
     )
-    seen = observe(memory_cells, torch.tensor([8.0, 5, 9]).expand(4, 3)).expecting(*known)
+    looked_up = mistake(
+        "The third row got the cell of the first, which holds the same value: equal values lie in cells of their own.",
+        gives=torch.tensor([[0, 0], [1, 1], [0, 0]]),
+    )
+    seen = observe(memory_cells, torch.tensor([8.0, 5, 9]).expand(4, 3))
     seen.returns(torch.tensor([[0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2]]), own_cells)
     flags = torch.tensor([[True], [False], [True]])
-    seen = observe(memory_cells, flags.expand(3, 2)).expecting(*known)
-    seen.returns(torch.tensor([[0, 0], [1, 1], [2, 2]]), own_cells)
+    seen = observe(memory_cells, flags.expand(3, 2))
+    seen.returns(torch.tensor([[0, 0], [1, 1], [2, 2]]), own_cells, looked_up)
 
     test("a permuted 3-d tensor")
     permuted = (torch.arange(12.0) + 40).reshape(2, 2, 3).permute(2, 0, 1)
-    observe(memory_cells, permuted).expecting(*known).returns(
+    observe(memory_cells, permuted).returns(
         torch.tensor([[[0, 3], [6, 9]], [[1, 4], [7, 10]], [[2, 5], [8, 11]]]),
         mistake(row_by_row, gives=torch.tensor([[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]])),
+        mistake("The tensor may have any number of dimensions: {detail}.", stage=("raised", "shape")),
     )
 
     ### BEGIN HIDDEN TESTS
@@ -119,6 +147,12 @@ with check("memory-cells") as test:
             cells[tuple(position)] += sum(i * s for i, s in zip(position, t.stride(), strict=True))
         return cells
 
+    four_bytes = mistake(
+        "The offset is off: it counts elements of t's dtype, which need not have four bytes each.",
+        when=lambda seen: (
+            seen.args[0].element_size() != 4 and (seen.value - cell_by_cell(*seen.args)).unique().numel() == 1
+        ),
+    )
     row, many = torch.arange(12.0) * 3 + 20, torch.arange(24.0) * 2 + 50
     for idea, view in [
         ("three overlapping windows", row.unfold(0, 4, 3)),
@@ -133,20 +167,25 @@ with check("memory-cells") as test:
         ("a square tensor, transposed", many[:9].clone().view(3, 3).t()),
     ]:
         test.hidden(idea)
-        seen = observe(memory_cells, view).expecting(*known)
-        seen.returns(cell_by_cell)
+        seen = observe(memory_cells, view)
+        seen.returns(cell_by_cell, four_bytes)
         seen.leaves_arguments_alone()
 
     test.hidden("0-d with an offset")
     observe(memory_cells, row[7]).returns(
         torch.tensor(7),
         mistake("A 0-d tensor lives in one cell, storage_offset(): the result is 0-d too.", shape=(1,)),
+        mistake("A 0-d tensor has no dimension and lives in one cell, storage_offset(): {detail}.", stage="raised"),
         mistake(no_offset, gives=torch.tensor(0)),
     )
 
     test.hidden("empty shapes")
     for empty in (torch.empty(0), torch.empty(2, 0, 3), row.view(3, 4)[1:1]):
-        observe(memory_cells, empty).returns(torch.empty(empty.shape, dtype=torch.int64))
+        observe(memory_cells, empty).returns(
+            torch.empty(empty.shape, dtype=torch.int64),
+            mistake("Cell numbers are int64, also where there are none: {detail}", stage="dtype"),
+            mistake("An empty tensor lies in no cell; the result has its shape: {detail}.", stage=("raised", "shape")),
+        )
 
     test.hidden("values that tell nothing: all equal, and nobody reads them")
     for view in (torch.ones(4, 3).t()[1:], torch.ones(3, 4)[:, 2], torch.ones(3).expand(2, 3)):

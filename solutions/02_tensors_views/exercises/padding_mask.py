@@ -46,8 +46,8 @@ def padding_mask(lengths: Tensor, T: int | None = None) -> Tensor:
     ### END GIVEN
 
 
-# %% check="padding-mask" points=2
-"""True where t < lengths[b]; bool; every element has its own memory; lengths stay as they are."""
+# %% check="padding-mask" points=1
+"""True where t < lengths[b], with the largest length as T or with a T that is given."""
 with check("padding-mask") as test:
     test("lengths 3, 1 and 2 give three different rows")
     three = torch.tensor([3, 1, 2])
@@ -76,7 +76,6 @@ with check("padding-mask") as test:
             gives=torch.tensor([[1, 1, 1], [0, 0, 1], [0, 1, 1]]),
         ),
     )
-    seen.leaves_arguments_alone()
 
     test("T is given: longer than all, or shorter than some; a length of 0")
     lengths = torch.tensor([4, 0, 2])
@@ -84,6 +83,22 @@ with check("padding-mask") as test:
     t_ignored = mistake("T was given, but the mask has as many columns as the largest length.", shape=(3, 4))
     observe(padding_mask, lengths, 6).returns(long, t_ignored)
     observe(padding_mask, lengths, 3).returns(torch.tensor([[1, 1, 1], [0, 0, 0], [1, 1, 0]]).bool(), t_ignored)
+
+# %% check="padding-mask" points=1
+"""Every element has its own memory; empty batches, other dtypes and devices; lengths stay."""
+with check("padding-mask") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("lengths 3, 1 and 2, and a T of 4; the lengths are not changed")
+    three = torch.tensor([3, 1, 2])
+    real = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0]]).bool()
+    seen = observe(padding_mask, three)
+    seen.returns(real, not_yet)
+    seen.leaves_arguments_alone()
+    observe(padding_mask, three, 4).returns(F.pad(real, (0, 1)), not_yet)
 
     test("equal lengths: writing one element changes that element only")
     shared_cell = mistake(
@@ -93,6 +108,9 @@ with check("padding-mask") as test:
     )
     seen = observe(padding_mask, torch.tensor([2, 2, 2]), 4).expecting(shared_cell)
     seen.returns(torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]]).bool())
+    seen.owns_its_memory()
+    seen = observe(padding_mask, torch.tensor([3, 3])).expecting(shared_cell)
+    seen.returns(torch.ones(2, 3, dtype=torch.bool))
     seen.owns_its_memory()
 
     ### BEGIN HIDDEN TESTS
@@ -110,6 +128,14 @@ with check("padding-mask") as test:
     zero_is_none = mistake(
         "T=0 is not T=None: asked for is a mask without columns.", shape=(2, 2), when=lambda seen: seen.args[1] == 0
     )
+    no_column = mistake(
+        "T is 0 where all lengths are 0 or where there are none: the mask has no column then.",
+        stage="shape",
+        when=lambda seen: seen.value.shape[1] == 1 and int(seen.args[0].sum()) == 0,
+    )
+    int32_too = mistake(
+        "Lengths may be int32 as well: {detail}.", stage="raised", when=lambda seen: seen.args[0].dtype == torch.int32
+    )
     empty = torch.empty(0, dtype=torch.int64)
     for idea, lengths, T in [
         ("an empty batch without T", empty, None),
@@ -126,7 +152,7 @@ with check("padding-mask") as test:
     ]:
         test.hidden(idea)
         seen = observe(padding_mask, lengths, T).expecting(shared_cell, zero_is_none)
-        seen.returns(mask_of_lists, no_maximum)
+        seen.returns(mask_of_lists, no_maximum, no_column, int32_too)
         seen.owns_its_memory()
         seen.leaves_arguments_alone()
 

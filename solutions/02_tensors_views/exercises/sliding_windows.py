@@ -47,8 +47,8 @@ def windows(x: Tensor, size: int, step: int = 1) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="sliding-windows" points=3
-"""Window i begins at i * step; a view of x for any x; illegal sizes and steps raise; gradients add up."""
+# %% check="sliding-windows" points=2
+"""Window i begins at i * step, and all windows look into the memory of x."""
 with check("sliding-windows") as test:
 
     def one_by_one(x, size, step=1):
@@ -106,9 +106,9 @@ with check("sliding-windows") as test:
                 "Each window is a column: asked for is (n, size), one window in each row.",
                 gives=lambda x, size, step: one_by_one(x, size, step).t(),
             ),
+            mistake("An incomplete last window is left out; yours reads beyond the end of x.", raises="setStorage"),
         )
         seen.shares_memory_with(0)
-        seen.leaves_arguments_alone()
 
     test("a (2, 3, 8) batch, size 3, step 2")
     batch = torch.arange(100, 148).reshape(2, 3, 8)
@@ -116,6 +116,7 @@ with check("sliding-windows") as test:
     seen.returns(
         torch.stack([torch.stack([one_by_one(line, 3, 2) for line in lines]) for lines in batch]),
         mistake("Leading dimensions must stay as they are: {detail}", stage="shape"),
+        mistake("The windows run along the last dimension, T: {detail}.", stage="raised"),
     )
     seen.shares_memory_with(0)
 
@@ -130,6 +131,38 @@ with check("sliding-windows") as test:
     observe_scenario(write_after, windows, torch.tensor([5, 6, 8, 9, 4])).returns(
         torch.tensor([[5, 6, 77], [6, 77, 9], [77, 9, 4]])
     )
+
+# %% check="sliding-windows" points=1
+"""Any layout of x, sizes and steps at their ends; what makes no sense raises; gradients add up."""
+with check("sliding-windows") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    not_copied = [
+        mistake(
+            "What comes back from NumPy has neither x's storage nor x's graph: stay with PyTorch's views.",
+            stage="aliasing",
+            when=lambda seen: "numpy" in seen.op_names(),
+        ),
+        mistake(
+            "The windows were copied ({detail}). With the right strides they can overlap in the same memory.",
+            stage="aliasing",
+        ),
+        mistake(
+            "The view does not belong to the autograd graph: gradients must flow to x.",
+            stage="gradient",
+            when=lambda seen: not seen.noted.tracked,
+        ),
+    ]
+    batch = torch.arange(100, 148).reshape(2, 3, 8)
+
+    test("a (2, 3, 8) batch, size 3, step 2; x is not changed")
+    seen = observe(windows, batch, 3, 2)
+    starts = [batch[..., i : i + 3] for i in (0, 2, 4)]
+    seen.returns(torch.stack(starts, dim=2), not_yet)
+    seen.shares_memory_with(0, not_yet)
+    seen.leaves_arguments_alone()
 
     ### BEGIN HIDDEN TESTS
     def by_slices(x, size, step=1):
@@ -160,6 +193,14 @@ with check("sliding-windows") as test:
         gives=from_cell_0,
         stage="value",
     )
+    allowed = mistake(
+        "A size of T gives one window, and so does a step that leads beyond the end: both are allowed. {detail}.",
+        raises="ValueError",
+    )
+    apart = mistake(
+        "Consecutive windows start `step` apart, also where that leaves gaps.",
+        gives=lambda x, size, step: by_slices(x, size, size),
+    )
     numbers = torch.arange(60) * 3 + 1
     for idea, x, size, step in [
         ("a transposed matrix", numbers.reshape(10, 6).t(), 4, 2),
@@ -186,6 +227,11 @@ with check("sliding-windows") as test:
             mistake(fresh_only, gives=fresh_strides, stage="value"),
             mistake(fresh_only, gives=row_strides, stage="value"),
             at_start,
+            mistake(
+                "An empty batch has no window: {detail}.", stage="raised", when=lambda seen: not seen.args[0].numel()
+            ),
+            allowed,
+            apart,
         )
         seen.shares_memory_with(0)
         readers = ", ".join(
@@ -215,6 +261,8 @@ with check("sliding-windows") as test:
     ]:
         test.hidden(idea)
         seen = observe(windows, x, 4, 2).expecting(*not_copied)
-        seen.gives_gradients(by_slices)
+        seen.gives_gradients(
+            by_slices, because="The gradient of an element is the sum over all windows that contain it: {detail}"
+        )
         seen.shares_memory_with(0)
     ### END HIDDEN TESTS

@@ -41,8 +41,8 @@ def count_writers(index: Tensor, dim: int, shape: tuple[int, ...]) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="count-writers" points=2
-"""The count of writers for every cell of the target; int64; illegal indices raise."""
+# %% check="count-writers" points=1
+"""How many numbers arrive at each cell of the target."""
 with check("count-writers") as test:
     test("repeated indices, along dim 1")
     index = torch.tensor([[0, 0, 2], [1, 1, 1], [2, 0, 1]])
@@ -66,7 +66,6 @@ with check("count-writers") as test:
         mistake("Counts are int64: {detail}", stage="dtype"),
     )
     seen.returns(torch.tensor([[2, 0, 1], [0, 3, 0], [1, 1, 1]]))
-    seen.leaves_arguments_alone()
 
     test("no index twice in a row: one writer at most")
     seen = observe(count_writers, torch.tensor([[3, 0, 1], [2, 1, 3]]), 1, (2, 4))
@@ -79,6 +78,30 @@ with check("count-writers") as test:
         expected,
         mistake("The result must have the shape of the target, not of index: {detail}", shape=(1, 4)),
     )
+
+# %% check="count-writers" points=1
+"""Values outside are refused; other dimensions, dtypes and sizes of index."""
+with check("count-writers") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("repeated indices, along dim 1 and along dim 0; index is not changed")
+    index = torch.tensor([[0, 0, 2], [1, 1, 1], [2, 0, 1]])
+    seen = observe(count_writers, index, 1, (3, 3))
+    seen.returns(
+        torch.tensor([[2, 0, 1], [0, 3, 0], [1, 1, 1]]),
+        mistake(
+            "The count of the first check is still in the target: start from a new one in each call.",
+            gives=torch.tensor([[4, 0, 2], [0, 6, 0], [2, 2, 2]]),
+        ),
+        not_yet,
+    )
+    seen.leaves_arguments_alone()
+    corner = torch.tensor([[0, 1, 2, 0]])
+    expected = torch.tensor([[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]])
+    observe(count_writers, corner, 0, (3, 5)).returns(expected, not_yet)
 
     test("values outside the target are refused")
     for value in (3, -1):
@@ -112,6 +135,9 @@ with check("count-writers") as test:
         "The src of a scatter must be at least as large as index, which may be longer than the target along dim.",
         raises="no larger size than src",
     )
+    two_only = mistake(
+        "Index may have any number of dimensions, 0 and 1 included: {detail}.", stage=("raised", "shape")
+    )
     g = torch.Generator().manual_seed(3)
     for idea, shape, dim, size in [
         ("a negative dim", (3, 4), -1, (3, 2)),
@@ -123,7 +149,7 @@ with check("count-writers") as test:
     ]:
         test.hidden(idea)
         index = torch.randint(shape[dim], size, generator=g)
-        observe(count_writers, index, dim, shape).returns(by_hand(index, dim, shape), corner_only, small_src)
+        observe(count_writers, index, dim, shape).returns(by_hand(index, dim, shape), corner_only, small_src, two_only)
 
     test.hidden("300 writers to one cell")
     observe(count_writers, torch.zeros(300, dtype=torch.int64), 0, (2,)).returns(
@@ -133,14 +159,17 @@ with check("count-writers") as test:
 
     test.hidden("an int32 index that is not contiguous")
     index = torch.tensor([[0, 2], [2, 1], [2, 2]], dtype=torch.int32).t()
-    observe(count_writers, index, 1, (2, 3)).returns(by_hand(index, 1, (2, 3)))
+    observe(count_writers, index, 1, (2, 3)).returns(
+        by_hand(index, 1, (2, 3)), mistake("Counts are int64, whatever the dtype of index: {detail}", stage="dtype")
+    )
 
     test.hidden("an empty index and a 0-d index")
     observe(count_writers, torch.empty(0, 2, dtype=torch.int64), 0, (3, 2)).returns(
-        torch.zeros(3, 2, dtype=torch.int64)
+        torch.zeros(3, 2, dtype=torch.int64),
+        mistake("An empty index is legal, and nobody writes: {detail}.", stage="raised"),
     )
-    observe(count_writers, torch.tensor(0), 0, ()).returns(torch.tensor(1))
-    observe(count_writers, torch.tensor(0), -1, ()).returns(torch.tensor(1))
+    observe(count_writers, torch.tensor(0), 0, ()).returns(torch.tensor(1), two_only)
+    observe(count_writers, torch.tensor(0), -1, ()).returns(torch.tensor(1), two_only)
 
     test.hidden("what lies outside along dim is refused, whatever the other dimensions allow")
     for value, rows, shape, dim in (

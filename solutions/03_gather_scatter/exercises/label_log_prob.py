@@ -42,8 +42,8 @@ def label_log_prob(logits: Tensor, labels: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="label-log-prob" points=2
-"""One log-probability per position, for any leading dimensions; stable; refuses bad labels."""
+# %% check="label-log-prob" points=1
+"""One log-probability for each position: that of its own label."""
 with check("label-log-prob") as test:
 
     def pick(table, labels):
@@ -89,8 +89,7 @@ with check("label-log-prob") as test:
     test("logits (4, 3), labels (4,)")
     some_probs = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.8, 0.1], [0.4, 0.35, 0.25], [0.7, 0.05, 0.25]])
     some_logits = some_probs.log() + torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
-    seen = observe(label_log_prob, some_logits, torch.tensor([2, 0, 1, 1])).expecting(*known)
-    seen.returns(
+    observe(label_log_prob, some_logits, torch.tensor([2, 0, 1, 1])).expecting(*known).returns(
         torch.tensor([0.5, 0.1, 0.35, 0.05]).log(),
         mistake(
             "You got a table: indexing the class dimension with all labels pairs every position with every label. "
@@ -99,13 +98,47 @@ with check("label-log-prob") as test:
         ),
         mistake("That is one number for all positions: each position needs its own (reduction='none').", shape=()),
     )
-    seen.leaves_arguments_alone()
 
     test("logits (2, 5, 7), labels (2, 5)")
     some_logits = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1))
     some_labels = torch.tensor([[6, 0, 3, 3, 1], [2, 5, 0, 4, 6]])
-    seen = observe(label_log_prob, some_logits, some_labels).expecting(*known)
-    seen.returns(pick(normalised(some_logits, -1), some_labels))
+    observe(label_log_prob, some_logits, some_labels).expecting(*known).returns(
+        pick(normalised(some_logits, -1), some_labels),
+        mistake(
+            "The classes are the last dimension. Dimension 1 holds them for two-dimensional logits only.",
+            raises="out of bounds",
+        ),
+    )
+
+# %% check="label-log-prob" points=1
+"""Huge logits, other shapes and dtypes, the gradient; labels that do not exist are refused."""
+with check("label-log-prob") as test:
+
+    def by_loop(logits, labels):
+        """The log-probabilities by a plain loop, good enough for small numbers."""
+        rows = [row - row.exp().sum().log() for row in logits.flatten(0, -2)]
+        picked = [row[int(y)] for row, y in zip(rows, labels.flatten(), strict=True)]
+        return torch.stack(picked).reshape(labels.shape)
+
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("logits (2, 5, 7), labels (2, 5); the arguments are not changed")
+    some_logits = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1))
+    seen = observe(label_log_prob, some_logits, torch.tensor([[6, 0, 3, 3, 1], [2, 5, 0, 4, 6]]))
+    seen.returns(by_loop, not_yet)
+    seen.leaves_arguments_alone()
+
+    squeezed = mistake(
+        "A squeeze() without an argument removes every dimension of size 1, a batch of one too: name the dimension.",
+        when=lambda seen: seen.value.shape == seen.args[1].squeeze().shape != seen.args[1].shape,
+    )
+
+    test("a batch of one: logits (1, 3), labels (1,)")
+    seen = observe(label_log_prob, torch.tensor([[0.2, 0.3, 0.5]]).log(), torch.tensor([2]))
+    seen.returns(torch.tensor([0.5]).log(), squeezed)
 
     test("logits of 1e4: the improbable label has log-probability -10000, not -inf")
     seen = observe(label_log_prob, torch.tensor([[1e4, 0.0, 3.0], [2.0, -5.0, 1e4]]), torch.tensor([1, 2]))
@@ -130,13 +163,12 @@ with check("label-log-prob") as test:
     def reference(logits, labels):
         return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
-    squeezed = mistake(
-        "A squeeze() without an argument removes every dimension of size 1, a batch of one too: name the dimension.",
-        when=lambda seen: seen.value.shape == seen.args[1].squeeze().shape != seen.args[1].shape,
-    )
     g = torch.Generator().manual_seed(2)
+    shapes = mistake(
+        "Any number of leading dimensions is possible: none at all, and some of size 0, too ({detail}).",
+        stage=("raised", "shape"),
+    )
     for idea, size in [
-        ("a batch of one", (1, 3)),
         ("sequences of length one", (4, 1, 5)),
         ("no leading dimension", (5,)),
         ("an empty batch", (0, 3)),
@@ -147,12 +179,18 @@ with check("label-log-prob") as test:
         test.hidden(idea)
         some_logits = torch.randn(size, generator=g) + 2
         some_labels = torch.randint(size[-1], size[:-1], generator=g)
-        observe(label_log_prob, some_logits, some_labels).expecting(squeezed, *known).returns(reference)
+        observe(label_log_prob, some_logits, some_labels).returns(reference, squeezed, shapes)
 
     test.hidden("logits and labels that are not contiguous")
     some_logits = torch.randn(5, 3, 4, generator=g).permute(2, 1, 0)
     some_labels = torch.randint(5, (3, 4), generator=g).t()
-    observe(label_log_prob, some_logits, some_labels).expecting(*known).returns(reference)
+    observe(label_log_prob, some_logits, some_labels).returns(
+        reference,
+        mistake(
+            "A view needs memory in the right order, which a transposed tensor has not: use reshape or flatten.",
+            raises="view",
+        ),
+    )
 
     test.hidden("float64, float16 and bfloat16 logits keep their dtype")
     for dtype, rtol in ((torch.float64, 1e-10), (torch.float16, 5e-3), (torch.bfloat16, 3e-2)):
@@ -170,6 +208,7 @@ with check("label-log-prob") as test:
             "Pick the value instead of summing products.",
             when=lambda seen: seen.value.isnan().all(),
         ),
+        because="A class of logit -inf has probability 0, and the other classes share the whole.",
     )
     detached = mistake("No gradient reaches the logits.", when=lambda seen: not seen.noted.tracked)
     seen.gives_gradients(reference, detached)

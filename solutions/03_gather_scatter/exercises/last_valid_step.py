@@ -53,20 +53,9 @@ def last_step(h: Tensor, lengths: Tensor) -> Tensor:
     ### END GIVEN
 
 
-# %% check="last-valid-step" points=3
-"""The last real step of each sequence, zeros for length 0; nothing leaks from the padding."""
+# %% check="last-valid-step" points=2
+"""All the numbers of each sequence's own last step."""
 with check("last-valid-step") as test:
-
-    def nan_leaked(where):
-        """The sentence for nan that came through a product with a mask."""
-        return (
-            f"A nan in the padding leaked into the {where}: multiplying by a 0/1 mask does not remove nan "
-            "(0 * nan is nan). Select instead."
-        )
-
-    def has_nan(seen):
-        return seen.value.isnan().any()
-
     test("h (3, 5, 4), lengths 5, 1, 3")
     some_h = (torch.arange(1.0, 61) * 37 % 61).reshape(3, 5, 4)
     seen = observe(last_step, some_h, torch.tensor([5, 1, 3]))
@@ -106,6 +95,30 @@ with check("last-valid-step") as test:
             gives=torch.stack([some_h[0].sum(0), some_h[1, 0], some_h[2, :3].sum(0)]),
         ),
     )
+
+# %% check="last-valid-step" points=1
+"""Padding that is nan, length 0, other sizes and dtypes; impossible lengths are refused."""
+with check("last-valid-step") as test:
+
+    def nan_leaked(where):
+        """The sentence for nan that came through a product with a mask."""
+        return (
+            f"A nan in the padding leaked into the {where}: multiplying by a 0/1 mask does not remove nan "
+            "(0 * nan is nan). Select instead."
+        )
+
+    def has_nan(seen):
+        return seen.value.isnan().any()
+
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("h (3, 5, 4), lengths 5, 1, 3; the arguments are not changed")
+    some_h = (torch.arange(1.0, 61) * 37 % 61).reshape(3, 5, 4)
+    seen = observe(last_step, some_h, torch.tensor([5, 1, 3]))
+    seen.returns(torch.stack([some_h[0, 4], some_h[1, 0], some_h[2, 2]]), not_yet)
     seen.leaves_arguments_alone()
 
     test("nan in the padding does not reach the result")
@@ -211,6 +224,14 @@ with check("last-valid-step") as test:
             because=f"Length {length} must raise (clamping or wrapping hides a data error).",
             mistakes=[wrong_kind],
         )
+
+    test.hidden("a length of 1 where there is no step")
+    observe(last_step, torch.empty(2, 0, 3), torch.tensor([0, 1])).raises(
+        IndexError,
+        RuntimeError,
+        ValueError,
+        because="Where T is 0, a length of 1 is above T and must raise: check the lengths before you return.",
+    )
 
     test.hidden("only the chosen step gets a gradient, whatever the padding holds")
     some_h = torch.randn(4, 5, 3, generator=g)

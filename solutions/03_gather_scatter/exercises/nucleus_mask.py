@@ -13,7 +13,7 @@
 #   than p. So the smallest leading set with a total of at least p is kept, and always at least one token.
 # - `logits` is (..., V) and may contain -inf; the mask has the same shape, in the order of the *tokens* (`mask[...,
 #   v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, without a graph. `logits` is not changed.
-# - A p outside (0, 1] raises ValueError.
+# - A p outside (0, 1] raises ValueError; nan lies outside.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -46,8 +46,8 @@ def nucleus_mask(logits: Tensor, p: float) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="nucleus-mask" points=4
-"""A token is kept if those ranked before it sum to less than p; ties go by position."""
+# %% check="nucleus-mask" points=2
+"""A token is kept if those ranked before it sum to less than p."""
 with check("nucleus-mask") as test:
     six_probs = torch.tensor([0.1, 0.35, 0.05, 0.3, 0.15, 0.05])
     six_logits = six_probs.log() + 1.5
@@ -104,8 +104,12 @@ with check("nucleus-mask") as test:
             "With sort, stable is accepted only when dim is given as a keyword: sort(dim=-1, stable=True, ...).",
             raises=r"sort\(\) takes from 1 to 0",
         ),
+        mistake(
+            "Two mistakes at once: the token that carries the sum across p is missing (decide by the sum *before* it), "
+            "and you read with the sort order (gather) where you had to write with it (scatter).",
+            gives=torch.tensor([0, 0, 0, 1, 0, 0]),
+        ),
     )
-    seen.leaves_arguments_alone()
 
     test("p = 0.7 keeps .15 too, p = 0.3 keeps .35 only")
     seen = observe(nucleus_mask, six_logits, 0.7)
@@ -128,6 +132,16 @@ with check("nucleus-mask") as test:
     seen = observe(nucleus_mask, torch.tensor([0.06, 0.9, 0.04]).log(), 0.5)
     seen.returns(torch.tensor([False, True, False]))
 
+    test("the same rows, p = 0.7: three tokens of the first, two of the second")
+    seen = observe(nucleus_mask, two_rows, 0.7)
+    seen.returns(
+        torch.tensor([[False, True, False, True, True, False], [True, False, True, False, False, False]]),
+        mistake(
+            "Each row decides for itself how many tokens it keeps.",
+            when=lambda seen: seen.value[0].sum() == seen.value[1].sum(),
+        ),
+    )
+
     ### BEGIN HIDDEN TESTS
     def reference(logits, p):
         probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -140,6 +154,27 @@ with check("nucleus-mask") as test:
     fifty_rows = torch.randn(50, 9, generator=g) * 2
     seen = observe(nucleus_mask, fifty_rows, 0.8)
     seen.returns(reference)
+    ### END HIDDEN TESTS
+
+# %% check="nucleus-mask" points=1
+"""Equal probabilities, logits of -inf, and p from one end of its range to the other."""
+with check("nucleus-mask") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    two_rows = torch.tensor([[0.1, 0.35, 0.05, 0.3, 0.15, 0.05], [0.5, 0.05, 0.25, 0.1, 0.05, 0.05]]).log()
+    two_rows += torch.tensor([[1.5], [-0.5]])
+
+    test("two rows with different winners")
+    observe(nucleus_mask, two_rows, 0.7).returns(
+        torch.tensor([[False, True, False, True, True, False], [True, False, True, False, False, False]]), not_yet
+    )
+
+    ### BEGIN HIDDEN TESTS
+    def reference(logits, p):
+        probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
+        return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
 
     test.hidden("equal probabilities are ranked by position")
     by_position = mistake(
@@ -163,13 +198,53 @@ with check("nucleus-mask") as test:
     test.hidden("tokens of logit -inf")
     masked = torch.tensor([[1.0, -torch.inf, 2.0, 0.0, -torch.inf], [-torch.inf, 3.0, -torch.inf, -torch.inf, 0.0]])
     for p in (0.3, 0.9, 0.97):
-        observe(nucleus_mask, masked, p).returns(reference)
+        observe(nucleus_mask, masked, p).returns(
+            reference, because="A logit of -inf is a probability of 0; the other tokens share the whole."
+        )
 
     test.hidden("p = 1 keeps all, a tiny p keeps the best token")
-    observe(nucleus_mask, two_rows[:, :4], 1.0).returns(torch.ones(2, 4, dtype=torch.bool))
-    observe(nucleus_mask, two_rows[:, :4], 1).returns(torch.ones(2, 4, dtype=torch.bool))
+    allowed = mistake("p = 1 is allowed, and every token is kept: {detail}.", stage="raised")
+    observe(nucleus_mask, two_rows[:, :4], 1.0).returns(torch.ones(2, 4, dtype=torch.bool), allowed)
+    observe(nucleus_mask, two_rows[:, :4], 1).returns(torch.ones(2, 4, dtype=torch.bool), allowed)
     observe(nucleus_mask, two_rows, 1e-6).returns(reference)
 
+    test.hidden("a p outside (0, 1] is refused")
+    for p in (0.0, -0.1, 1.5, 0, math.nan):
+        observe(nucleus_mask, two_rows, p).raises(ValueError, because=f"p = {p} must raise ValueError.")
+    ### END HIDDEN TESTS
+
+# %% check="nucleus-mask" points=1
+"""Any shape and dtype; logits stay as they are, and the mask carries no graph."""
+with check("nucleus-mask") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    two_rows = torch.tensor([[0.1, 0.35, 0.05, 0.3, 0.15, 0.05], [0.5, 0.05, 0.25, 0.1, 0.05, 0.05]]).log()
+    two_rows += torch.tensor([[1.5], [-0.5]])
+
+    test("two rows with different winners; the logits are not changed")
+    seen = observe(nucleus_mask, two_rows, 0.7)
+    seen.returns(
+        torch.tensor([[False, True, False, True, True, False], [True, False, True, False, False, False]]), not_yet
+    )
+    seen.leaves_arguments_alone()
+
+    ### BEGIN HIDDEN TESTS
+    def reference(logits, p):
+        probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
+        return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
+
+    def elsewhere(dim, last):
+        """The mask by a softmax over another dimension, sorted there or along the last."""
+
+        def mask(logits, p):
+            probs, order = logits.softmax(dim).sort(dim=last, descending=True, stable=True)
+            return torch.zeros_like(order, dtype=torch.bool).scatter(last, order, probs.cumsum(last) - probs < p)
+
+        return mask
+
+    g = torch.Generator().manual_seed(8)
     for idea, some_logits in [
         ("a vocabulary of one token", torch.randn(3, 1, generator=g)),
         ("three dimensions", torch.randn(2, 3, 5, generator=g) * 2),
@@ -182,7 +257,17 @@ with check("nucleus-mask") as test:
         seen = observe(nucleus_mask, some_logits, 0.75)
         seen.returns(
             reference,
-            mistake(each_row, gives=lambda logits, p: reference(logits.transpose(0, -1), p).transpose(0, -1)),
+            mistake(
+                "An empty batch has an empty mask: {detail}.",
+                stage=("raised", "shape"),
+                when=lambda seen: seen.args[0].numel() == 0,
+            ),
+            mistake(
+                "Each row is its own distribution: softmax, sort and cumsum run over the last dimension.",
+                when=lambda seen: any(
+                    seen.looks_like(elsewhere(dim, last)) for dim in range(seen.args[0].dim() - 1) for last in (dim, -1)
+                ),
+            ),
         )
         seen.leaves_arguments_alone()
 
@@ -196,10 +281,6 @@ with check("nucleus-mask") as test:
     seen.returns(reference)
     seen.is_untracked()
     seen.leaves_arguments_alone()
-
-    test.hidden("a p outside (0, 1] is refused")
-    for p in (0.0, -0.1, 1.5, 0):
-        observe(nucleus_mask, six_logits, p).raises(ValueError, because=f"p = {p} must raise ValueError.")
 
     test.hidden("logits on another device: the mask is there too")
     seen = observe(nucleus_mask, torch.empty(2, 5, device="meta"), 0.5)

@@ -56,8 +56,8 @@ def soft_targets(
     ### END SOLUTION
 
 
-# %% check="one-hot-scatter" points=2
-"""Rows sum to 1, ignored rows are zero; wrong labels raise; built by scatter."""
+# %% check="one-hot-scatter" points=1
+"""Each row is marked at its label, sums to 1, and was built by scatter."""
 with check("one-hot-scatter") as test:
 
     def follows_the_rule(seen):
@@ -65,10 +65,6 @@ with check("one-hot-scatter") as test:
         rule = "The result must be built with scatter / scatter_, without one_hot and eye: {detail}"
         seen.avoided("one_hot", "eye", because=rule)
         seen.used("scatter", "scatter_", because=rule)
-
-    def ignored_rows(seen):
-        """What the result holds where the label is ignored."""
-        return seen.value[seen.args[0] == seen.kwargs["ignore_index"]]
 
     dimensions = mistake(
         "Scatter needs an index with as many dimensions as the target: labels needs one more (of size 1).",
@@ -93,13 +89,13 @@ with check("one-hot-scatter") as test:
         ),
         mistake("Classes are the last dimension of the result: {detail}", shape=(5, 4)),
     )
-    seen.leaves_arguments_alone()
     follows_the_rule(seen)
 
     test("smooth = 0.1: every row sums to 1")
     seen = observe(soft_targets, four_labels, 5, smooth=0.1)
     seen.returns(
         torch.where(plain_rows == 1, 0.92, 0.02),
+        mistake("`smooth` was not used: every class is to get smooth / C.", gives=plain_rows),
         mistake(
             "You spread the smoothing over the C-1 other classes; here it goes over all C "
             "(the label gets its share too, as in cross_entropy).",
@@ -110,6 +106,37 @@ with check("one-hot-scatter") as test:
             when=lambda seen: not seen.value.sum(-1).sub(1).abs().lt(1e-4).all(),
         ),
     )
+
+# %% check="one-hot-scatter" points=1
+"""Ignored rows are zero; any shape, dtype and device; wrong labels are refused."""
+with check("one-hot-scatter") as test:
+
+    def follows_the_rule(seen):
+        """Judge that the result was built by scatter."""
+        rule = "The result must be built with scatter / scatter_, without one_hot and eye: {detail}"
+        seen.avoided("one_hot", "eye", because=rule)
+        seen.used("scatter", "scatter_", because=rule)
+
+    def ignored_rows(seen):
+        """What the result holds where the label is ignored."""
+        return seen.value[seen.args[0] == seen.kwargs["ignore_index"]]
+
+    dimensions = mistake(
+        "Scatter needs an index with as many dimensions as the target: labels needs one more (of size 1).",
+        raises="same number of dimensions",
+    )
+
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("labels 2, 0, 1 of 4 classes, smooth = 0.2; the labels are not changed")
+    seen = observe(soft_targets, torch.tensor([2, 0, 1]), 4, smooth=0.2)
+    seen.returns(torch.tensor([[0.05, 0.05, 0.85, 0.05], [0.85, 0.05, 0.05, 0.05], [0.05, 0.85, 0.05, 0.05]]), not_yet)
+    seen.leaves_arguments_alone()
+    seen.avoided("one_hot", "eye", mistakes=[not_yet])
+    seen.used("scatter", "scatter_", mistakes=[not_yet])
 
     test("ignore_index = -100: rows of zeros")
     some_labels = torch.tensor([2, -100, 0, 3])

@@ -12,8 +12,8 @@
 #   value or gradient. Segments need not be sorted. A nan in a row makes the mean of its own segment nan, and of no
 #   other.
 # - `values` is (N, ...) with any trailing shape, none included; the result is (num_segments, ...) with the dtype and
-#   on the device of `values`. The gradient of a row is its segment's gradient divided by the segment's size. The
-#   arguments are not changed.
+#   on the device of `values`. Rows are counted exactly, also where `values` is half precision. The gradient of a row
+#   is its segment's gradient divided by the segment's size. The arguments are not changed.
 # - A segment number outside 0..num_segments-1 raises IndexError, RuntimeError or ValueError.
 #
 # **Rule.** No Python loop over rows or segments: the number of operations does not grow with either (it is recorded
@@ -49,8 +49,8 @@ def segment_mean(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="segment-mean" points=3
-"""Means per segment, zeros for empty ones; nan stays in its segment; no loop."""
+# %% check="segment-mean" points=2
+"""The mean of the rows of each segment, without a loop."""
 with check("segment-mean") as test:
     test("six rows, three unsorted segments of different sizes")
     rows = torch.tensor(
@@ -97,7 +97,46 @@ with check("segment-mean") as test:
             raises="same number of dimensions",
         ),
     )
+
+    test("as many operations for 50 segments as for 5")
+    calls = {}
+    for count in (5, 50):
+        two_each = torch.arange(count).repeat(2)
+        seen = observe(segment_mean, torch.arange(2.0 * count)[:, None] + 1, two_each, count)
+        seen.returns(torch.arange(1.0, count + 1)[:, None] + count / 2)
+        calls[count] = len(seen.op_names())
+    seen.that(
+        calls[50] == calls[5],
+        f"The number of operations grows with the number of segments: {calls[5]} for 5, {calls[50]} for 50. "
+        "One indexed addition handles all of them.",
+        stage="rule",
+    )
+
+# %% check="segment-mean" points=1
+"""Segments without rows, zeros, nan, gradients, shapes and dtypes; wrong segments are refused."""
+with check("segment-mean") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("six rows, three unsorted segments; the arguments are not changed")
+    rows = torch.tensor(
+        [[1.0, -2, 9], [4, 6, 1], [7, 3, 5], [8, -1, 2], [3, 10, -4], [2, 4, 7]],
+    )
+    seen = observe(segment_mean, rows, torch.tensor([2, 0, 1, 0, 2, 2]), 3)
+    seen.returns(torch.tensor([[6.0, 2.5, 1.5], [7, 3, 5], [2, 4, 4]]), not_yet)
     seen.leaves_arguments_alone()
+
+    zeros_count = "A zero is a value like any other: count the rows of a segment, not the values that are not 0."
+
+    test("zeros count: the mean of 0 and 2 is 1, and a row of zeros is a row")
+    seen = observe(segment_mean, torch.tensor([[0.0, 8], [2, 0], [0, 0], [0, 4]]), torch.tensor([0, 0, 1, 1]), 2)
+    seen.returns(
+        torch.tensor([[1.0, 4], [0, 2]]),
+        mistake(zeros_count, gives=torch.tensor([[2.0, 8], [0, 4]])),
+        mistake(zeros_count, gives=torch.tensor([[1.0, 4], [0, 4]])),
+    )
 
     test("segments without rows give 0")
     gaps = torch.tensor([3, 1, 1, 3, 3, 1])
@@ -126,6 +165,10 @@ with check("segment-mean") as test:
             "No gradient reaches the values: something on the way cuts the graph, or has no derivative.",
             when=lambda seen: seen.gradient(0) is None,
         ),
+        mistake(
+            "That is the gradient of the sum: a row of a segment of size 3 gets a third of it.",
+            when=lambda seen: torch.allclose(seen.gradient(0), torch.stack([upstream[s] for s in gaps.tolist()])),
+        ),
     )
 
     ### BEGIN HIDDEN TESTS
@@ -141,6 +184,11 @@ with check("segment-mean") as test:
 
     g = torch.Generator().manual_seed(7)
     more = torch.rand(6, 2, 3, generator=g) + 0.5
+    any_shape = mistake(
+        "The rows may have any trailing shape, none included: the sizes need as many dimensions as values, all but the "
+        "first of size 1.",
+        raises=r"Dimension out of range|tuple index out of range|must match|shape mismatch",
+    )
     for idea, some_values, some_segments, count in [
         ("values (N,)", torch.rand(6, generator=g) + 1, [2, 0, 1, 0, 2, 2], 4),
         ("values (N, 2, 3)", more, [2, 0, 1, 0, 2, 2], 4),
@@ -152,7 +200,7 @@ with check("segment-mean") as test:
     ]:
         test.hidden(idea)
         seen = observe(segment_mean, some_values, torch.tensor(some_segments), count)
-        seen.returns(reference)
+        seen.returns(reference, any_shape)
         seen.leaves_arguments_alone()
 
     test.hidden("no rows at all")
@@ -234,17 +282,19 @@ with check("segment-mean") as test:
             mistake("The result must be on the device of values: {detail}", stage=("raised", "device")),
         )  # (an answer that reads values raises something else: meta has none, and it is not judged here)
 
-    test.hidden("as many operations for 50 segments and 200 rows as for 5 and 20")
-    calls = {}
-    for count in (5, 50):
-        some_segments = torch.randint(count, (4 * count,), generator=g)
-        seen = observe(segment_mean, torch.rand(4 * count, 3, generator=g), some_segments, count)
-        seen.returns(reference)
-        calls[count] = len(seen.op_names())
-    seen.that(
-        calls[50] == calls[5],
-        f"The number of operations grows with the number of segments: {calls[5]} for 5, {calls[50]} for 50. "
-        "One indexed addition handles all of them.",
-        stage="rule",
-    )
+    test.hidden("2500 rows of half precision, all zero but one")
+    for dtype in (torch.bfloat16, torch.float16):
+        some_values = torch.zeros(5000, 2, dtype=dtype)
+        some_values[0] = 4096
+        seen = observe(segment_mean, some_values, torch.arange(5000) % 2, 2)
+        seen.returns(
+            torch.tensor([[4096 / 2500] * 2, [0.0] * 2]).to(dtype),
+            mistake(
+                "The rows of a segment were counted in half precision, where adding 1 stops at 256 (bfloat16) or 2048 "
+                "(float16): count in int64.",
+                when=lambda seen: seen.value[0, 0] > 1.8,
+            ),
+            rtol=2e-2,
+            atol=0,
+        )
     ### END HIDDEN TESTS

@@ -51,17 +51,12 @@ def weighted_histogram(bins: Tensor, weights: Tensor, n: int) -> Tensor:
     ### END GIVEN
 
 
-# %% check="weighted-histogram" points=2
-"""Weights of a bin add up; each gets the gradient of its bin; bad bins raise."""
+# %% check="weighted-histogram" points=1
+"""The weights of a bin add up, and no vote gets lost."""
 with check("weighted-histogram") as test:
     lost = (
         "Repeated bins lost weights: `h[bins] += w` (and index_put_ without accumulate) reads once and writes back, "
         "so only one of the weights of a bin survives."
-    )
-    no_gradient = mistake(
-        "No gradient reaches the weights: something on the way cuts the graph, or has no derivative.",
-        stage="gradient",
-        when=lambda seen: seen.gradient(1) is None,
     )
 
     test("repeated bins add up; an empty bin is 0")
@@ -78,6 +73,23 @@ with check("weighted-histogram") as test:
         ),
         mistake("There must be n bins, empty ones at the end included: {detail}", stage="shape"),
     )
+
+# %% check="weighted-histogram" points=1
+"""The gradient, dtypes and shapes; bins that do not exist are refused; no deprecated call."""
+with check("weighted-histogram") as test:
+    no_gradient = mistake(
+        "No gradient reaches the weights: something on the way cuts the graph, or has no derivative.",
+        stage="gradient",
+        when=lambda seen: seen.gradient(1) is None,
+    )
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("repeated bins; the arguments are not changed, and nothing is deprecated")
+    seen = observe(weighted_histogram, torch.tensor([3, 1, 0, 1]), torch.tensor([8.0, 2, 1, 4]), 5)
+    seen.returns(torch.tensor([1.0, 6, 0, 8, 0]), not_yet)
     seen.leaves_arguments_alone()
     deprecated = [
         message
@@ -132,6 +144,14 @@ with check("weighted-histogram") as test:
         "Arguments bins and weights may have more than one dimension, or none: flatten them first.",
         raises="vector|same number of dimensions|1-d",
     )
+    by_view = mistake(
+        "A view needs memory in the right order, which a transposed tensor has not: use flatten or reshape.",
+        raises="view",
+    )
+    crossed = mistake(
+        "Bins and weights were flattened in different orders: each weight belongs to the bin at its own position.",
+        when=lambda seen: seen.looks_like(reference(seen.args[0], seen.args[1].mT.reshape(-1), seen.args[2])),
+    )
     g = torch.Generator().manual_seed(6)
     for idea, bins, weights, n in [
         ("two dimensions", torch.tensor([[0, 2, 2], [1, 0, 2]]), torch.randn(2, 3, generator=g), 4),
@@ -143,7 +163,7 @@ with check("weighted-histogram") as test:
         ("many more bins than votes", torch.tensor([7, 2, 7]), torch.randn(3, generator=g), 100),
     ]:
         test.hidden(idea)
-        observe(weighted_histogram, bins, weights, n).returns(reference, flat)
+        observe(weighted_histogram, bins, weights, n).returns(reference, flat, by_view, crossed)
 
     test.hidden("float64, float16 and integer weights keep their dtype")
     wants_dtype = "The result must have the dtype of weights: {detail}"

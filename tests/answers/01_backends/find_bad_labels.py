@@ -1,3 +1,5 @@
+# corners: empty, beyond 2**24, maximum
+
 import torch
 
 ALLOWED = (torch.int64, torch.uint8)
@@ -48,6 +50,9 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: flags ignore_index as bad
 # says: You reported labels equal to ignore_index: cross_entropy skips them, they are good.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return ((wide < 0) | (wide >= num_classes)).nonzero()
@@ -55,6 +60,9 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: checks the upper bound only
 # says: Negative labels other than ignore_index are out of bounds too: -1 does not mean 'last class' here.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return ((wide >= num_classes) & (wide != ignore_index)).nonzero()
@@ -62,6 +70,9 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: checks the lower bound only
 # says: Labels that are too large are out of bounds too.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return ((wide < 0) & (wide != ignore_index)).nonzero()
@@ -69,6 +80,9 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: compares with -100 in place of ignore_index
 # says: -100 is only the default: which label is skipped is decided by the argument ignore_index.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return (((wide < 0) | (wide >= num_classes)) & (wide != -100)).nonzero()
@@ -76,6 +90,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: -100 is good besides ignore_index
 # says: -100 is only the default: which label is skipped is decided by the argument ignore_index.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return (((wide < 0) | (wide >= num_classes)) & (wide != -100) & (wide != ignore_index)).nonzero()
@@ -83,6 +99,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: an ignore_index inside the range is bad
 # says: ignore_index may lie inside the range as well: then that label is skipped, and it is good.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     inside = (wide >= 0) & (wide < num_classes)
@@ -91,6 +109,10 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: uses `> num_classes`
 # says: With num_classes = C the last legal label is C-1; you let C pass.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+# corner: maximum
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return (((wide < 0) | (wide > num_classes)) & (wide != ignore_index)).nonzero()
@@ -98,6 +120,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: classes begin at 1
 # says: Label 0 is the first class: it is good.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return (((wide <= 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
@@ -105,6 +129,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns positions in the flattened tensor
 # says: Positions must be coordinates in the shape of the labels (one column per dimension)
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels).flatten()
     return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
@@ -112,6 +138,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: a vector of positions
 # says: With one dimension there is one column: the result has shape (n, 1).
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels).flatten()
     return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().flatten()
@@ -119,6 +147,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns the bad values
 # says: You returned the bad values; asked for are their positions.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return labels[((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)]
@@ -126,6 +156,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns the mask
 # says: You returned a mask; asked for are the positions where it is true.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return ((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)
@@ -133,6 +165,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: returns the good positions
 # says: You reported the good labels; asked for are the bad ones.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return ((wide >= 0) & (wide < num_classes) | (wide == ignore_index)).nonzero()
@@ -140,6 +174,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: a tuple of index tensors
 # says: give one tensor per dimension; stack them as columns.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return torch.where(((wide < 0) | (wide >= num_classes)) & (wide != ignore_index))
@@ -147,6 +183,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: one column per bad label
 # says: One column for each bad label came out; asked for is one row for each.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().t()
@@ -154,6 +192,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: stops at the first bad label
 # says: You returned the first bad position only.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()[:1]
@@ -161,6 +201,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: None where nothing is bad
 # says: None came back: where nothing is bad, an empty tensor of shape (0, ndim) is asked for.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     found = (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero()
@@ -169,6 +211,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: short-cuts with labels.min() and labels.max()
 # says: labels.min()/max() of an empty tensor raises: an empty batch has no bad labels.
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -179,6 +223,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: compares a uint8 tensor with Python numbers outside its range
 # says: uint8 labels: a Python number that does not fit into uint8 wraps around in the comparison
+# earns: 1 of 2
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     checked(labels)
@@ -187,6 +232,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: widens the labels for one of the comparisons only
 # says: uint8 labels: a Python number that does not fit into uint8 wraps around in the comparison
+# earns: 1 of 2
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
@@ -195,6 +241,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: accepts int32, bool and float labels
 # says: cross_entropy takes int64 or uint8 class indices; torch.int32 must raise TypeError.
+# earns: 1 of 2
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = labels.long()
@@ -203,6 +250,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: accepts every whole number
 # says: cross_entropy takes int64 or uint8 class indices; torch.int32 must raise TypeError.
+# earns: 1 of 2
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     if labels.is_floating_point() or labels.dtype == torch.bool:
@@ -213,6 +261,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: refuses uint8
 # says: cross_entropy takes labels of dtype uint8 as well
+# earns: 1 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     if labels.dtype != torch.int64:
         raise TypeError(labels.dtype)
@@ -221,6 +270,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: raises ValueError for other dtypes
 # says: cross_entropy takes int64 or uint8 class indices
+# earns: 1 of 2
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     if labels.dtype not in ALLOWED:
@@ -231,12 +281,16 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: asks cross_entropy whether anything is bad
 # says: Your code raised IndexError: Target 5 is out of bounds.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     return torch.nn.functional.cross_entropy(torch.zeros(*labels.shape, num_classes), labels)
 
 
 # %% wrong: a list of positions
 # says: expected a tensor, got a list
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().tolist()
@@ -244,6 +298,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: overwrites the ignored labels
 # says: The labels belong to the caller: they must stay as they are.
+# earns: 1 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = checked(labels)
     wide[wide == ignore_index] = 0
@@ -274,12 +329,16 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: nothing comes back
 # says: None came back: the function must return the positions.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     print((labels >= num_classes).nonzero())
 
 
 # %% wrong: the last class is too large
 # says: With num_classes = C the last legal label is C-1: it is good.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = labels.long()
     return (((wide < 0) | (wide >= num_classes - 1)) & (wide != ignore_index)).nonzero()
@@ -287,6 +346,8 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: takes the absolute value
 # says: Fewer positions came out than there are bad labels: expected shape (4, 1), got (3, 1).
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = labels.long()
     return ((wide.abs() >= num_classes) & (wide != ignore_index)).nonzero()
@@ -294,6 +355,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: column by column
 # says: These are the positions, but not in the order of the elements, row by row.
+# earns: 1 of 2
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     if labels.dtype not in (torch.int64, torch.uint8):
@@ -305,13 +367,17 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 # %% wrong: positions in 32 bits
 # says: The dtype is wrong: expected torch.int64, got torch.int32.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
     wide = labels.long()
     return (((wide < 0) | (wide >= num_classes)) & (wide != ignore_index)).nonzero().int()
 
 
 # %% wrong: huge labels are cut to 32 bits
-# says: four dimensions, and huge labels
+# says: A huge label was cut to 32 bits
+# earns: 1 of 2
+# corner: beyond 2**24
 # caught: hidden
 def bad_labels(labels, num_classes, ignore_index=-100):
     if labels.dtype not in (torch.int64, torch.uint8):

@@ -1,3 +1,5 @@
+# corners: empty, members, caller's modes
+
 import math
 
 import torch
@@ -108,6 +110,9 @@ class Tagger(nn.Module):
 
 # %% wrong: the code as given
 # says: Tensors stayed on the CPU while the module moved: `self.offset`, the initial hidden state, x.
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 class Tagger(nn.Module):
     def __init__(self, d_in, d_hid, max_len=64):
         super().__init__()
@@ -126,6 +131,9 @@ class Tagger(nn.Module):
 
 # %% wrong: repairs x and the offsets, leaves torch.zeros(B, H)
 # says: The initial hidden state was created without device=: it lands on the default device
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 class Tagger(Base):
     def start(self, x):
         return torch.zeros(x.shape[1], self.cell.hidden_size)
@@ -133,6 +141,9 @@ class Tagger(Base):
 
 # %% wrong: repairs x and h, leaves the offsets a plain attribute
 # says: `self.offset` is a plain attribute: Module.to moves parameters and buffers only.
+# says: The module moved again, and forward still
+# earns: 0 of 3
+# lesson
 class Tagger(Base):
     def make_offset(self, max_len):
         self.offset = torch.sin(torch.arange(max_len).float())
@@ -140,6 +151,8 @@ class Tagger(Base):
 
 # %% wrong: moves the plain attribute in every forward
 # says: `self.table` is a plain attribute: Module.to moves parameters and buffers only.
+# says: The module moved again, and forward still
+# earns: 0 of 3
 class Tagger(Base):
     def make_offset(self, max_len):
         self.table = torch.sin(torch.arange(max_len).float())
@@ -151,6 +164,9 @@ class Tagger(Base):
 
 # %% wrong: leaves the line `x.to(...)` without assignment
 # says: `x.to(...)` returns a new tensor; its result is not used, so x stays where it was.
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 class Tagger(Base):
     def bring(self, x):
         x.to(self.cell.weight_ih.device)
@@ -159,6 +175,8 @@ class Tagger(Base):
 
 # %% wrong: does not move x at all
 # says: x stays where it was: bring it to the parameters' device first.
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
         return x
@@ -166,6 +184,8 @@ class Tagger(Base):
 
 # %% wrong: moves x step by step
 # says: x stays where it was: bring it to the parameters' device first.
+# says: The module moved again, and forward still
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         h = self.start(x)
@@ -178,6 +198,8 @@ class Tagger(Base):
 
 # %% wrong: passes the device everywhere but never the dtype
 # says: The module is float64 now, but forward still makes tensors of another dtype (or keeps an x of another one)
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
         return x.to(self.cell.weight_ih.device)
@@ -188,6 +210,8 @@ class Tagger(Base):
 
 # %% wrong: takes the dtype from x
 # says: take device *and* dtype from the parameters. With x in float32: RuntimeError
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
         return x.to(self.cell.weight_ih.device)
@@ -198,6 +222,8 @@ class Tagger(Base):
 
 # %% wrong: registers an ordinary (persistent) buffer
 # says: The state_dict changed: old checkpoints no longer load. A non-persistent buffer
+# earns: 2 of 3
+# corner: members
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -206,6 +232,7 @@ class Tagger(Base):
 
 # %% wrong: makes the offsets an nn.Parameter
 # says: The offsets became a parameter: they would be trained, and checkpoints no longer match.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -214,6 +241,7 @@ class Tagger(Base):
 
 # %% wrong: makes the offsets an untrained nn.Parameter
 # says: The offsets became a parameter: they would be trained, and checkpoints no longer match.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -222,6 +250,8 @@ class Tagger(Base):
 
 # %% wrong: chooses 'cuda if available else cpu' inside the class
 # says: The device must follow the module's parameters; a fixed 'cuda'/'cpu' choice is right on one machine only
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(nn.Module):
     def __init__(self, d_in, d_hid, max_len=64):
         super().__init__()
@@ -241,6 +271,8 @@ class Tagger(nn.Module):
 
 # %% wrong: moves itself to the device of x
 # says: Calling forward moved the module itself: x is brought to the parameters, not the other way round.
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         self.to_empty(device=x.device)
@@ -252,6 +284,8 @@ class Tagger(Base):
 
 # %% wrong: calls set_default_device and set_default_dtype in forward
 # says: A global default was changed to make it fit; every other module in the program now sees it.
+# earns: 2 of 3
+# corner: caller's modes
 # caught: hidden
 class Tagger(Base):
     def start(self, x):
@@ -263,6 +297,8 @@ class Tagger(Base):
 
 # %% wrong: fails for T = 0
 # says: With T = 0 there is nothing to stack: return an empty (0, B, d_hid) tensor
+# earns: 2 of 3
+# corner: empty
 # caught: hidden
 class Tagger(Base):
     def forward(self, x):
@@ -276,6 +312,7 @@ class Tagger(Base):
 
 # %% wrong: an empty result on the default device
 # says: With T = 0 there is nothing to stack: return an empty (0, B, d_hid) tensor
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def forward(self, x):
@@ -283,22 +320,24 @@ class Tagger(Base):
 
 
 # %% wrong: keeps what it made at the first call
-# says: What was made at the first call stayed behind when the module moved again.
+# says: The module moved again, and forward still works with a tensor that stayed behind.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
-        self.made = {}
+        self.made, self.max_len = {}, max_len
 
     @property
     def offset(self):
         weight = self.cell.weight_ih
         if weight.dtype not in self.made:
-            self.made[weight.dtype] = torch.arange(64, device=weight.device, dtype=weight.dtype).sin()
+            self.made[weight.dtype] = torch.arange(self.max_len, device=weight.device, dtype=weight.dtype).sin()
         return self.made[weight.dtype]
 
 
 # %% wrong: 64 time steps, whatever max_len says
-# says: hidden test: another max_len, long sequences, one sequence
+# says: There are max_len offsets
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -307,6 +346,8 @@ class Tagger(Base):
 
 # %% wrong: drops the offsets
 # says: The numbers are not those of the given code
+# says: On the CPU in float32 the result must be that of the given code
+# earns: 0 of 3
 class Tagger(Base):
     def make_offset(self, max_len):
         self.offset = [0.0] * max_len
@@ -314,6 +355,7 @@ class Tagger(Base):
 
 # %% wrong: adds the offset to x in place
 # says: x itself was changed.
+# earns: 2 of 3
 class Tagger(Base):
     def forward(self, x):
         x = self.bring(x)
@@ -328,6 +370,7 @@ class Tagger(Base):
 
 # %% wrong: moves x.detach()
 # says: No gradient comes back: something in forward leaves the autograd graph.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def bring(self, x):
@@ -336,6 +379,7 @@ class Tagger(Base):
 
 # %% wrong: under no_grad
 # says: No gradient comes back: something in forward leaves the autograd graph.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     @torch.no_grad()
@@ -345,6 +389,7 @@ class Tagger(Base):
 
 # %% wrong: cuts the graph between time steps
 # says: The gradients of x and of the weights must be those of the given code.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def forward(self, x):
@@ -358,6 +403,7 @@ class Tagger(Base):
 
 # %% wrong: renames the cell
 # says: Old checkpoints no longer load: the keys of `state_dict()` must stay those of the GRU cell.
+# earns: 0 of 3
 class Tagger(nn.Module):
     def __init__(self, d_in, d_hid, max_len=64):
         super().__init__()
@@ -376,6 +422,7 @@ class Tagger(nn.Module):
 
 # %% wrong: adds a layer
 # says: There are other parameters than those of the GRU cell: old checkpoints no longer match.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -385,6 +432,7 @@ class Tagger(Base):
 
 # %% wrong: freezes the weights
 # says: All parameters of the GRU cell must still be trained.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def make_offset(self, max_len):
@@ -394,6 +442,8 @@ class Tagger(Base):
 
 # %% wrong: returns nothing
 # says: forward returned NoneType
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         super().forward(x)
@@ -423,6 +473,8 @@ class Tagger(Base):
 
 # %% wrong: the initial state like x, before x is moved
 # says: The initial hidden state was made on the device of x before x was moved.
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         h = x.new_zeros(x.shape[1], self.cell.hidden_size)
@@ -436,6 +488,8 @@ class Tagger(Base):
 
 # %% wrong: the result goes back to where x was
 # says: The result follows the device of x: it belongs on the parameters' device.
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         return super().forward(x).to(x.device)
@@ -443,6 +497,7 @@ class Tagger(Base):
 
 # %% wrong: an x of another dtype leaves the graph
 # says: Where x is converted it leaves the autograd graph: no gradient reaches it.
+# earns: 2 of 3
 # caught: hidden
 class Tagger(Base):
     def bring(self, x):
@@ -452,6 +507,8 @@ class Tagger(Base):
 
 # %% wrong: insists on an x that is there already
 # says: With the module on meta and x on the CPU: AssertionError: no message.
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def bring(self, x):
         assert x.device == self.cell.weight_ih.device
@@ -460,6 +517,8 @@ class Tagger(Base):
 
 # %% wrong: only the last state
 # says: the result is on meta, of shape [3, 4]. Asked for is a result on meta, of shape [2, 3, 4].
+# says: The first check is not passed yet
+# earns: 0 of 3
 class Tagger(Base):
     def forward(self, x):
         return super().forward(x)[-1]

@@ -1,3 +1,5 @@
+# corners: none
+
 import copy
 from collections.abc import Iterable, Mapping
 
@@ -58,6 +60,9 @@ move = Mover()
 
 # %% wrong: calls t.to(device) and returns t
 # says: The tensor did not move: Tensor.to returns a new tensor, and its result was not used.
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         batch.to(device)
@@ -69,6 +74,9 @@ def move(batch, device):
 
 # %% wrong: assigns the moved tensors into the caller's dict
 # says: You wrote the moved tensors into the caller's own structure. Build a new one.
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -84,6 +92,8 @@ def move(batch, device):
 
 # %% wrong: assigns into the caller's lists
 # says: You wrote the moved tensors into the caller's own structure.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -100,6 +110,7 @@ def move(batch, device):
 
 # %% wrong: rebuilds every tuple from one iterable
 # says: A namedtuple must come back as the same namedtuple (batch.x must still work)
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -111,6 +122,7 @@ def move(batch, device):
 
 # %% wrong: a namedtuple comes back as a tuple
 # says: A namedtuple must come back as the same namedtuple (batch.x must still work)
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -124,6 +136,8 @@ def move(batch, device):
 
 # %% wrong: returns lists for tuples
 # says: The container type changed: types: batch[0]: expected 'tuple', got 'list'.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -133,7 +147,8 @@ def move(batch, device):
 
 
 # %% wrong: returns a plain dict for any mapping
-# says: The container type changed
+# says: An OrderedDict is a dict too
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -148,6 +163,8 @@ def move(batch, device):
 
 # %% wrong: treats everything iterable as a sequence
 # says: A string is iterable, but it is a leaf here: pass it through as it is.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -161,6 +178,9 @@ def move(batch, device):
 
 # %% wrong: makes lists of strings
 # says: A string is iterable, but it is a leaf here: pass it through as it is.
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -171,6 +191,7 @@ def move(batch, device):
 
 # %% wrong: forces a copy
 # says: The tensor was on that device already, yet you made a copy
+# earns: 2 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device, copy=True)
@@ -179,6 +200,7 @@ def move(batch, device):
 
 # %% wrong: moves t.detach()
 # says: The moved tensor left the autograd graph
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -188,6 +210,7 @@ def move(batch, device):
 
 # %% wrong: moves t.data and sets requires_grad again
 # says: The moved tensor left the autograd graph
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -199,6 +222,7 @@ def move(batch, device):
 
 # %% wrong: under no_grad
 # says: The moved tensor left the autograd graph
+# earns: 2 of 3
 # caught: hidden
 @torch.no_grad()
 def move(batch, device):
@@ -209,6 +233,7 @@ def move(batch, device):
 
 # %% wrong: an empty tensor of the same shape
 # says: The moved tensor left the autograd graph
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -218,6 +243,8 @@ def move(batch, device):
 
 # %% wrong: casts everything to float32 on the way
 # says: Moving must not change the dtype (integer labels stay integers)
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device, torch.float32)
@@ -226,6 +253,7 @@ def move(batch, device):
 
 # %% wrong: floats become float32
 # says: Every tensor moves, and its dtype, shape and requires_grad stay
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -235,6 +263,9 @@ def move(batch, device):
 
 # %% wrong: moves only the tensors directly in a list
 # says: A tensor deeper in the structure did not move
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -247,6 +278,8 @@ def move(batch, device):
 
 # %% wrong: does not look into tuples
 # says: A tensor deeper in the structure did not move
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -257,6 +290,7 @@ def move(batch, device):
 
 # %% wrong: moves whatever has a .to
 # says: Only tensors are moved: a module, or an object with a `.to` of its own, is passed through unchanged.
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if hasattr(batch, "to"):
@@ -266,6 +300,8 @@ def move(batch, device):
 
 # %% wrong: sorts the keys
 # says: The keys and their order must stay
+# says: What came back is not the batch that went in
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -276,6 +312,7 @@ def move(batch, device):
 
 # %% wrong: copies every other object
 # says: Objects that are neither tensors nor structures must come back as they are.
+# earns: 2 of 3
 # caught: hidden
 def move(batch, device):
     if isinstance(batch, Tensor):
@@ -290,6 +327,8 @@ def move(batch, device):
 
 # %% wrong: moves the first tensor's storage in place and returns nothing
 # says: Nothing came back: the function must return the moved batch.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         batch.to(device)
@@ -297,6 +336,8 @@ def move(batch, device):
 
 # %% wrong: drops None and empty things
 # says: Numbers, strings and None are passed through as they are: types: missing: batch[0][2].
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch, device):
     if isinstance(batch, Tensor):
         return batch.to(device)
@@ -325,6 +366,8 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: moves the inputs, not the labels
 # says: A float tensor moved, this one of whole numbers did not: labels must move as well.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, Tensor):
         return batch.to(device) if batch.is_floating_point() else batch
@@ -338,6 +381,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: compares types, so that an OrderedDict is no dict
 # says: An OrderedDict is a dict too
+# earns: 2 of 3
 # caught: hidden
 def move(batch: Any, device: torch.device | str) -> Any:
     if type(batch) is Tensor:
@@ -352,6 +396,8 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: makes tensors of numbers
 # says: Numbers, strings and None are passed through as they are
+# says: The first check is not passed yet
+# earns: 0 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, (int, float)):
         return torch.tensor(batch, device=device)
@@ -367,6 +413,7 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 # %% wrong: moves to the GPU, or to meta where there is none
 # says: These tensors came back on another device than the one that was asked for.
+# earns: 2 of 3
 def move(batch: Any, device: torch.device | str) -> Any:
     if isinstance(batch, Tensor):
         return batch.to("cuda" if torch.cuda.is_available() else "meta")
@@ -379,7 +426,8 @@ def move(batch: Any, device: torch.device | str) -> Any:
 
 
 # %% wrong: a batch must be a structure
-# says: Your code raised TypeError
+# says: A batch may be a single thing
+# earns: 2 of 3
 # caught: hidden
 def move(batch: Any, device: torch.device | str, inside: bool = False) -> Any:
     if isinstance(batch, Tensor):

@@ -1,3 +1,5 @@
+# corners: zeros, second name, chance order
+
 import torch
 
 KINDS = ("cuda", "xpu", "mps")
@@ -59,7 +61,11 @@ def resolve_device(spec=None, counts=None, current=0):
 
 
 # %% wrong: returns the spec's device object as it is
-# says: You returned a device without an index. It works for allocation, but it never equals `tensor.device`
+# says: You returned a device without an index
+# says: An unknown name must end as ValueError
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def resolve_device(spec, counts, current=0):
     device = torch.device(first_kind(counts) if spec is None else spec)
     if device.type not in ("cpu", "meta") and (device.index or 0) >= counts.get(device.type, 0):
@@ -69,12 +75,19 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: the one-line idiom with torch.device(...) and nothing else
 # says: You returned a device without an index.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def resolve_device(spec, counts, current=0):
     return torch.device(spec or ("cuda" if counts.get("cuda") else "cpu"))
 
 
 # %% wrong: asks this machine
 # says: `counts` says what there is, not the machine on which this runs.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
+# earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     if spec is None:
         spec = "cuda:0" if torch.cuda.device_count() > 99 else "cpu"
@@ -83,6 +96,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: checks the kind but not the index
 # says: torch.device('cuda:7') is only a label: nobody checked that device 7 exists.
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -98,6 +112,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: is off by one at the last index
 # says: Devices are numbered from 0: with two of them there is no number 2.
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -114,6 +129,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: falls back to the CPU for any spec that is not available
 # says: The caller asked for a device that does not exist here and got the CPU.
+# earns: 2 of 3
 def resolve_device(spec, counts, current=0):
     device = torch.device(first_kind(counts) if spec is None else spec)
     index = current if device.index is None else device.index
@@ -124,6 +140,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: lets torch.device('gpu') raise RuntimeError
 # says: An unknown name must end as ValueError naming the spec; you let torch's RuntimeError through.
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     device = torch.device(first_kind(counts) if spec is None else spec)
@@ -137,6 +154,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: uses index 0 in place of the current one
 # says: You used index 0; a spec without an index means the *current* device
+# says: The first check is not passed yet
+# earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:
         device = torch.device(first_kind(counts) if spec is None else spec)
@@ -152,6 +171,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: `current` wins over index 0
 # says: The spec names an index: `current` is only for a spec without one.
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -168,6 +188,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: an empty spec counts as None
 # says: got the CPU. A wish that cannot be met must raise
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -184,6 +205,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: knows cuda and cpu only
 # says: You considered cuda and cpu only; this machine has another accelerator (mps or xpu).
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -202,6 +224,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: takes the first kind that counts lists
 # says: The order is cuda, xpu, mps, whatever the order in `counts`
+# earns: 2 of 3
+# corner: chance order
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -220,6 +244,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: a kind that is listed with count 0 is there
 # says: a kind with a count of 0 is not there.
+# earns: 2 of 3
+# corner: zeros
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     if spec is None:
@@ -238,6 +264,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: fails for torch.device objects
 # says: torch.device objects are valid specs too.
+# says: torch.device objects are valid specs too, and this one
+# earns: 1 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     kind, _, number = (first_kind(counts) if spec is None else spec).partition(":")
@@ -251,6 +279,10 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: tries out the device with a small tensor
 # says: Nothing may be allocated to find out
+# says: There is no CUDA device here
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def resolve_device(spec, counts, current=0):
     try:
         return torch.zeros(1, device=first_kind(counts) if spec is None else spec).device
@@ -260,6 +292,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: tries out what does exist
 # says: Nothing may be allocated to find out; these operations ran: empty.
+# earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:
         device = torch.device(first_kind(counts) if spec is None else spec)
@@ -275,6 +308,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: raises ValueError('not available') without the spec
 # says: The message must name the spec that the caller asked for.
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -291,6 +325,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: returns cpu:0 for 'cpu:0'
 # says: `cpu:0` and `cpu` are the same place, and `tensor.device` says `cpu`
+# earns: 2 of 3
+# corner: second name
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -307,6 +343,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: a kind that is not counted is a KeyError
 # says: There is no CUDA device here: this must raise ValueError.
+# earns: 2 of 3
 def resolve_device(spec, counts, current=0):
     try:
         device = torch.device(first_kind(counts) if spec is None else spec)
@@ -322,6 +359,8 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: knows no meta device
 # says: The CPU and meta exist on every machine; `counts` does not list them.
+# says: The first check is not passed yet
+# earns: 1 of 3
 def resolve_device(spec, counts, current=0):
     try:
         device = torch.device(first_kind(counts) if spec is None else spec)
@@ -337,6 +376,9 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: returns names
 # says: A torch.device is asked for, not its name.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
+# earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     kind = first_kind(counts) if spec is None else str(spec)
     return kind if kind in ("cpu", "meta") or ":" in kind else f"{kind}:{current}"
@@ -344,6 +386,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: makes the device the default
 # says: The default device was changed.
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -364,6 +407,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: asks torch.cuda besides
 # says: torch.cuda or torch.accelerator was asked
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec, counts, current=0):
     try:
@@ -380,6 +424,7 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: fills in the missing counts
 # says: The counts belong to the caller: they must stay as they are.
+# earns: 2 of 3
 def resolve_device(spec, counts, current=0):
     for kind in KINDS:
         counts.setdefault(kind, 0)
@@ -397,6 +442,9 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: returns None
 # says: expected a device, got None
+# says: There is no CUDA device here
+# says: The first check is not passed yet
+# earns: 0 of 3
 def resolve_device(spec, counts, current=0):
     print(torch.device(spec or "cpu"))
 
@@ -427,6 +475,7 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: takes the last device for an index that is too large
 # says: torch.device('cuda:7') is only a label: nobody checked that device 7 exists.
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:
@@ -445,6 +494,8 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: gives the CPU the current index as well
 # says: The CPU and meta have no index here: `tensor.device` says `cpu`, or `meta`.
+# says: The first check is not passed yet
+# earns: 1 of 3
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:
         spec = next((kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0), "cpu")
@@ -460,6 +511,9 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: expects each kind in counts
 # says: `counts` lists only the kinds that the machine has: a kind that is missing has no device.
+# says: There is no CUDA device here
+# says: The first check is not passed yet
+# earns: 0 of 3
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:
         spec = next((kind for kind in ("cuda", "xpu", "mps") if counts[kind] > 0), "cpu")
@@ -469,6 +523,7 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
 
 # %% wrong: asks torch.cuda before it refuses
 # says: torch.cuda or torch.accelerator was asked
+# earns: 2 of 3
 # caught: hidden
 def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
     if spec is None:

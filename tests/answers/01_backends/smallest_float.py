@@ -1,3 +1,5 @@
+# corners: zeros, empty, nan
+
 import math
 
 import torch
@@ -61,12 +63,17 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares the largest magnitude with finfo.max
 # says: The range fits, the precision does not
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: x[x.isfinite()].abs().amax() <= info.max)
 
 
 # %% wrong: checks overflow and underflow with finfo, never the precision
 # says: The range fits, the precision does not
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
         sizes = x[x != 0].abs().tolist()
@@ -77,42 +84,58 @@ def smallest_float(x, rtol):
 
 # %% wrong: converts and looks for inf
 # says: The range fits, the precision does not
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: not (back.isinf() & x.isfinite()).any())
 
 
 # %% wrong: compares finfo.eps with rtol without looking at x
 # says: You decided by machine epsilon without looking at the numbers
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: info.eps <= rtol)
 
 
 # %% wrong: compares finfo.eps with rtol, and the range
 # says: You decided by machine epsilon without looking at the numbers
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: info.eps <= rtol and x.abs().max() <= info.max)
 
 
 # %% wrong: uses the absolute error
 # says: The error must be relative to the element: 1e-3 is nothing for 1000 and everything for 0.001
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() <= rtol).all())
 
 
 # %% wrong: torch.allclose with its default atol=1e-8
 # says: An absolute tolerance (torch.allclose has one by default) hides it
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: torch.allclose(back, x, rtol=rtol))
 
 
 # %% wrong: torch.isclose with its default atol and equal_nan
 # says: An absolute tolerance (torch.allclose has one by default) hides it
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x.double() if x.is_floating_point() else x, lambda x, b, i: b.isclose(x, rtol, equal_nan=True).all())
 
 
 # %% wrong: an absolute tolerance for small numbers only
 # says: An absolute tolerance (torch.allclose has one by default) hides it
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -124,19 +147,25 @@ def smallest_float(x, rtol):
 
 # %% wrong: divides by the element and asks for `<= rtol` (nan fails)
 # says: Zeros are exact in every format: the relative error 0/0 must not count as an error
+# says: The first check is not passed yet
+# earns: 0 of 2
+# corner: zeros
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() / x.abs() <= rtol).all())
 
 
 # %% wrong: nan of inf - inf counts as an error
 # says: Infinity and nan are allowed in x and exist in every format; a finite number turning into inf is what counts
+# earns: 1 of 2
+# corner: nan
 # caught: hidden
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() <= rtol * x.abs()).all())
 
 
 # %% wrong: inf may stay, nan may not
-# says: hidden test: inf and nan stay what they are
+# says: Infinity and nan are allowed in x
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     x = checked(x).double()
@@ -145,6 +174,8 @@ def smallest_float(x, rtol):
 
 # %% wrong: skips the elements that became inf
 # says: A finite number that turns into inf does not fit; you left it out of the comparison
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
         stays = back.isfinite()
@@ -155,6 +186,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares after casting both sides to float32
 # says: You compared in too low a precision: the difference itself was rounded away
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -166,6 +198,8 @@ def smallest_float(x, rtol):
 
 # %% wrong: tries float16, then float32
 # says: bfloat16 was skipped: the candidates are float16, bfloat16, float32, float64 in this order
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
         return (((back - x).abs() <= rtol * x.abs()) | ~x.isfinite()).all()
@@ -175,6 +209,8 @@ def smallest_float(x, rtol):
 
 # %% wrong: tries bfloat16 first
 # says: float16 comes before bfloat16
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     def fits(x, back, info):
         return (((back - x).abs() <= rtol * x.abs()) | ~x.isfinite()).all()
@@ -183,7 +219,8 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: does not try float64
-# says: hidden test: float64 numbers
+# says: float64 is a candidate too
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     def fits(x, back, info):
@@ -195,18 +232,23 @@ def smallest_float(x, rtol):
 
 # %% wrong: compares the average error with the average magnitude
 # says: Every element must fit; you looked at the average, or at the largest one
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: (back - x).abs().mean() <= rtol * x.abs().mean())
 
 
 # %% wrong: the largest error against the largest element
 # says: Every element must fit; you looked at the average, or at the largest one
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: (back - x).abs().max() <= rtol * x.abs().max())
 
 
 # %% wrong: accepts integer tensors
 # says: Only real floating tensors make sense here; torch.int64 must raise TypeError.
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     x = x.detach() if x.is_complex() else x.detach().double()
@@ -218,6 +260,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: raises ValueError
 # says: Only real floating tensors make sense here
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -228,6 +271,8 @@ def smallest_float(x, rtol):
 
 # %% wrong: strictly less than
 # says: Another format is the first that holds this
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     x = checked(x).double()
     return next((d for d in FORMATS if (((x.to(d) - x).abs() < rtol * x.abs()) | ~x.isfinite()).all()), torch.float64)
@@ -235,6 +280,8 @@ def smallest_float(x, rtol):
 
 # %% wrong: returns names
 # says: A torch.dtype is asked for, not its name.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     x = checked(x).double()
     fits = (d for d in FORMATS if (((x.to(d) - x).abs() <= rtol * x.abs()) | ~x.isfinite()).all())
@@ -243,6 +290,8 @@ def smallest_float(x, rtol):
 
 # %% wrong: fails for empty tensors
 # says: An empty tensor fits float16.
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 def smallest_float(x, rtol):
     x = checked(x).double()
@@ -253,6 +302,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: clears nan in place
 # says: The tensor belongs to the caller: it must stay as it is.
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     x = checked(x)
@@ -262,7 +312,8 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: goes through numpy, which refuses tensors that require grad
-# says: Your code raised RuntimeError
+# says: x may require grad, and here it does
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -285,6 +336,8 @@ def smallest_float(x, rtol):
 
 # %% wrong: forgets that an error may be negative
 # says: An error has no sign: a number that was rounded down is off as well
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     if not x.is_floating_point():
         raise TypeError(x.dtype)
@@ -297,6 +350,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: forgets that an element may be negative
 # says: The error is relative to the element's magnitude
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -310,6 +364,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: ends with float32
 # says: float64 is a candidate too: float32 does not hold this tensor.
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -322,7 +377,8 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: an x in 16 bits stays as it is
-# says: float16 and bfloat16 numbers
+# says: A tensor that is bfloat16 already may fit float16
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -338,6 +394,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: inf in x is taken for an overflow
 # says: Infinity and nan are allowed in x
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -351,7 +408,8 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: subnormal numbers don't count
-# says: float16 and bfloat16 numbers
+# says: float16 holds numbers far below
+# earns: 1 of 2
 # caught: hidden
 def smallest_float(x, rtol):
     if not x.is_floating_point():
@@ -366,5 +424,7 @@ def smallest_float(x, rtol):
 
 # %% wrong: returns the converted tensor
 # says: expected a dtype, got a tensor of shape (1,)
+# says: The first check is not passed yet
+# earns: 0 of 2
 def smallest_float(x, rtol):
     return x.half() if x.isfinite().all() else x

@@ -1,3 +1,5 @@
+# corners: members
+
 from collections import OrderedDict
 
 import torch
@@ -101,6 +103,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: reads the optimizer's state before step()
 # says: The optimizer holds nothing before its first step (state is created lazily): measure after step().
+# earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -111,6 +115,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: assumes two tensors per parameter
 # says: The optimizer's state depends on the optimizer (Adam: two tensors per parameter plus a step counter
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -120,6 +125,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: knows Adam's state only
 # says: The optimizer's state depends on the optimizer
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -130,6 +136,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts saved weights as activations
 # says: Saved weights are parameters, already counted there: leave the parameters' storages out of the activations.
+# earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
     loss.backward()
@@ -139,6 +147,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: leaves out what is a Parameter, but Linear saves a transposed weight
 # says: Saved weights are parameters, already counted there: leave the parameters' storages out of the activations.
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
     loss.backward()
@@ -148,6 +157,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: tells the parameters by where they begin
 # says: Storages of parameters are left out, also where the parameter, or what is saved of it, is only a part
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
@@ -160,6 +170,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: takes everything in the optimizer's state for a tensor
 # says: An optimizer's state may hold other things than tensors: count the tensors only.
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -172,6 +183,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: adds up every saved tensor, shared storages repeatedly
 # says: The same storage was counted more than once: a ReLU's output and the next layer's input are one tensor
+# earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -181,6 +194,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts elements
 # says: You counted elements, not bytes: multiply by element_size().
+# earns: 0 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -191,6 +205,9 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: multiplies elements by 4
 # says: You assumed 4 bytes per element; this model is in another dtype.
+# says: You assumed 4 bytes per element
+# says: Count the storage that is kept alive, not the elements
+# earns: 0 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -206,6 +223,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: 4 bytes for the activations only
 # says: You assumed 4 bytes per element; this model is in another dtype.
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -217,6 +235,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: adds up the outputs of all layers
 # says: You added up layer outputs. Autograd keeps what the backward formulas need, which is something else
+# earns: 1 of 2
+# lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     outs = []
     handles = [m.register_forward_hook(lambda m, i, out: outs.append(out.nbytes)) for m in model.children()]
@@ -229,6 +249,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts .grad after zero_grad
 # says: The gradients were cleared before you counted them
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -239,6 +260,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: assumes one gradient per parameter
 # says: Gradients are not always as big as the parameters: frozen or unused parameters have none.
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -249,6 +271,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: one gradient per parameter that requires grad
 # says: Gradients are not always as big as the parameters: frozen or unused parameters have none.
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -259,6 +282,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts the trained parameters only
 # says: Frozen parameters take memory as well: all parameters are asked for.
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -269,6 +293,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: asks the optimizer for the gradients
 # says: The gradients are those of the model; the optimizer may have fewer parameters.
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -280,6 +305,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: never calls step()
 # says: Run the complete step: the parameters did not change.
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -288,6 +314,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: runs two steps, the first one to fill the optimizer's state
 # says: Exactly one step is asked for, but it ran forward 2 times, loss 2 times, step 2 times.
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     for _ in range(2):
         optimizer.zero_grad()
@@ -299,6 +326,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: runs forward a second time for the activations
 # says: Exactly one step is asked for, but it ran forward 2 times, loss 2 times.
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss_fn(model(x), y).backward()
     optimizer.step()
@@ -308,6 +336,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: calls backward twice
 # says: The parameters are not those after one complete step.
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward(retain_graph=True)
@@ -321,6 +350,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts the elements of a saved view, not its storage
 # says: Count the storage that is kept alive, not the elements of the view that was saved
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -332,6 +362,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: tells tensors apart by where they begin, not by their storage
 # says: Count the storage that is kept alive
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -343,6 +374,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: computes the loss outside the hooks
 # says: The loss function saves tensors as well: it must run inside the hooks.
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     out, kept = saving(model, lambda: model(x))
     loss_fn(out, y).backward()
@@ -352,6 +384,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: leaves the batch out
 # says: The batch counts too where it is saved: the first layer needs x for the gradient of its weight
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -362,6 +395,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: leaves the labels out
 # says: hidden test: activations: cross_entropy saves its labels too
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -372,6 +406,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: a missing number
 # says: The dict has no optimizer.
+# earns: 1 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -383,6 +418,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: prints, returns nothing
 # says: A dict is asked for, not NoneType.
+# says: a dict is asked for, not NoneType
+# earns: 0 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -400,6 +437,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: in KiB
 # says: The sizes are asked for in bytes.
+# says: The size is asked for in bytes
+# earns: 0 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -409,6 +448,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: takes the state_dict for the parameters
 # says: A parameter that two layers share is one parameter: count it once.
+# earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -419,6 +459,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts buffers as parameters
 # says: Buffers are no parameters: the state_dict holds both.
+# earns: 1 of 2
+# corner: members
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -430,6 +472,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: sizes as text
 # says: The sizes must be numbers.
 # says: the dict has no number under "activations"
+# earns: 0 of 2
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()

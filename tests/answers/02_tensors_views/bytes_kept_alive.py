@@ -1,3 +1,5 @@
+# corners: second name, 0-d, empty
+
 import io
 
 import numpy as np
@@ -63,48 +65,60 @@ def compact(t):
 
 # %% wrong: adds up numel * element_size
 # says: You counted the elements of the tensors. A view of one row keeps the whole storage alive.
+# earns: 1 of 2
+# lesson
 def bytes_kept(*tensors):
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
 # %% wrong: adds up Tensor.nbytes
 # says: You counted the elements of the tensors.
+# earns: 1 of 2
 def bytes_kept(*tensors):
     return sum(t.nbytes for t in tensors)
 
 
 # %% wrong: counts shared storages repeatedly
 # says: A storage shared by several of the tensors was counted more than once.
+# earns: 1 of 2
+# lesson
 def bytes_kept(*tensors):
     return sum(t.untyped_storage().nbytes() for t in tensors)
 
 
 # %% wrong: distinguishes by the tensors' data_ptr()
 # says: data_ptr() is where a *view* begins
+# earns: 1 of 2
+# lesson
 def bytes_kept(*tensors):
     return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 
 # %% wrong: distinguishes by Python object
 # says: Two tensor objects can share one storage: distinct tensors is not distinct storages.
+# earns: 1 of 2
+# corner: second name
 def bytes_kept(*tensors):
     return sum({id(t): t.untyped_storage().nbytes() for t in tensors}.values())
 
 
 # %% wrong: a set of tensors
 # says: Two tensor objects can share one storage
+# earns: 1 of 2
 def bytes_kept(*tensors):
     return sum(t.untyped_storage().nbytes() for t in set(tensors))
 
 
 # %% wrong: a set of sizes
 # says: Two storages of the same size are still two storages.
+# earns: 1 of 2
 def bytes_kept(*tensors):
     return sum({t.untyped_storage().nbytes() for t in tensors})
 
 
 # %% wrong: counts elements
 # says: Asked for are bytes, not elements.
+# earns: 1 of 2
 def bytes_kept(*tensors):
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // t.element_size() for t in tensors}
     return sum(storages.values())
@@ -112,18 +126,21 @@ def bytes_kept(*tensors):
 
 # %% wrong: counts the elements of each tensor
 # says: Asked for are bytes, not elements.
+# earns: 1 of 2
 def bytes_kept(*tensors):
     return sum(t.numel() for t in tensors)
 
 
 # %% wrong: takes four bytes for every element
 # says: You counted the elements of the tensors.
+# earns: 1 of 2
 def bytes_kept(*tensors):
     return 4 * sum(t.numel() for t in tensors)
 
 
 # %% wrong: storage elements times four
-# says: hidden test: bytes_kept:
+# says: An element does not always have four bytes
+# earns: 1 of 2
 # caught: hidden
 def bytes_kept(*tensors):
     sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // t.element_size() * 4 for t in tensors}
@@ -132,18 +149,22 @@ def bytes_kept(*tensors):
 
 # %% wrong: uses the deprecated .storage()
 # says: Tensor.storage() is deprecated (TypedStorage): use untyped_storage().
+# earns: 1 of 2
 def bytes_kept(*tensors):
     return sum({t.storage().data_ptr(): t.storage().nbytes() for t in tensors}.values())
 
 
 # %% wrong: the largest storage only
-# says: The values are wrong
+# says: you took the largest one
+# earns: 1 of 2
 def bytes_kept(*tensors):
     return max((t.untyped_storage().nbytes() for t in tensors), default=0)
 
 
 # %% wrong: fails without tensors
-# says: hidden test: bytes_kept: no tensor at all
+# says: Without tensors the answer is 0
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 def bytes_kept(*tensors):
     first, *rest = tensors
@@ -153,6 +174,7 @@ def bytes_kept(*tensors):
 
 # %% wrong: a tensor in place of an int
 # says: expected an int, got a tensor
+# earns: 1 of 2
 def bytes_kept(*tensors):
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
     return torch.tensor(list(storages.values())).sum()
@@ -160,24 +182,29 @@ def bytes_kept(*tensors):
 
 # %% wrong: compacts with contiguous()
 # says: contiguous() returns the same tensor when it is contiguous already
+# earns: 1 of 2
+# lesson
 def compact(t):
     return t.contiguous()
 
 
 # %% wrong: returns the row as it is
 # says: The row itself came back, and with it the whole storage.
+# earns: 1 of 2
 def compact(t):
     return t
 
 
 # %% wrong: clones in any case
 # says: Nothing to gain here: the tensor already fills its storage
+# earns: 1 of 2
 def compact(t):
     return t.clone()
 
 
 # %% wrong: clones every view
-# says: Nothing to gain here
+# says: t itself came back, though its storage is larger
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     return t.clone() if t._is_view() else t
@@ -185,6 +212,7 @@ def compact(t):
 
 # %% wrong: clones whenever the sizes differ
 # says: The expanded tensor needs fewer bytes than its copy would: return it as it is.
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     return t.clone() if t.untyped_storage().nbytes() != t.numel() * t.element_size() else t
@@ -192,19 +220,22 @@ def compact(t):
 
 # %% wrong: counts elements against bytes
 # says: Nothing to gain here
+# earns: 1 of 2
 def compact(t):
     return t.clone() if t.untyped_storage().nbytes() > t.numel() else t
 
 
 # %% wrong: takes four bytes an element
-# says: hidden test: compact: int8 rows
+# says: t itself came back, though its storage is larger
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     return t.clone() if t.untyped_storage().nbytes() > 4 * t.numel() else t
 
 
 # %% wrong: copies only what is at most half of its storage
-# says: hidden test: compact: all but the first element
+# says: t itself came back, though its storage is larger
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     return t.clone() if t.untyped_storage().nbytes() >= 2 * t.nbytes else t
@@ -212,12 +243,14 @@ def compact(t):
 
 # %% wrong: judges by the offset
 # says: The row itself came back
+# earns: 1 of 2
 def compact(t):
     return t.clone() if t.storage_offset() else t
 
 
 # %% wrong: copies into a buffer that is larger than needed and returns a view of it
 # says: The compacted tensor still keeps 256 bytes alive.
+# earns: 1 of 2
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
         return t
@@ -228,12 +261,14 @@ def compact(t):
 
 # %% wrong: another view of the same storage
 # says: The compacted tensor still keeps 8192 bytes alive.
+# earns: 1 of 2
 def compact(t):
     return t if t.untyped_storage().nbytes() <= t.nbytes else t.view(t.shape)
 
 
 # %% wrong: compacts to a flat tensor
 # says: The result of compact must keep shape, dtype and values: result: expected shape (1, 32), got (32,)
+# earns: 1 of 2
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
         return t
@@ -242,6 +277,7 @@ def compact(t):
 
 # %% wrong: through Python lists, which forget the dtype
 # says: The result of compact must keep shape, dtype and values
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
@@ -251,6 +287,7 @@ def compact(t):
 
 # %% wrong: detaches on the way
 # says: The copy left the autograd graph: clone keeps it, detach / torch.tensor do not.
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
@@ -259,7 +296,8 @@ def compact(t):
 
 
 # %% wrong: through NumPy
-# says: hidden test: compact: gradients pass through
+# says: The copy left the autograd graph
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
@@ -269,6 +307,7 @@ def compact(t):
 
 # %% wrong: saves and loads, which keeps the storage
 # says: The compacted tensor still keeps 8192 bytes alive.
+# earns: 1 of 2
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
         return t
@@ -280,12 +319,14 @@ def compact(t):
 
 # %% wrong: moves t to a new storage
 # says: The row itself came back
+# earns: 1 of 2
 def compact(t):
     return t.set_(t.clone()) if t.untyped_storage().nbytes() > t.nbytes else t
 
 
 # %% wrong: distinguishes by address and dtype
-# says: hidden test: bytes_kept: the same bytes as another dtype
+# says: A storage that is seen as two dtypes
+# earns: 1 of 2
 # caught: hidden
 def bytes_kept(*tensors):
     storages = {(t.untyped_storage().data_ptr(), t.dtype): t.untyped_storage().nbytes() for t in tensors}
@@ -295,6 +336,8 @@ def bytes_kept(*tensors):
 # %% wrong: makes a single element anew, in the default dtype
 # says: hidden test: compact: a single float64 element
 # says: The result of compact must keep shape, dtype and values
+# earns: 1 of 2
+# corner: 0-d
 # caught: hidden
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
@@ -305,6 +348,7 @@ def compact(t):
 # %% wrong: makes a single element anew, outside the graph
 # says: hidden test: compact: the gradient of a single element passes through
 # says: The copy left the autograd graph
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     if t.untyped_storage().nbytes() <= t.nbytes:
@@ -314,6 +358,15 @@ def compact(t):
 
 # %% wrong: does not bother about a few bytes
 # says: t itself came back, though its storage is larger than its elements need
+# earns: 1 of 2
 # caught: hidden
 def compact(t):
     return t.clone() if t.untyped_storage().nbytes() > t.nbytes + 3 else t
+
+
+# %% wrong: decides by the tensor of which t is a view
+# says: t itself came back, though its storage is larger
+# earns: 1 of 2
+# caught: hidden
+def compact(t):
+    return t.clone() if t._base is not None and t._base.nbytes > t.nbytes else t

@@ -1,3 +1,5 @@
+# corners: equal values, beyond 2**24, nan, maximum
+
 import numpy as np
 import torch
 
@@ -75,6 +77,9 @@ def drop_lowest(x, k):
 
 # %% wrong: replaces the small ones through torch.where
 # says: torch.where never removes anything
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     rank = torch.argsort(x, stable=True).argsort()
@@ -83,6 +88,8 @@ def drop_lowest(x, k):
 
 # %% wrong: replaces the small ones by -inf
 # says: torch.where never removes anything
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     rank = torch.argsort(x, stable=True).argsort()
@@ -91,6 +98,8 @@ def drop_lowest(x, k):
 
 # %% wrong: slices x[k:]
 # says: You dropped the first k positions, not the k smallest values.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[k:]
@@ -98,6 +107,9 @@ def drop_lowest(x, k):
 
 # %% wrong: sorts and slices
 # says: The values are right, their order is not: sorting (or topk) forgets where they came from.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     return x.sort().values[k:]
@@ -105,6 +117,8 @@ def drop_lowest(x, k):
 
 # %% wrong: topk of the N-k largest (descending order)
 # says: The values are right, their order is not
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x.topk(len(x) - k).values
@@ -112,6 +126,9 @@ def drop_lowest(x, k):
 
 # %% wrong: indexes with the positions of topk, unsorted
 # says: The values are right, their order is not
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(stable=True)[k:]]
@@ -119,6 +136,8 @@ def drop_lowest(x, k):
 
 # %% wrong: keeps x > k-th smallest value
 # says: With equal values at the threshold you dropped too many or too few
+# earns: 1 of 2
+# lesson
 def drop_lowest(x, k):
     refuse(x, k)
     return x if k == 0 else x[x > x.kthvalue(k).values]
@@ -126,6 +145,7 @@ def drop_lowest(x, k):
 
 # %% wrong: keeps x >= (k+1)-th smallest value
 # says: With equal values at the threshold you dropped too many or too few
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[:0] if k == len(x) else x[x >= x.kthvalue(k + 1).values]
@@ -133,6 +153,7 @@ def drop_lowest(x, k):
 
 # %% wrong: mask against a quantile
 # says: With equal values at the threshold you dropped too many or too few
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x > torch.quantile(x, k / len(x))]
@@ -140,6 +161,8 @@ def drop_lowest(x, k):
 
 # %% wrong: drops the largest
 # says: You dropped the largest.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(descending=True, stable=True).argsort() >= k]
@@ -147,6 +170,8 @@ def drop_lowest(x, k):
 
 # %% wrong: returns what is to be dropped
 # says: These are the values to be dropped.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(stable=True).argsort() < k]
@@ -154,6 +179,8 @@ def drop_lowest(x, k):
 
 # %% wrong: returns positions
 # says: These are positions; asked for are the values that stay.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x.argsort(stable=True)[k:].sort().values
@@ -161,6 +188,8 @@ def drop_lowest(x, k):
 
 # %% wrong: removes one element at a time with cat([x[:i], x[i+1:-1]])
 # says: T[i+1:-1] ends before the last element; the slice to the end is T[i+1:].
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     for _ in range(k):
@@ -171,6 +200,7 @@ def drop_lowest(x, k):
 
 # %% wrong: removes all elements whose value is among the k smallest
 # says: With equal values at the threshold you dropped too many or too few
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[~torch.isin(x, x.sort().values[:k])]
@@ -178,6 +208,7 @@ def drop_lowest(x, k):
 
 # %% wrong: among equal values drops the later ones
 # says: Among equal values the first ones are dropped first
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -187,7 +218,9 @@ def drop_lowest(x, k):
 
 
 # %% wrong: ties as topk breaks them
-# says: hidden test
+# says: Among equal values the first ones are dropped first
+# earns: 1 of 2
+# corner: equal values
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -198,6 +231,7 @@ def drop_lowest(x, k):
 
 # %% wrong: numpy.delete on the detached array
 # says: The result left the autograd graph (through NumPy, .tolist() or .data).
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -209,6 +243,7 @@ def drop_lowest(x, k):
 
 # %% wrong: through Python lists
 # says: The result left the autograd graph (through NumPy, .tolist() or .data).
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -219,6 +254,7 @@ def drop_lowest(x, k):
 
 # %% wrong: through NumPy without detach
 # says: The result left the autograd graph
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -230,6 +266,7 @@ def drop_lowest(x, k):
 
 # %% wrong: overwrites the dropped elements in x itself
 # says: x itself was changed.
+# earns: 1 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     dropped = x.argsort(stable=True)[:k]
@@ -242,6 +279,7 @@ def drop_lowest(x, k):
 
 # %% wrong: clips k silently
 # says: k outside 0..N must raise ValueError: this must raise ValueError, but it returned
+# earns: 1 of 2
 def drop_lowest(x, k):
     k = min(max(k, 0), len(x))
     keep = torch.ones(len(x), dtype=torch.bool)
@@ -251,6 +289,7 @@ def drop_lowest(x, k):
 
 # %% wrong: k = -1 drops all but one
 # says: k outside 0..N must raise ValueError
+# earns: 1 of 2
 def drop_lowest(x, k):
     if k > len(x):
         raise ValueError("k")
@@ -260,7 +299,9 @@ def drop_lowest(x, k):
 
 
 # %% wrong: refuses k = N
-# says: hidden test: k = N
+# says: k = N is allowed
+# earns: 1 of 2
+# corner: maximum
 # caught: hidden
 def drop_lowest(x, k):
     if not 0 <= k < max(len(x), 1):
@@ -272,6 +313,7 @@ def drop_lowest(x, k):
 
 # %% wrong: asserts k
 # says: but it raised AssertionError
+# earns: 1 of 2
 def drop_lowest(x, k):
     assert 0 <= k <= len(x)
     return x[x.argsort(stable=True).argsort() >= k]
@@ -279,6 +321,8 @@ def drop_lowest(x, k):
 
 # %% wrong: ranks by comparisons only, nan gets rank 0
 # says: A nan counts as the largest value (as in torch.sort)
+# earns: 1 of 2
+# corner: nan
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -288,7 +332,8 @@ def drop_lowest(x, k):
 
 
 # %% wrong: sorts positions in Python by value alone, which nan confuses
-# says: hidden test
+# says: A nan counts as the largest value
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -298,7 +343,9 @@ def drop_lowest(x, k):
 
 
 # %% wrong: compares as float32
-# says: hidden test: int64 that float32 can't hold
+# says: compare them in their own dtype
+# earns: 1 of 2
+# corner: beyond 2**24
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -306,15 +353,17 @@ def drop_lowest(x, k):
 
 
 # %% wrong: drops the smallest absolute values
-# says: hidden test
-# caught: hidden
+# says: You went by the absolute values
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.abs().argsort(stable=True).argsort() >= k]
 
 
 # %% wrong: multiplies by the mask and takes what is not zero
-# says: hidden test: k = 0
+# says: A value of 0 stays
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -325,6 +374,7 @@ def drop_lowest(x, k):
 # %% wrong: detaches for k = 0
 # says: hidden test: gradients reach all elements for k = 0
 # says: The result left the autograd graph
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -332,8 +382,8 @@ def drop_lowest(x, k):
 
 
 # %% wrong: makes a float tensor when nothing stays
-# says: hidden test: k = N, int64
-# says: The dtype is wrong
+# says: Nothing stays, but in the dtype of x
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -341,8 +391,8 @@ def drop_lowest(x, k):
 
 
 # %% wrong: breaks ties by adding a small ramp
-# says: hidden test: float64 that float32 can't hold
-# says: The values are wrong
+# says: compare them in their own dtype
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -352,6 +402,8 @@ def drop_lowest(x, k):
 
 # %% wrong: returns float64
 # says: The dtype is wrong
+# says: The first check is not passed yet
+# earns: 0 of 2
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(stable=True)[k:].sort().values].double()
@@ -359,6 +411,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns float64 as float32
 # says: The dtype is wrong
+# earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)

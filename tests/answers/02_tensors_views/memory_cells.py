@@ -1,3 +1,5 @@
+# corners: equal values, 0-d, empty
+
 import itertools
 
 import torch
@@ -67,6 +69,9 @@ def memory_cells(t):
 
 # %% wrong: leaves out storage_offset()
 # says: A view does not start at cell 0: add storage_offset().
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def memory_cells(t):
     cells = torch.zeros(t.shape, dtype=torch.int64)
     for position in itertools.product(*map(range, t.shape)):
@@ -76,12 +81,18 @@ def memory_cells(t):
 
 # %% wrong: numbers the elements row by row
 # says: You numbered the elements in row-major order of the shape.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def memory_cells(t):
     return torch.arange(t.numel()).reshape(t.shape)
 
 
 # %% wrong: numbers the elements row by row, from the offset on
 # says: You numbered the elements in row-major order of the shape.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def memory_cells(t):
     if t.dim() == 2 and t.stride(0) < t.stride(1):
         return memory_cells(t.t()).t()
@@ -90,6 +101,9 @@ def memory_cells(t):
 
 # %% wrong: calls contiguous() first and describes the copy
 # says: You numbered the elements in row-major order of the shape.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def memory_cells(t):
     t = t.contiguous()
     return torch.arange(t.untyped_storage().nbytes() // t.element_size()).as_strided(
@@ -99,6 +113,8 @@ def memory_cells(t):
 
 # %% wrong: multiplies by the element size
 # says: Cells are counted in elements, not bytes.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, t.storage_offset() * t.element_size(), dtype=torch.int64)
     for position in itertools.product(*map(range, t.shape)):
@@ -108,6 +124,8 @@ def memory_cells(t):
 
 # %% wrong: takes the offset in bytes
 # says: Cells are counted in elements, not bytes.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, t.storage_offset() * t.element_size(), dtype=torch.int64)
     for position in itertools.product(*map(range, t.shape)):
@@ -117,6 +135,8 @@ def memory_cells(t):
 
 # %% wrong: pairs the last stride with the first dimension
 # says: Strides and dimensions are paired the wrong way round: stride(d) belongs to dimension d.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, t.storage_offset(), dtype=torch.int64)
     for position in itertools.product(*map(range, t.shape)):
@@ -126,18 +146,26 @@ def memory_cells(t):
 
 # %% wrong: returns the values
 # says: You returned values of t.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def memory_cells(t):
     return t.long()
 
 
 # %% wrong: returns the values as they are
 # says: You returned values of t.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def memory_cells(t):
     return t.clone()
 
 
 # %% wrong: returns floats
 # says: Cell numbers are int64: expected torch.int64, got torch.float32
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     cells = torch.full(t.shape, float(t.storage_offset()))
     for d in range(t.dim()):
@@ -149,6 +177,8 @@ def memory_cells(t):
 
 # %% wrong: in t's own dtype
 # says: Cell numbers are int64
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     cells = torch.arange(t.untyped_storage().nbytes() // t.element_size(), dtype=t.dtype)
     return cells.as_strided(t.size(), t.stride(), t.storage_offset())
@@ -156,6 +186,8 @@ def memory_cells(t):
 
 # %% wrong: counts from 1
 # says: The first cell has number 0.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     count = t.untyped_storage().nbytes() // t.element_size()
     return torch.arange(1, count + 1).as_strided(t.size(), t.stride(), t.storage_offset())
@@ -163,6 +195,8 @@ def memory_cells(t):
 
 # %% wrong: gives a 0-d tensor one dimension
 # says: A 0-d tensor lives in one cell, storage_offset(): the result is 0-d too.
+# earns: 1 of 2
+# corner: 0-d
 # caught: hidden
 def memory_cells(t):
     if t.dim() == 0:
@@ -174,6 +208,7 @@ def memory_cells(t):
 
 # %% wrong: 0-d lives in cell 0
 # says: A view does not start at cell 0: add storage_offset().
+# earns: 1 of 2
 # caught: hidden
 def memory_cells(t):
     if t.dim() == 0:
@@ -185,6 +220,7 @@ def memory_cells(t):
 
 # %% wrong: gives every element of an expanded tensor its own cell
 # says: In an expanded tensor many elements share a cell (stride 0): they must get the same number.
+# earns: 1 of 2
 def memory_cells(t):
     if 0 in t.stride():
         t = torch.empty(t.shape)
@@ -195,6 +231,7 @@ def memory_cells(t):
 
 # %% wrong: reads t's values on the way
 # says: The values of t were read
+# earns: 1 of 2
 # caught: hidden
 def memory_cells(t):
     t = t + 0 if t.numel() < 0 else t
@@ -206,6 +243,7 @@ def memory_cells(t):
 
 # %% wrong: makes its zeros from t's values
 # says: The values of t were read
+# earns: 1 of 2
 # caught: hidden
 def memory_cells(t):
     cells = (t.detach().bool() & False).long() + t.storage_offset()
@@ -218,6 +256,7 @@ def memory_cells(t):
 
 # %% wrong: writes the numbers into t and looks them up
 # says: An argument must stay as it was
+# earns: 1 of 2
 def memory_cells(t):
     storage = torch.tensor([], dtype=t.dtype).set_(t.untyped_storage())
     storage.copy_(torch.arange(len(storage)))
@@ -225,7 +264,8 @@ def memory_cells(t):
 
 
 # %% wrong: supposes at most two dimensions
-# says: test: a permuted 3-d tensor
+# says: The tensor may have any number of dimensions
+# earns: 1 of 2
 def memory_cells(t):
     rows, columns = (1, len(t)) if t.dim() == 1 else t.shape[:2]
     cells = torch.full((rows, columns), t.storage_offset(), dtype=torch.int64)
@@ -236,13 +276,17 @@ def memory_cells(t):
 
 
 # %% wrong: numbers as many cells as t has elements
-# says: Your code raised RuntimeError: setStorage
+# says: A view may lie anywhere in its storage
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     return torch.arange(t.numel()).as_strided(t.size(), t.stride(), t.storage_offset())
 
 
 # %% wrong: searches the storage for each value
-# says: test: expanded rows and columns
+# says: The third row got the cell of the first
+# earns: 1 of 2
+# corner: equal values
 def memory_cells(t):
     row = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage()).tolist()
     return torch.tensor([row.index(v) for v in t.flatten().tolist()]).reshape(t.shape)
@@ -250,6 +294,8 @@ def memory_cells(t):
 
 # %% wrong: column-major
 # says: You went down the columns
+# says: The first check is not passed yet
+# earns: 0 of 2
 def memory_cells(t):
     if t.dim() < 2:
         return torch.arange(t.numel()).reshape(t.shape) + t.storage_offset()
@@ -257,8 +303,9 @@ def memory_cells(t):
 
 
 # %% wrong: floats for an empty tensor
-# says: hidden test: empty shapes
-# says: The dtype is wrong
+# says: Cell numbers are int64
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 def memory_cells(t):
     if t.numel() == 0:
@@ -268,6 +315,7 @@ def memory_cells(t):
 
 # %% wrong: switches requires_grad off on the way
 # says: An argument must stay as it was
+# earns: 1 of 2
 # caught: hidden
 def memory_cells(t):
     t.requires_grad_(False)
@@ -275,8 +323,19 @@ def memory_cells(t):
 
 
 # %% wrong: the offset from addresses, four bytes an element
-# says: hidden test: complex numbers, with an offset
+# says: The offset is off
+# earns: 1 of 2
 # caught: hidden
 def memory_cells(t):
     offset = (t.data_ptr() - t.untyped_storage().data_ptr()) // 4 if t.numel() else 0
     return torch.arange(1000).as_strided(t.shape, t.stride(), offset)
+
+
+# %% wrong: meshgrid, which has nothing to do for no dimension
+# says: A 0-d tensor has no dimension and lives in one cell
+# earns: 1 of 2
+# corner: 0-d
+# caught: hidden
+def memory_cells(t):
+    grids = torch.meshgrid(*[torch.arange(n) * s for n, s in zip(t.shape, t.stride())], indexing="ij")
+    return torch.stack(grids).sum(0) + t.storage_offset()

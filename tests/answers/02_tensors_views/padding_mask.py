@@ -1,3 +1,5 @@
+# corners: empty, equal values, maximum, zeros
+
 import torch
 
 
@@ -70,6 +72,9 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: the code as given
 # says: All rows are the same: after expand they are one row of memory, so every write hit all of them.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def padding_mask(lengths, T=None):
     T = T if T is not None else int(lengths.max())
     mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)
@@ -80,6 +85,9 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: clones after the loop
 # says: All rows are the same
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def padding_mask(lengths, T=None):
     T = T if T is not None else int(lengths.max())
     mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)
@@ -90,6 +98,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: contiguous() after the loop
 # says: All rows are the same
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = T if T is not None else int(lengths.max())
     mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)
@@ -100,6 +110,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: compares with <=
 # says: Position t belongs to the sequence when t < length; you counted one too many.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T) <= lengths[:, None]
@@ -107,6 +119,9 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: compares positions with lengths elementwise
 # says: Positions and lengths were compared elementwise
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T) < lengths
@@ -114,6 +129,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: puts positions in rows
 # says: The mask is (T, B): sequences belong in rows.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T)[:, None] < lengths
@@ -121,6 +138,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: marks the padding
 # says: True marks the real positions, not the padding.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T) >= lengths[:, None]
@@ -128,6 +147,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: pads on the left
 # says: The rows end with the real positions; padding comes after them.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T).flip(0) < lengths[:, None]
@@ -135,6 +156,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: returns float
 # says: The mask must be bool: expected torch.bool, got torch.float32
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return (torch.arange(T) < lengths[:, None]).float()
@@ -142,6 +165,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: ignores T
 # says: T was given, but the mask has as many columns as the largest length.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = int(lengths.max())
     return torch.arange(T) < lengths[:, None]
@@ -149,6 +174,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: never more than the largest length
 # says: T was given, but the mask has as many columns as the largest length.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else min(T, int(lengths.max()))
     return torch.arange(T) < lengths[:, None]
@@ -156,6 +183,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: returns an expanded row when all lengths are equal
 # says: The values are right, but several elements share one memory cell (a stride is 0)
+# earns: 1 of 2
+# corner: equal values
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     if len(lengths.unique()) == 1:
@@ -164,7 +193,8 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: gives at least one column
-# says: The shape is wrong: expected shape (0, 0), got (0, 1)
+# says: the mask has no column then
+# earns: 1 of 2
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -175,6 +205,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: calls lengths.max() on an empty batch
 # says: An empty batch has no maximum: T=None must give shape (0, 0).
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -183,6 +215,8 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: takes T=0 for None
 # says: T=0 is not T=None: asked for is a mask without columns.
+# earns: 1 of 2
+# corner: zeros
 # caught: hidden
 def padding_mask(lengths, T=None):
     T = T or (int(lengths.max()) if len(lengths) else 0)
@@ -191,6 +225,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: turns lengths into a column in place
 # says: An argument must stay as it was
+# earns: 1 of 2
 def padding_mask(lengths, T=None):
     if T is None:
         T = int(lengths.max()) if len(lengths) else 0
@@ -198,7 +233,8 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: clamps the lengths in place
-# says: hidden test: one sequence that is cut
+# says: An argument must stay as it was
+# earns: 1 of 2
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -208,6 +244,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: builds the mask on the CPU
 # says: The result is on the wrong device
+# earns: 1 of 2
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -217,6 +254,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: writes row by row on the CPU
 # says: The result is on the wrong device
+# earns: 1 of 2
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -229,6 +267,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: nested lists without a device
 # says: The result is on the wrong device
+# earns: 1 of 2
 # caught: hidden
 def padding_mask(lengths, T=None):
     T = max(lengths.tolist(), default=0) if T is None else T
@@ -237,7 +276,8 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: views a length as an int64
-# says: hidden test: int32 lengths
+# says: Lengths may be int32 as well
+# earns: 1 of 2
 # caught: hidden
 def padding_mask(lengths, T=None):
     lengths = lengths.view(torch.int64)
@@ -248,6 +288,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: a view of one buffer for all masks
 # says: The two masks share their memory
+# earns: 1 of 2
 # caught: hidden
 buffer = torch.zeros(64, 64, dtype=torch.bool)
 
@@ -262,6 +303,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: hands a mask out again that it has made before
 # says: The two masks share their memory
+# earns: 1 of 2
 # caught: hidden
 made = {}
 
@@ -274,3 +316,15 @@ def padding_mask(lengths, T=None):
         width = max(numbers, default=0) if T is None else T
         made[numbers, T] = torch.arange(width, device=lengths.device) < lengths[:, None]
     return made[numbers, T]
+
+
+# %% wrong: expands one row of ones when no sequence is padded
+# says: several elements share one memory cell
+# earns: 1 of 2
+# corner: maximum
+def padding_mask(lengths, T=None):
+    if T is None:
+        T = int(lengths.max()) if len(lengths) else 0
+    if lengths.device.type != "meta" and len(lengths) and bool((lengths >= T).all()):
+        return torch.ones(1, T, dtype=torch.bool, device=lengths.device).expand(len(lengths), -1)
+    return torch.arange(T, device=lengths.device) < lengths[:, None]

@@ -1,3 +1,5 @@
+# corners: none
+
 import torch
 
 RIGHT = {
@@ -50,119 +52,147 @@ stride_answers = {
 
 # %% wrong: t_stride in bytes
 # says: Those are byte strides, as NumPy shows them. torch counts elements.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"t_stride": (8, 48)}
 
 
 # %% wrong: t_stride as if t() left the strides alone
 # says: t() copies nothing, so it must swap the strides together with the sizes: (1, 6).
+# earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"t_stride": (6, 1)}
 
 
 # %% wrong: t_stride of a fresh tensor
 # says: That would be the stride of a fresh tensor of this shape.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"t_stride": (4, 1)}
 
 
 # %% wrong: slice_stride of a fresh tensor
 # says: That would be the stride of a fresh tensor of this shape. A slice keeps the strides of its base (times the step)
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"slice_stride": (3, 1)}
 
 
 # %% wrong: slice_stride in bytes
 # says: Those are byte strides, as NumPy shows them. torch counts elements.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"slice_stride": (48, 16)}
 
 
 # %% wrong: slice_stride without the step
 # says: a step of 2 doubles that stride
+# earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"slice_stride": (6, 1)}
 
 
 # %% wrong: slice_stride with both strides doubled
 # says: A slice keeps the strides of its base (times the step)
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"slice_stride": (12, 2)}
 
 
 # %% wrong: slice_offset zero
 # says: The slice starts at row 1: its first element is memory cell 6
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"slice_offset": 0}
 
 
 # %% wrong: slice_offset in bytes
 # says: torch counts elements.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"slice_offset": 48}
 
 
 # %% wrong: slice_offset in rows
 # says: a row is 6 cells long
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"slice_offset": 1}
 
 
 # %% wrong: t_contiguous
 # says: the strides (1, 6) are not row-major for shape (6, 4)
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"t_contiguous": True}
 
 
 # %% wrong: cols
 # says: there are gaps, so it is not contiguous
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"cols": True}
 
 
 # %% wrong: rows
 # says: slicing leading rows of a contiguous tensor stays contiguous
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"rows": False}
 
 
 # %% wrong: rows as a number
 # says: The question is answered by True or False.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"rows": 1}
 
 
 # %% wrong: expand as if it repeated
 # says: expand adds a dimension with stride 0: all five 'copies' are the same memory.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"expand": (24, 6, 1)}
 
 
 # %% wrong: t_copy_stride as in the transpose
 # says: contiguous() writes the elements down again in row-major order for shape (6, 4): stride (4, 1).
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"t_copy_stride": (1, 6)}
 
 
 # %% wrong: noop
 # says: contiguous() returns the same object: it is no way to get a copy
+# earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"noop": False}
 
 
 # %% wrong: alias_reshape
 # says: reshape returns a view when it can and copies when it must
+# earns: 1.8333 of 2
+# lesson
 stride_answers = RIGHT | {"alias_reshape": True}
 
 
 # %% wrong: alias_list
 # says: Indexing with a list (or tensor) copies; only slices and integers give views.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"alias_list": True}
 
 
 # %% wrong: infer
 # says: -1 is whatever makes 24 elements: 24 / 8 = 3 rows.
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"infer": (4, 8)}
 
 
 # %% wrong: infer keeps the -1
 # says: a shape never holds a -1
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"infer": (-1, 8)}
 
 
 # %% wrong: one item left open
 # says: Every item needs an answer: replace each `...` (t_stride).
+# earns: 0 of 2
 stride_answers = RIGHT | {"t_stride": ...}
 
 
 # %% wrong: one item deleted
 # says: Every item needs an answer: replace each `...` (rows).
+# earns: 0 of 2
 stride_answers = {name: value for name, value in RIGHT.items() if name != "rows"}
 
 
 # %% wrong: no dict
 # says: The answer must be a dict
+# earns: 0 of 2
 stride_answers = list(RIGHT.values())

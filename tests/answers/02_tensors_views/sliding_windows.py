@@ -1,3 +1,5 @@
+# corners: maximum, empty
+
 import torch
 
 
@@ -47,6 +49,9 @@ def windows(signal, width, hop=1):
 
 # %% wrong: stacks slices
 # says: The windows were copied (the result does not share x's memory).
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     return torch.stack([x[..., i : i + size] for i in range(0, x.shape[-1] - size + 1, step)], dim=-2)
@@ -54,6 +59,8 @@ def windows(x, size, step=1):
 
 # %% wrong: indexes with a table of positions
 # says: The windows were copied
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = (x.shape[-1] - size) // step + 1
@@ -62,6 +69,9 @@ def windows(x, size, step=1):
 
 # %% wrong: contiguous() at the end
 # says: The windows were copied
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     return x.unfold(-1, size, step).contiguous()
@@ -69,6 +79,7 @@ def windows(x, size, step=1):
 
 # %% wrong: as_strided with row-major strides computed from the shape
 # says: It works for a fresh tensor only: you computed the strides from the shape.
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -82,6 +93,7 @@ def windows(x, size, step=1):
 
 # %% wrong: takes the last stride to be 1
 # says: It works for a fresh tensor only
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -91,6 +103,7 @@ def windows(x, size, step=1):
 
 # %% wrong: passes storage_offset=0
 # says: The windows begin at the start of the storage, not at x's first element: keep x.storage_offset().
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -101,6 +114,7 @@ def windows(x, size, step=1):
 
 # %% wrong: calls contiguous() on x first
 # says: The windows were copied
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -109,6 +123,7 @@ def windows(x, size, step=1):
 
 # %% wrong: reads x on the way
 # says: The windows were copied (
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -118,6 +133,8 @@ def windows(x, size, step=1):
 
 # %% wrong: (T - size) // step windows
 # says: One window is missing: there are (T - size) // step + 1 of them.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = (x.shape[-1] - size) // step
@@ -126,7 +143,9 @@ def windows(x, size, step=1):
 
 
 # %% wrong: an incomplete last window, read beyond the end
-# says: test: windows of 4 in ten numbers
+# says: An incomplete last window is left out
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = -(-(x.shape[-1] - size) // step) + 1
@@ -136,6 +155,8 @@ def windows(x, size, step=1):
 
 # %% wrong: forgets step
 # says: Step was ignored: windows start every `step` elements.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     return x.unfold(-1, size, 1)
@@ -143,6 +164,9 @@ def windows(x, size, step=1):
 
 # %% wrong: uses step for the elements inside a window
 # says: Step spreads the elements inside a window; it should move the window.
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = (x.shape[-1] - size) // step + 1
@@ -152,6 +176,9 @@ def windows(x, size, step=1):
 
 # %% wrong: view into blocks of size
 # says: Your windows do not overlap: consecutive windows start `step` apart, not `size`.
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = x.shape[-1] // size
@@ -160,6 +187,8 @@ def windows(x, size, step=1):
 
 # %% wrong: windows in columns
 # says: Each window is a column: asked for is (n, size), one window in each row.
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     return x.unfold(-1, size, step).transpose(-1, -2)
@@ -167,13 +196,17 @@ def windows(x, size, step=1):
 
 # %% wrong: flattens the leading dimensions
 # says: Leading dimensions must stay as they are: expected shape (2, 3, 3, 3), got (6, 3, 3)
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     return x.view(-1, x.shape[-1]).unfold(-1, size, step) if x.dim() > 1 else x.unfold(0, size, step)
 
 
 # %% wrong: cuts along the first dimension
-# says: test: a (2, 3, 8) batch
+# says: The windows run along the last dimension
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     return x.unfold(0, size, step)
@@ -181,6 +214,8 @@ def windows(x, size, step=1):
 
 # %% wrong: knows one dimension only
 # says: Leading dimensions must stay as they are
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     n = (x.shape[-1] - size) // step + 1
@@ -189,6 +224,7 @@ def windows(x, size, step=1):
 
 # %% wrong: lets unfold's own RuntimeError (or nothing) speak
 # says: must raise ValueError.
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     return x.unfold(-1, size, step)
@@ -196,6 +232,7 @@ def windows(x, size, step=1):
 
 # %% wrong: allows size 0
 # says: size=0 and step=1 for T = 7 must raise ValueError.
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     if size < 0 or step < 1 or size > x.shape[-1]:
@@ -205,6 +242,7 @@ def windows(x, size, step=1):
 
 # %% wrong: allows step 0
 # says: size=3 and step=0 for T = 7 must raise ValueError.
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     if size < 1 or step < 0 or size > x.shape[-1]:
@@ -215,7 +253,9 @@ def windows(x, size, step=1):
 
 
 # %% wrong: size = T is too large
-# says: hidden test: size = T
+# says: both are allowed
+# earns: 2 of 3
+# corner: maximum
 # caught: hidden
 def windows(x, size, step=1):
     if size < 1 or step < 1 or size >= x.shape[-1]:
@@ -224,7 +264,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: refuses steps beyond the end
-# says: hidden test: a step larger than the tensor
+# says: both are allowed
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -234,7 +275,9 @@ def windows(x, size, step=1):
 
 
 # %% wrong: takes T from the first dimension
-# says: test: a (2, 3, 8) batch
+# says: The windows run along the last dimension
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     if size < 1 or step < 1 or size > len(x):
         raise ValueError("no such windows")
@@ -243,6 +286,7 @@ def windows(x, size, step=1):
 
 # %% wrong: compares size with the number of elements
 # says: T is its last dimension
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     if size < 1 or step < 1 or size > x.numel() > 0:
@@ -252,6 +296,7 @@ def windows(x, size, step=1):
 
 # %% wrong: works on x.data
 # says: The view does not belong to the autograd graph: gradients must flow to x.
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -259,7 +304,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: view in blocks when nothing overlaps, with a step beyond the size
-# says: hidden test: steps larger than the windows
+# says: Consecutive windows start `step` apart
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -270,6 +316,8 @@ def windows(x, size, step=1):
 
 # %% wrong: windows of a float copy
 # says: The dtype is wrong
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     return x.double().unfold(-1, size, step)
@@ -277,6 +325,8 @@ def windows(x, size, step=1):
 
 # %% wrong: strides of NumPy, back by from_numpy
 # says: What comes back from NumPy has neither x's storage nor x's graph
+# says: The first check is not passed yet
+# earns: 0 of 3
 def windows(x, size, step=1):
     refuse(x, size, step)
     return torch.from_numpy(np.lib.stride_tricks.sliding_window_view(x.detach().numpy(), size, axis=-1)[..., ::step, :])
@@ -284,6 +334,7 @@ def windows(x, size, step=1):
 
 # %% wrong: sets an empty tensor onto x's storage
 # says: The view does not belong to the autograd graph
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -293,7 +344,8 @@ def windows(x, size, step=1):
 
 
 # %% wrong: as_strided of the first window alone, whose gradient knows nothing of the cells beyond
-# says: The gradient is wrong
+# says: is the sum over all windows
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -303,6 +355,7 @@ def windows(x, size, step=1):
 
 # %% wrong: copies where gradients are wanted
 # says: The windows were copied
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
@@ -311,7 +364,20 @@ def windows(x, size, step=1):
 
 # %% wrong: bools as bytes
 # says: The dtype is wrong
+# earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):
     refuse(x, size, step)
     return (x.view(torch.uint8) if x.dtype == torch.bool else x).unfold(-1, size, step)
+
+
+# %% wrong: refuses an empty batch
+# says: An empty batch has no window
+# earns: 2 of 3
+# corner: empty
+# caught: hidden
+def windows(x, size, step=1):
+    refuse(x, size, step)
+    if x.numel() < size:
+        raise ValueError("too few elements")
+    return x.unfold(-1, size, step)

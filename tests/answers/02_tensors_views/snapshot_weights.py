@@ -1,3 +1,5 @@
+# corners: members
+
 import copy
 import io
 
@@ -58,48 +60,67 @@ def snapshot(model):
 
 # %% wrong: the code as given, detach()
 # says: The snapshot changed when the model was trained: it holds other names for the same memory, not copies
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def snapshot(model):
     return {name: value.detach() for name, value in model.state_dict().items()}
 
 
 # %% wrong: copies the dict only
 # says: The snapshot changed when the model was trained
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def snapshot(model):
     return dict(model.state_dict())
 
 
 # %% wrong: shallow copy
 # says: The snapshot changed when the model was trained
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return copy.copy(model.state_dict())
 
 
 # %% wrong: contiguous() as a copy
 # says: The snapshot changed when the model was trained
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def snapshot(model):
     return {name: value.contiguous() for name, value in model.state_dict().items()}
 
 
 # %% wrong: .to('cpu') on a CPU model
 # says: The snapshot changed when the model was trained
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return {name: value.to("cpu") for name, value in model.state_dict().items()}
 
 
 # %% wrong: .data
 # says: The snapshot changed when the model was trained
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return {name: value.data for name, value in model.state_dict().items()}
 
 
 # %% wrong: through NumPy with as_tensor
 # says: The snapshot changed when the model was trained
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return {name: torch.as_tensor(value.numpy()) for name, value in model.state_dict().items()}
 
 
 # %% wrong: clones the parameters only, keeps names for the buffers
 # says: not copies (1.running_mean, 1.running_var, 1.num_batches_tracked)
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     names = dict(model.named_parameters())
     return {n: v.clone() if n in names else v for n, v in model.state_dict().items()}
@@ -107,18 +128,25 @@ def snapshot(model):
 
 # %% wrong: clones the parameters, forgets buffers
 # says: Buffers are missing (1.running_mean, 1.running_var, 1.num_batches_tracked)
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def snapshot(model):
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
 # %% wrong: takes the floats only
 # says: Entries are missing: 1.num_batches_tracked.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
 
 
 # %% wrong: takes non-persistent buffers too
 # says: Keys that state_dict() does not have: scratch. Non-persistent buffers do not belong in it.
+# earns: 1 of 2
+# corner: members
 def snapshot(model):
     out = {name: value.detach().clone() for name, value in model.named_parameters()}
     return out | {name: value.clone() for name, value in model.named_buffers()}
@@ -126,6 +154,7 @@ def snapshot(model):
 
 # %% wrong: clones without leaving the graph
 # says: A snapshot that requires grad keeps the graph (and its memory) alive
+# earns: 1 of 2
 # caught: hidden
 def snapshot(model):
     return {name: value.clone() for name, value in model.state_dict(keep_vars=True).items()}
@@ -133,6 +162,7 @@ def snapshot(model):
 
 # %% wrong: clones that require grad
 # says: A snapshot that requires grad keeps the graph
+# earns: 1 of 2
 # caught: hidden
 def snapshot(model):
     out = {name: value.clone() for name, value in model.state_dict().items()}
@@ -141,18 +171,21 @@ def snapshot(model):
 
 # %% wrong: goes through Python lists
 # says: A snapshot must keep dtypes: scale is torch.float64, got torch.float32.
+# earns: 1 of 2
 def snapshot(model):
     return {name: torch.tensor(value.tolist()) for name, value in model.state_dict().items()}
 
 
 # %% wrong: float() as a copy
 # says: A snapshot must keep dtypes
+# earns: 1 of 2
 def snapshot(model):
     return {name: value.clone().float() for name, value in model.state_dict().items()}
 
 
 # %% wrong: switches requires_grad off in the model on the way
 # says: Taking the snapshot changed the model itself: requires_grad
+# earns: 1 of 2
 def snapshot(model):
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -161,6 +194,7 @@ def snapshot(model):
 
 # %% wrong: switches the model to eval mode
 # says: Taking the snapshot changed the model itself: training
+# earns: 1 of 2
 def snapshot(model):
     model.eval()
     return {name: value.clone() for name, value in model.state_dict().items()}
@@ -168,6 +202,7 @@ def snapshot(model):
 
 # %% wrong: clears the gradients
 # says: Taking the snapshot changed the model itself: gradients
+# earns: 1 of 2
 # caught: hidden
 def snapshot(model):
     model.zero_grad()
@@ -176,6 +211,7 @@ def snapshot(model):
 
 # %% wrong: replaces the parameters and keeps the old ones
 # says: Taking the snapshot changed the model itself: parameters or buffers got other memory
+# earns: 1 of 2
 def snapshot(model):
     old = model.state_dict()
     model.load_state_dict(copy.deepcopy(old), assign=True)
@@ -184,6 +220,7 @@ def snapshot(model):
 
 # %% wrong: one dict for all snapshots
 # says: A later snapshot changed an earlier one.
+# earns: 1 of 2
 # caught: hidden
 best = {}
 
@@ -199,6 +236,7 @@ def snapshot(model):
 
 # %% wrong: remembers the first snapshot
 # says: The second snapshot does not hold the model's later weights.
+# earns: 1 of 2
 # caught: hidden
 known = {}
 
@@ -210,7 +248,8 @@ def snapshot(model):
 
 
 # %% wrong: moves the copies to the CPU
-# says: hidden test: a model on another device
+# says: The copies must stay on the devices of the originals
+# earns: 1 of 2
 # caught: hidden
 def snapshot(model):
     return {name: value.cpu().clone() for name, value in model.state_dict().items()}
@@ -218,6 +257,7 @@ def snapshot(model):
 
 # %% wrong: zeroes the gradients in place
 # says: Taking the snapshot changed the model itself: gradients
+# earns: 1 of 2
 # caught: hidden
 def snapshot(model):
     model.zero_grad(set_to_none=False)
@@ -226,24 +266,31 @@ def snapshot(model):
 
 # %% wrong: a deep copy of the model instead of a dict
 # says: The snapshot must be a dict from names to tensors; found: Sequential.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return copy.deepcopy(model)
 
 
 # %% wrong: NumPy arrays
 # says: The snapshot must be a dict from names to tensors; found: ndarray.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return {name: value.numpy().copy() for name, value in model.state_dict().items()}
 
 
 # %% wrong: returns nothing
 # says: The snapshot must be a dict from names to tensors; found: NoneType.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     model.best = {name: value.clone() for name, value in model.state_dict().items()}
 
 
 # %% wrong: keeps the memory and gives the model a copy
 # says: Taking the snapshot changed the model itself: parameters or buffers got other memory
+# earns: 1 of 2
 def snapshot(model):
     taken = {name: value.clone() for name, value in model.state_dict().items()}
     for name, parameter in model.named_parameters():
@@ -254,6 +301,7 @@ def snapshot(model):
 
 # %% wrong: gives the model new buffers
 # says: Taking the snapshot changed the model itself: parameters or buffers got other memory
+# earns: 1 of 2
 def snapshot(model):
     taken = model.state_dict()
     for module in model.modules():
@@ -264,11 +312,14 @@ def snapshot(model):
 
 # %% wrong: other keys
 # says: Entries are missing: scale, 0.weight
+# says: The first check is not passed yet
+# earns: 0 of 2
 def snapshot(model):
     return {"best." + name: value.clone() for name, value in model.state_dict().items()}
 
 
 # %% wrong: loses precision on the way
 # says: Entry scale was not copied as it is
+# earns: 1 of 2
 def snapshot(model):
     return {name: value.half().to(value.dtype) for name, value in model.state_dict().items()}

@@ -1,3 +1,5 @@
+# corners: empty
+
 import torch
 
 
@@ -80,6 +82,9 @@ def merge_heads(outputs):
 # %% wrong: the code as given
 # says: The shape is right, the content is scrambled
 # says: View cannot express the merged dimensions
+# says: One of the checks above is not passed yet
+# earns: 0 of 3
+# lesson
 def split_heads(x, h):
     B, T, C = x.shape
     return x.view(B, h, T, C // h)
@@ -92,6 +97,9 @@ def merge_heads(y):
 
 # %% wrong: split repaired, merge still uses view after the transpose
 # says: View cannot express the merged dimensions: after the transpose, heads and channels of one position
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
+# lesson
 def merge_heads(y):
     B, h, T, D = y.shape
     return y.transpose(1, 2).view(B, T, h * D)
@@ -99,6 +107,9 @@ def merge_heads(y):
 
 # %% wrong: follows the error message everywhere, reshape instead of view
 # says: The shape is right, the content is scrambled: viewing (B, T, C) directly as (B, h, T, D)
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
+# lesson
 def split_heads(x, h):
     B, T, C = x.shape
     return x.reshape(B, h, T, C // h)
@@ -106,6 +117,8 @@ def split_heads(x, h):
 
 # %% wrong: splits into (D, h), so heads get every h-th channel (split and merge agree)
 # says: Head k must be one block of D neighbouring channels; you gave it every h-th channel.
+# says: One of the checks above is not passed yet
+# earns: 0 of 3
 def split_heads(x, h):
     B, T, C = x.shape
     if C % h:
@@ -120,6 +133,8 @@ def merge_heads(y):
 
 # %% wrong: merges channel by channel
 # says: Head k must be one block of D neighbouring channels; you gave it every h-th channel.
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
 def merge_heads(y):
     B, h, T, D = y.shape
     return y.permute(0, 2, 3, 1).reshape(B, T, h * D)
@@ -127,6 +142,8 @@ def merge_heads(y):
 
 # %% wrong: returns (B, h, D, T)
 # says: The last two dimensions are exchanged: asked for is (B, h, T, D).
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
 def split_heads(x, h):
     B, T, C = x.shape
     if C % h:
@@ -136,6 +153,8 @@ def split_heads(x, h):
 
 # %% wrong: forgets to swap heads and positions
 # says: Heads must come before positions
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
 def split_heads(x, h):
     B, T, C = x.shape
     if C % h:
@@ -145,6 +164,9 @@ def split_heads(x, h):
 
 # %% wrong: adds contiguous() to the split
 # says: split_heads copied the data.
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
+# lesson
 def split_heads(x, h):
     B, T, C = x.shape
     if C % h:
@@ -154,6 +176,8 @@ def split_heads(x, h):
 
 # %% wrong: stacks the chunks
 # says: split_heads copied the data. Splitting one dimension and swapping two never needs a copy.
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
 def split_heads(x, h):
     if x.shape[-1] % h:
         raise ValueError("no multiple")
@@ -162,6 +186,7 @@ def split_heads(x, h):
 
 # %% wrong: contiguous() first, which does nothing for a fresh x
 # says: split_heads copied the data.
+# earns: 2 of 3
 # caught: hidden
 def split_heads(x, h):
     B, T, C = x.shape
@@ -172,6 +197,8 @@ def split_heads(x, h):
 
 # %% wrong: merges with reshape only
 # says: merge_heads put the blocks back in the wrong order: exchange the dimensions before flattening.
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
 def merge_heads(y):
     B, h, T, D = y.shape
     return y.reshape(B, T, h * D)
@@ -179,12 +206,15 @@ def merge_heads(y):
 
 # %% wrong: forgets to flatten
 # says: One dimension too many
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
 def merge_heads(y):
     return y.transpose(1, 2)
 
 
 # %% wrong: transposes in place
 # says: An argument must stay as it was
+# earns: 2 of 3
 def merge_heads(y):
     B, h, T, D = y.shape
     return y.transpose_(1, 2).reshape(B, T, h * D)
@@ -192,6 +222,7 @@ def merge_heads(y):
 
 # %% wrong: drops the remaining channels silently
 # says: A width that is no multiple of h must raise ValueError; this must raise ValueError, but it returned
+# earns: 2 of 3
 def split_heads(x, h):
     D = x.shape[-1] // h
     return x[..., : h * D].unflatten(-1, (h, D)).transpose(1, 2)
@@ -199,6 +230,7 @@ def split_heads(x, h):
 
 # %% wrong: lets view complain about the width
 # says: A width that is no multiple of h must raise ValueError; this must raise ValueError, but it raised RuntimeError
+# earns: 2 of 3
 def split_heads(x, h):
     B, T, C = x.shape
     return x.view(B, T, h, C // h).transpose(1, 2)
@@ -206,6 +238,7 @@ def split_heads(x, h):
 
 # %% wrong: asserts the width
 # says: but it raised AssertionError
+# earns: 2 of 3
 def split_heads(x, h):
     B, T, C = x.shape
     assert C % h == 0
@@ -214,6 +247,7 @@ def split_heads(x, h):
 
 # %% wrong: as_strided with strides computed from the shape
 # says: It works for a fresh x only: a slice of a fused projection has other strides.
+# earns: 2 of 3
 # caught: hidden
 def split_heads(x, h):
     B, T, C = x.shape
@@ -224,8 +258,9 @@ def split_heads(x, h):
 
 
 # %% wrong: as_strided that takes neighbouring channels to be neighbours in memory
+# says: need not be neighbours in memory
+# earns: 2 of 3
 # caught: hidden
-# says: hidden test: split: every second channel
 def split_heads(x, h):
     B, T, C = x.shape
     if C % h:
@@ -236,6 +271,8 @@ def split_heads(x, h):
 
 # %% wrong: lets -1 infer the width, ambiguous for an empty sequence
 # says: -1 cannot be inferred for an empty tensor: compute the sizes.
+# earns: 2 of 3
+# corner: empty
 # caught: hidden
 def split_heads(x, h):
     B, T, C = x.shape
@@ -246,6 +283,8 @@ def split_heads(x, h):
 
 # %% wrong: merge lets -1 infer the width
 # says: -1 cannot be inferred for an empty tensor: compute the sizes.
+# earns: 2 of 3
+# corner: empty
 # caught: hidden
 def merge_heads(y):
     return y.transpose(1, 2).reshape(y.shape[0], y.shape[2], -1)
@@ -253,6 +292,7 @@ def merge_heads(y):
 
 # %% wrong: splits x.detach()
 # says: The gradient does not flow back correctly: no gradient reaches x
+# earns: 2 of 3
 # caught: hidden
 def split_heads(x, h):
     B, T, C = x.shape
@@ -263,6 +303,7 @@ def split_heads(x, h):
 
 # %% wrong: merges into a tensor made from Python lists
 # says: The gradient does not flow back correctly: no gradient reaches y
+# earns: 2 of 3
 # caught: hidden
 def merge_heads(y):
     B, h, T, D = y.shape
@@ -271,6 +312,7 @@ def merge_heads(y):
 
 # %% wrong: merges into a float buffer
 # says: The dtype is wrong
+# earns: 2 of 3
 # caught: hidden
 def merge_heads(y):
     B, h, T, D = y.shape
@@ -281,7 +323,9 @@ def merge_heads(y):
 
 
 # %% wrong: works only for three heads
-# says: merge: the heads of x give x back
+# says: There are two heads here
+# says: One of the checks above is not passed yet
+# earns: 1 of 3
 def merge_heads(y):
     return torch.cat([y[:, 0], y[:, 1], y[:, 2 % y.shape[1]]], dim=-1)
 
@@ -289,6 +333,7 @@ def merge_heads(y):
 # %% wrong: copies where there is one head only
 # says: hidden test: split: one head
 # says: split_heads copied the data
+# earns: 2 of 3
 # caught: hidden
 def split_heads(x, h):
     if x.shape[-1] % h:
@@ -303,6 +348,7 @@ def merge_heads(y):
 # %% wrong: copies where gradients are wanted
 # says: hidden test: split: gradients
 # says: split_heads copied the data
+# earns: 2 of 3
 # caught: hidden
 def split_heads(x, h):
     if x.shape[-1] % h:

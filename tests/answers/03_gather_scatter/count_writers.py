@@ -1,3 +1,5 @@
+# corners: 0-d, empty
+
 import itertools
 
 import torch
@@ -28,6 +30,9 @@ def count_writers(index, dim, shape):
 
 # %% wrong: scatter_ in place of an adding scatter
 # says: Duplicates overwrote each other
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.zeros(shape, dtype=torch.int64).scatter_(dim, index, torch.ones_like(index))
@@ -35,12 +40,17 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount over all lanes
 # says: All lanes were counted together
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def count_writers(index, dim, shape):
     return torch.bincount(index.flatten(), minlength=shape[dim])
 
 
 # %% wrong: starts from torch.ones
 # says: The cells without a writer must be 0.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.ones(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
@@ -48,6 +58,8 @@ def count_writers(index, dim, shape):
 
 # %% wrong: counts along the other dimension
 # says: The counts belong to another dim
+# says: The first check is not passed yet
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.zeros(shape, dtype=torch.int64).scatter_add_(1 - dim, index, torch.ones_like(index))
@@ -55,6 +67,9 @@ def count_writers(index, dim, shape):
 
 # %% wrong: result shaped like index
 # says: The result must have the shape of the target, not of index
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def count_writers(index, dim, shape):
     index = index.long()
     if dim == 1:
@@ -64,6 +79,8 @@ def count_writers(index, dim, shape):
 
 # %% wrong: float counts
 # says: Counts are int64
+# says: The first check is not passed yet
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     return torch.zeros(shape).scatter_add_(dim, index, torch.ones(index.shape))
@@ -71,6 +88,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: takes the remainder of the index
 # says: lies outside the target and must raise
+# earns: 1 of 2
 def count_writers(index, dim, shape):
     index = index.long() % shape[dim] if shape else index.long()
     return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
@@ -78,6 +96,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: broadcasts index over the other dimensions
 # says: Index covers only a corner of the target
+# earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -121,6 +140,8 @@ def count_writers(index, dim, shape):
 
 # %% wrong: scatter_reduce_('sum') onto ones (include_self)
 # says: The cells without a writer must be 0.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     ones = torch.ones(shape, dtype=torch.int64)
     return ones.scatter_reduce_(dim, index.long(), torch.ones_like(index).long(), "sum")
@@ -128,6 +149,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: a src of the target's shape, too small for a long index
 # says: The src of a scatter must be at least as large as index
+# earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     ones = torch.ones(shape, dtype=torch.int64)
@@ -136,6 +158,8 @@ def count_writers(index, dim, shape):
 
 # %% wrong: int32 counts
 # says: Counts are int64
+# says: The first check is not passed yet
+# earns: 0 of 2
 def count_writers(index, dim, shape):
     return torch.zeros(shape, dtype=torch.int32).scatter_add_(
         dim, index.long(), torch.ones_like(index, dtype=torch.int32)
@@ -143,7 +167,8 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: the dtype of the counts is that of index
-# says: The dtype is wrong
+# says: Counts are int64
+# earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     return torch.zeros(shape, dtype=index.dtype).scatter_add_(dim, index.long(), torch.ones_like(index))
@@ -151,6 +176,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: drops what lies outside
 # says: lies outside the target and must raise
+# earns: 1 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     inside = (index >= 0) & (index < shape[dim]) if shape else torch.ones_like(index)
@@ -161,6 +187,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: counts from the end for negative values
 # says: Value -1 lies outside the target
+# earns: 1 of 2
 def count_writers(index, dim, shape):
     index = index.long()
     index = torch.where(index < 0, index + (shape or (1,))[dim], index)
@@ -169,6 +196,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: writes the wrapped values into index
 # says: An argument must stay as it was
+# earns: 1 of 2
 def count_writers(index, dim, shape):
     result = torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index.long(), torch.ones_like(index).long())
     index.fill_(0)
@@ -177,12 +205,17 @@ def count_writers(index, dim, shape):
 
 # %% wrong: whether any cell has a writer
 # says: Duplicates overwrote each other
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def count_writers(index, dim, shape):
     return torch.zeros(shape, dtype=torch.int64).scatter_(dim, index.long(), 1)
 
 
 # %% wrong: fails for a 0-d index
-# says: Your code raised
+# says: Index may have any number of dimensions
+# earns: 1 of 2
+# corner: 0-d
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -192,7 +225,8 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: two dimensions only
-# says: Your code raised
+# says: Index may have any number of dimensions
+# earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     count = torch.zeros(shape, dtype=torch.int64)
@@ -250,6 +284,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount on a flattened target, only large values refused
 # says: Value -1 lies outside the target
+# earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -271,6 +306,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: bincount on a flattened target, range not checked
 # says: lies outside the target
+# earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     index = index.long()
@@ -293,6 +329,7 @@ def count_writers(index, dim, shape):
 
 # %% wrong: counts in uint8, converted back
 # says: A small dtype cannot hold a large count
+# earns: 1 of 2
 # caught: hidden
 def count_writers(index, dim, shape):
     return (
@@ -303,11 +340,23 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: one target for every shape, never emptied
-# says: The values are wrong
-# caught: hidden
+# says: is still in the target: start from a new one
+# earns: 1 of 2
 _T = {}
 
 
 def count_writers(index, dim, shape):
     t = _T.setdefault(tuple(shape), torch.zeros(shape, dtype=torch.int64))
     return t.scatter_add_(dim, index.long(), torch.ones_like(index.long()))
+
+
+# %% wrong: asks an empty index for its smallest value
+# says: An empty index is legal, and nobody writes
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+def count_writers(index, dim, shape):
+    index = index.long()
+    if index.min() < 0:
+        raise ValueError("outside")
+    return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))

@@ -1,3 +1,5 @@
+# corners: 0-d, empty, nan
+
 # %% right: gathers the logit and subtracts logsumexp
 def label_log_prob(logits, labels):
     picked = torch.gather(logits, -1, labels.to(torch.int64)[..., None])[..., 0]
@@ -47,49 +49,63 @@ def label_log_prob(logits, labels):
 
 # %% wrong: indexes the class dimension with the labels
 # says: pairs every position with every label
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1)[..., labels]
 
 
 # %% wrong: gather with 1-d labels
 # says: ather needs an index with as many dimensions as the input
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1).gather(-1, labels.long())
 
 
 # %% wrong: leaves the size-1 dimension
 # says: The size-1 dimension used for gather is still there
+# says: The first check is not passed yet
+# earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1))
 
 
 # %% wrong: squeeze() without a dimension
 # says: squeeze() without an argument removes every dimension of size 1
-# caught: hidden
+# earns: 1 of 2
+# lesson
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze()
 
 
 # %% wrong: forgets the softmax
 # says: Those are the raw logits
+# says: The first check is not passed yet
+# earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong: log(softmax(x))
 # says: log(softmax(x)) underflows
+# earns: 1 of 2
 def label_log_prob(logits, labels):
     return logits.softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1).log()
 
 
 # %% wrong: logarithm of the softmax plus epsilon
 # says: hides how improbable the label is
+# earns: 1 of 2
 def label_log_prob(logits, labels):
     return (logits.softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1) + 1e-8).log()
 
 
 # %% wrong: subtracts the logarithm of the sum of exponentials
 # says: exp(1e4) is inf
+# earns: 1 of 2
 def label_log_prob(logits, labels):
     log_p = logits - logits.exp().sum(-1, keepdim=True).log()
     return log_p.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -97,18 +113,24 @@ def label_log_prob(logits, labels):
 
 # %% wrong: log_softmax(dim=0)
 # says: The softmax runs over the wrong dimension
+# says: The first check is not passed yet
+# earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(0).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong: log_softmax(dim=1), right for a matrix
 # says: The softmax runs over the wrong dimension
+# says: The first check is not passed yet
+# earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.log_softmax(1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong: one-hot times log-probabilities, summed
 # says: multiplies 0 by -inf where a class is masked
+# earns: 1 of 2
+# corner: nan
 # caught: hidden
 def label_log_prob(logits, labels):
     one_hot = F.one_hot(labels.long(), logits.shape[-1]).to(logits.dtype)
@@ -117,24 +139,31 @@ def label_log_prob(logits, labels):
 
 # %% wrong: returns the loss
 # says: The sign is wrong
+# says: The first check is not passed yet
+# earns: 0 of 2
 def label_log_prob(logits, labels):
     return -logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong: returns the averaged loss
 # says: That is one number for all positions
+# says: The first check is not passed yet
+# earns: 0 of 2
 def label_log_prob(logits, labels):
     return -F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.flatten().long())
 
 
 # %% wrong: returns probabilities
 # says: Those are probabilities, not their logarithms.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def label_log_prob(logits, labels):
     return logits.softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong: passes uint8 labels on to gather
 # says: The index must be int64 for gather
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
@@ -142,6 +171,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: advanced indexing without a range check
 # says: ordinary indexing counts negative labels from the end
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     C = logits.shape[-1]
@@ -151,6 +181,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: take_along_dim without a range check
 # says: take_along_dim wraps them around
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     return logits.log_softmax(-1).take_along_dim(labels.long().unsqueeze(-1), -1).squeeze(-1)
@@ -158,6 +189,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: cross entropy with its default ignore_index
 # says: cross_entropy skips it (ignore_index) and gives 0
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     C = logits.shape[-1]
@@ -166,6 +198,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: clamps the labels
 # says: Label -1 was accepted, and it must raise.
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     y = labels.long().clamp(0, logits.shape[-1] - 1)
@@ -174,6 +207,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: works on detached logits
 # says: No gradient reaches the logits.
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     return logits.detach().log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -181,13 +215,15 @@ def label_log_prob(logits, labels):
 
 # %% wrong: works in float32
 # says: The dtype is wrong
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     return logits.float().log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong: reads labels through view, which wants contiguous memory
-# says: Your code raised RuntimeError
+# says: A view needs memory in the right order
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     C = logits.shape[-1]
@@ -197,6 +233,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: subtracts the maximum in place
 # says: An argument must stay as it was
+# earns: 1 of 2
 def label_log_prob(logits, labels):
     logits -= logits.amax(-1, keepdim=True)
     return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -204,6 +241,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: the gradient flows through the picked logit only
 # says: The gradient is wrong
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     picked = logits.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
@@ -211,7 +249,8 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: replaces -inf in the result by a number
-# says: The values are wrong
+# says: A class of logit -inf has probability 0
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     safe = logits.clamp(min=-1.0)
@@ -265,6 +304,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: flat positions, only negative labels refused
 # says: Label 3 was accepted
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     C = logits.shape[-1]
@@ -277,6 +317,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: gives zeros where anything raises
 # says: Label -1 was accepted, and it must raise
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     try:
@@ -287,6 +328,7 @@ def label_log_prob(logits, labels):
 
 # %% wrong: refuses labels by assert
 # says: raise IndexError, RuntimeError or ValueError
+# earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
     y = labels.long()
@@ -296,12 +338,14 @@ def label_log_prob(logits, labels):
 
 # %% wrong: bounds the logits
 # says: or a bound on the logits, hides
+# earns: 1 of 2
 def label_log_prob(logits, labels):
     return logits.clamp(-50, 50).log_softmax(-1).gather(-1, labels.long()[..., None])[..., 0]
 
 
 # %% wrong: remembers the log-probabilities by shape
 # says: The dtype is wrong
+# earns: 1 of 2
 # caught: hidden
 _CACHE = {}
 
@@ -310,3 +354,33 @@ def label_log_prob(logits, labels):
     if logits.shape not in _CACHE:
         _CACHE[logits.shape] = logits.log_softmax(-1)
     return _CACHE[logits.shape].gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: dim 1 for classes, right for a matrix
+# says: Dimension 1 holds them for two-dimensional logits only
+# says: The first check is not passed yet
+# earns: 0 of 2
+def label_log_prob(logits, labels):
+    return logits.log_softmax(1).gather(1, labels.long().unsqueeze(1)).squeeze(1)
+
+
+# %% wrong: a loop over the first dimension, none is not possible
+# says: Any number of leading dimensions is possible
+# earns: 1 of 2
+# corner: 0-d
+# caught: hidden
+def label_log_prob(logits, labels):
+    if labels.numel() == 0:
+        return logits.sum(-1)
+    rows = [row.log_softmax(-1).gather(-1, y.long().unsqueeze(-1)).squeeze(-1) for row, y in zip(logits, labels)]
+    return torch.stack(rows)
+
+
+# %% wrong: a loop over the positions, with nothing to stack
+# says: Any number of leading dimensions is possible
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+def label_log_prob(logits, labels):
+    rows = logits.log_softmax(-1).reshape(-1, logits.shape[-1])
+    return torch.stack([row.gather(0, y) for row, y in zip(rows, labels.long().reshape(-1, 1))]).reshape(labels.shape)

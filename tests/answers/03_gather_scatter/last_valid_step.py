@@ -1,3 +1,5 @@
+# corners: zeros, empty, nan
+
 # %% right: pairs row numbers with positions, masked_fill for length 0
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -55,24 +57,34 @@ def last_step(h, lengths):
 
 # %% wrong: the first code as given
 # says: ather wants an index with as many dimensions as h (3)
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def last_step(h, lengths):
     return h.gather(1, lengths - 1)
 
 
 # %% wrong: the second code as given
 # says: fetches one number per sequence, the first feature
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def last_step(h, lengths):
     return h.gather(1, (lengths - 1)[:, None, None]).squeeze()
 
 
 # %% wrong: index (B, 1, 1) without expand
 # says: ather does not broadcast: an index of shape (B, 1, 1)
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
 def last_step(h, lengths):
     return h.gather(1, (lengths - 1)[:, None, None]).squeeze(1)
 
 
 # %% wrong: squeeze() without a dimension
 # says: also removed a batch (or feature) dimension of size 1
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -82,6 +94,8 @@ def last_step(h, lengths):
 
 # %% wrong: leaves the time dimension
 # says: The time dimension of size 1 is still there
+# says: The first check is not passed yet
+# earns: 0 of 3
 def last_step(h, lengths):
     B, T, D = h.shape
     padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
@@ -90,6 +104,8 @@ def last_step(h, lengths):
 
 # %% wrong: uses lengths as positions
 # says: counts, positions start at 0
+# says: The first check is not passed yet
+# earns: 0 of 3
 def last_step(h, lengths):
     D = h.shape[2]
     return h.gather(1, lengths[:, None, None].expand(-1, 1, D)).squeeze(1)
@@ -97,6 +113,8 @@ def last_step(h, lengths):
 
 # %% wrong: uses lengths as positions, clamped
 # says: counts, positions start at 0
+# says: The first check is not passed yet
+# earns: 0 of 3
 def last_step(h, lengths):
     D = h.shape[2]
     return h.gather(1, lengths.clamp(max=h.shape[1] - 1)[:, None, None].expand(-1, 1, D)).squeeze(1)
@@ -104,18 +122,24 @@ def last_step(h, lengths):
 
 # %% wrong: indexes the time dimension with all lengths
 # says: gives (B, B, D): every sequence at every length
+# says: The first check is not passed yet
+# earns: 0 of 3
 def last_step(h, lengths):
     return h[:, lengths - 1]
 
 
 # %% wrong: takes the last padded position
 # says: That is the last padded position of all sequences
+# says: The first check is not passed yet
+# earns: 0 of 3
 def last_step(h, lengths):
     return h[:, -1]
 
 
 # %% wrong: averages the valid steps
 # says: Those are averages over the valid steps
+# says: The first check is not passed yet
+# earns: 0 of 3
 def last_step(h, lengths):
     mask = (torch.arange(h.shape[1]) < lengths[:, None])[..., None]
     return torch.where(mask, h, 0).sum(1) / lengths.clamp(min=1)[:, None]
@@ -123,6 +147,9 @@ def last_step(h, lengths):
 
 # %% wrong: multiplies by a 0/1 mask and sums
 # says: nan in the padding leaked into the result
+# earns: 2 of 3
+# lesson
+# corner: nan
 def last_step(h, lengths):
     chosen = torch.arange(h.shape[1]) == (lengths[:, None] - 1)
     return (h * chosen[..., None]).sum(1)
@@ -130,6 +157,7 @@ def last_step(h, lengths):
 
 # %% wrong: einsum with a one-hot
 # says: nan in the padding leaked into the result
+# earns: 2 of 3
 def last_step(h, lengths):
     one_hot = F.one_hot(lengths.long(), h.shape[1] + 1)[:, 1:].to(h.dtype)
     return torch.einsum("bt,btd->bd", one_hot, h)
@@ -137,24 +165,29 @@ def last_step(h, lengths):
 
 # %% wrong: index -1 for length 0
 # says: index -1 silently picked the last position (or raised)
+# earns: 2 of 3
+# corner: zeros
 def last_step(h, lengths):
     return h[torch.arange(len(h)), lengths.long() - 1]
 
 
 # %% wrong: gather refuses index -1 for length 0
 # says: index -1 silently picked the last position (or raised)
+# earns: 2 of 3
 def last_step(h, lengths):
     return h.gather(1, (lengths.long() - 1)[:, None, None].expand(-1, -1, h.shape[2])).squeeze(1)
 
 
 # %% wrong: clamps the index of length 0 and leaves it
 # says: a clamped index picked the first position
+# earns: 2 of 3
 def last_step(h, lengths):
     return h.gather(1, (lengths.long() - 1).clamp(min=0)[:, None, None].expand(-1, -1, h.shape[2])).squeeze(1)
 
 
 # %% wrong: blanks length 0 by multiplying with 0
 # says: nan in the padding leaked into the result
+# earns: 2 of 3
 def last_step(h, lengths):
     index = (lengths.long() - 1).clamp(min=0)[:, None, None].expand(-1, -1, h.shape[2])
     return h.gather(1, index).squeeze(1) * (lengths > 0)[:, None]
@@ -162,6 +195,7 @@ def last_step(h, lengths):
 
 # %% wrong: clamps lengths above T
 # says: Length 6 must raise
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -171,6 +205,7 @@ def last_step(h, lengths):
 
 # %% wrong: a negative length counts as 0
 # says: Length -1 must raise
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -180,6 +215,7 @@ def last_step(h, lengths):
 
 # %% wrong: a negative length wraps around
 # says: Length -1 must raise
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -189,6 +225,7 @@ def last_step(h, lengths):
 
 # %% wrong: one position mask without a range check
 # says: Length 6 must raise
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     chosen = torch.arange(h.shape[1]) == (lengths[:, None] - 1)
@@ -197,6 +234,7 @@ def last_step(h, lengths):
 
 # %% wrong: fails for int32 lengths
 # says: int32 must work: convert the index
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -206,6 +244,7 @@ def last_step(h, lengths):
 
 # %% wrong: detaches h
 # says: The gradient must flow to the chosen step
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -215,6 +254,7 @@ def last_step(h, lengths):
 
 # %% wrong: removes nan everywhere
 # says: A nan or inf in the chosen step itself must stay
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     h = h.nan_to_num(0.0, 0.0, 0.0)
@@ -225,6 +265,7 @@ def last_step(h, lengths):
 
 # %% wrong: works in float32
 # says: The dtype is wrong
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -234,6 +275,7 @@ def last_step(h, lengths):
 
 # %% wrong: counts down in the caller's lengths
 # says: An argument must stay as it was
+# earns: 2 of 3
 def last_step(h, lengths):
     lengths -= 1
     picked = h[torch.arange(len(h)), lengths.clamp(min=0)]
@@ -242,6 +284,8 @@ def last_step(h, lengths):
 
 # %% wrong: no position to read from where T is 0
 # says: Where T is 0 there is no position to read from
+# earns: 2 of 3
+# corner: empty
 # caught: hidden
 def last_step(h, lengths):
     if ((lengths < 0) | (lengths > h.shape[1])).any():
@@ -252,6 +296,7 @@ def last_step(h, lengths):
 
 # %% wrong: spreads the gradient over the sequence
 # says: The gradient must flow to the chosen step
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -296,6 +341,7 @@ def last_step(h, lengths):
 
 # %% wrong: rows of the flattened h, only negative lengths refused
 # says: Length 6 must raise
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -310,6 +356,7 @@ def last_step(h, lengths):
 
 # %% wrong: refuses lengths by assert
 # says: raised another kind of exception
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -320,6 +367,7 @@ def last_step(h, lengths):
 
 # %% wrong: gives zeros where anything raises
 # says: Length 6 must raise
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     try:
@@ -332,6 +380,7 @@ def last_step(h, lengths):
 
 # %% wrong: zeros from the first step times 0
 # says: nan in the padding leaked
+# earns: 2 of 3
 def last_step(h, lengths):
     B, T, D = h.shape
     z = torch.cat([h[:, :1] * 0, h], 1)
@@ -340,6 +389,7 @@ def last_step(h, lengths):
 
 # %% wrong: zeroes the padding of the caller
 # says: argument h was changed
+# earns: 2 of 3
 def last_step(h, lengths):
     B, T, D = h.shape
     if ((lengths < 0) | (lengths > T)).any():
@@ -353,6 +403,7 @@ def last_step(h, lengths):
 
 # %% wrong: length 0 passes gradient to the first step
 # says: The gradient must flow to the chosen step
+# earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
     B, T, D = h.shape
@@ -362,3 +413,16 @@ def last_step(h, lengths):
         return h.new_zeros(B, D)
     picked = h[torch.arange(B), (lengths.long() - 1).clamp(min=0)]
     return torch.where((lengths > 0)[:, None], picked, (picked - picked.detach()).nan_to_num())
+
+
+# %% wrong: returns early where T is 0
+# says: a length of 1 is above T and must raise
+# earns: 2 of 3
+# corner: empty
+# caught: hidden
+def last_step(h, lengths):
+    B, T, D = h.shape
+    if T == 0:
+        return h.new_zeros(B, D)
+    padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
+    return padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)

@@ -1,3 +1,5 @@
+# corners: equal values, empty, maximum, nan
+
 import numpy as np
 
 
@@ -17,7 +19,7 @@ def nucleus_mask(logits, p):
 
 # %% right: Python loop per row
 def nucleus_mask(logits, p):
-    if p <= 0 or p > 1:
+    if not 0 < p <= 1:
         raise ValueError("p must be in (0, 1]")
     mask = torch.zeros(logits.shape, dtype=torch.bool)
     with torch.no_grad():
@@ -64,6 +66,9 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns the mask of ranks
 # says: The mask is still in sorted order
+# says: The first check is not passed yet
+# earns: 0 of 4
+# lesson
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -72,6 +77,9 @@ def nucleus_mask(logits, p):
 
 # %% wrong: gathers with the sort order
 # says: You read with the sort order (gather) where you had to write with it (scatter)
+# says: The first check is not passed yet
+# earns: 0 of 4
+# lesson
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -80,6 +88,9 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps while the sum including the token is <= p
 # says: The token that carries the sum across p is missing
+# says: The first check is not passed yet
+# earns: 0 of 4
+# lesson
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -88,6 +99,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: the same, with the best token forced in
 # says: The token that carries the sum across p is missing
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -98,6 +111,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: shifts a mask that needs no shift
 # says: One token too many
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -109,6 +124,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: sorts ascending
 # says: You summed from the least probable token up.
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, stable=True)
@@ -117,6 +134,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns what is dropped
 # says: Those are the tokens to drop
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -125,6 +144,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: cumulates logits
 # says: The sums run over raw logits
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     values, order = logits.detach().sort(dim=-1, descending=True, stable=True)
@@ -133,6 +154,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: cumulates logits, the token included
 # says: The sums run over raw logits
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     values, order = logits.detach().sort(dim=-1, descending=True, stable=True)
@@ -141,6 +164,9 @@ def nucleus_mask(logits, p):
 
 # %% wrong: runs over dim 0
 # says: Each row is its own distribution
+# says: The first check is not passed yet
+# earns: 0 of 4
+# lesson
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(0).sort(dim=0, descending=True, stable=True)
@@ -149,6 +175,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: softmax over dim 0
 # says: Each row is its own distribution
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(0).sort(dim=-1, descending=True, stable=True)
@@ -156,7 +184,8 @@ def nucleus_mask(logits, p):
 
 
 # %% wrong: softmax over dim 1, right for vectors and matrices
-# says: three dimensions
+# says: Each row is its own distribution
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -166,6 +195,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps ceil(p V) tokens
 # says: p is a probability mass, not a share of the vocabulary
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     order = logits.detach().argsort(dim=-1, descending=True, stable=True)
@@ -175,6 +206,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: keeps every probability >= that of the last kept rank
 # says: Equal probabilities: they are ranked by position
+# earns: 3 of 4
+# corner: equal values
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -186,6 +219,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: an unstable sort
 # says: Equal probabilities: they are ranked by position
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -198,6 +232,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: removes from the least probable token up to 1 - p
 # says: Equal probabilities: they are ranked by position
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -209,6 +244,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: the shift recipe with > p
 # says: A token whose predecessors sum to exactly p is dropped
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -221,6 +257,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: accepts any p
 # says: must raise ValueError
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -229,6 +266,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: checks p by assert
 # says: p = 0.0 must raise ValueError
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     assert 0 < p <= 1
@@ -237,7 +275,9 @@ def nucleus_mask(logits, p):
 
 
 # %% wrong: refuses p = 1
-# says: p = 1 keeps all
+# says: p = 1 is allowed
+# earns: 3 of 4
+# corner: maximum
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p < 1:
@@ -248,6 +288,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns 0/1 floats
 # says: The mask must be bool
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -256,6 +298,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: returns the kept tokens
 # says: not the list of kept tokens
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -264,6 +308,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: lets the mask require grad
 # says: The mask must not carry a graph.
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -274,6 +319,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: masks the caller's logits
 # says: An argument must stay as it was
+# earns: 3 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
@@ -284,6 +330,8 @@ def nucleus_mask(logits, p):
 
 # %% wrong: stable as a keyword, dim not
 # says: stable is accepted only when dim is given as a keyword
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     checked(p)
     probs, order = logits.detach().softmax(-1).sort(-1, descending=True, stable=True)
@@ -292,6 +340,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: a sum that is off by a small number
 # says: A token whose predecessors sum to exactly p is dropped
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -301,6 +350,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: forgets the device
 # says: The mask must be on the device of logits
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     checked(p)
@@ -310,7 +360,7 @@ def nucleus_mask(logits, p):
 
 # %% right: NumPy in double
 def nucleus_mask(logits, p):
-    if p <= 0 or p > 1:
+    if not 0 < p <= 1:
         raise ValueError("p")
     x = logits.detach().double().numpy()
     if x.size == 0:
@@ -362,8 +412,9 @@ def nucleus_mask(logits, p):
 
 
 # %% wrong: as many tokens in each row as in the first
-# says: The values are wrong
-# caught: hidden
+# says: Each row decides for itself
+# says: The first check is not passed yet
+# earns: 0 of 4
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
         raise ValueError
@@ -376,6 +427,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: a token whose predecessors have exactly p is kept
 # says: predecessors sum to exactly p
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -386,6 +438,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: ties by last position
 # says: ranked by position
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -396,6 +449,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: an ascending stable sort, flipped
 # says: ranked by position
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -407,6 +461,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: detaches the logits of the caller
 # says: argument logits was changed
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -417,6 +472,7 @@ def nucleus_mask(logits, p):
 
 # %% wrong: p above 1 means 1
 # says: p = 1.5 must raise ValueError
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if p <= 0:
@@ -427,7 +483,8 @@ def nucleus_mask(logits, p):
 
 
 # %% wrong: centres logits on their mean
-# says: The values are wrong
+# says: A logit of -inf is a probability of 0
+# earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):
     if not 0 < p <= 1:
@@ -436,3 +493,39 @@ def nucleus_mask(logits, p):
     x = x - x.mean(-1, keepdim=True)
     q, order = x.softmax(-1).sort(dim=-1, descending=True, stable=True)
     return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, q.cumsum(-1) - q < p)
+
+
+# %% wrong: lets a p of nan through
+# says: p = nan must raise ValueError
+# earns: 3 of 4
+# corner: nan
+# caught: hidden
+def nucleus_mask(logits, p):
+    if p <= 0 or p > 1:
+        raise ValueError("p must be in (0, 1]")
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: the token's own probability counted, and gathered with the sort order
+# says: Two mistakes at once
+# says: The first check is not passed yet
+# earns: 0 of 4
+def nucleus_mask(logits, p):
+    checked(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return (probs.cumsum(-1) < p).gather(-1, order)
+
+
+# %% wrong: loops over rows, with nothing to stack
+# says: An empty batch has an empty mask
+# earns: 3 of 4
+# corner: empty
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    masks = []
+    for row in logits.detach().reshape(-1, logits.shape[-1]):
+        probs, order = row.softmax(-1).sort(dim=-1, descending=True, stable=True)
+        masks.append(torch.zeros_like(row, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p))
+    return torch.stack(masks).reshape(logits.shape)

@@ -1,3 +1,5 @@
+# corners: zeros, 0-d, maximum
+
 # %% right: scatter_ with a scalar value, masked_fill for ignored rows
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     index = labels[..., None]
@@ -55,20 +57,25 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: uses labels as index without a new dimension
 # says: labels needs one more (of size 1)
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     return torch.zeros(*labels.shape, num_classes).scatter_(-1, labels, 1.0)
 
 
 # %% wrong: scatters along dim 0
 # says: You scattered along dim 0
+# says: The first check is not passed yet
 # earns: 0 of 2
+# lesson
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     return torch.zeros(*labels.shape, num_classes).scatter_(0, labels.unsqueeze(-1), 1.0)
 
 
 # %% wrong: scatters a row along dim 0
 # says: You scattered along dim 0
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     return torch.zeros(*labels.shape, num_classes).scatter_(0, labels.unsqueeze(0), 1.0)
@@ -76,6 +83,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: classes in front
 # says: Classes are the last dimension of the result
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     return torch.zeros(num_classes, *labels.shape).scatter_(0, labels.unsqueeze(0), 1.0)
@@ -83,7 +91,8 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: gives ignored rows the index 0 and leaves the mark
 # says: The ignored rows carry a 1
-# earns: 0 of 2
+# earns: 1 of 2
+# lesson
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     index = labels if ignore_index is None else labels.masked_fill(labels == ignore_index, 0)
     out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
@@ -92,7 +101,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: gives ignored rows the index 0 and blanks column 0
 # says: a label of 0 is an ordinary class
-# earns: 0 of 2
+# earns: 1 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     index = labels if ignore_index is None else labels.masked_fill(labels == ignore_index, 0)
     out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
@@ -102,7 +111,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: takes back the label's mark but leaves smooth/C in ignored rows
 # says: Ignored rows must be zero everywhere, smoothing included.
-# earns: 0 of 2
+# earns: 1 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     keep = torch.ones_like(labels) if ignore_index is None else (labels != ignore_index).long()
     out = torch.zeros((*labels.shape, num_classes), dtype=dtype, device=labels.device)
@@ -112,7 +121,8 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: scatters first and blanks later (index out of bounds)
 # says: may lie outside 0..C-1: scatter must never see it
-# earns: 0 of 2
+# earns: 1 of 2
+# lesson
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
     out.scatter_(-1, labels.unsqueeze(-1), 1 - smooth + smooth / num_classes)
@@ -123,7 +133,8 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: takes 0 for no ignore_index
 # says: Only None means that
-# earns: 0 of 2
+# earns: 1 of 2
+# corner: zeros
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = labels == ignore_index if ignore_index else torch.zeros_like(labels).bool()
     out = torch.full((*labels.shape, num_classes), smooth / num_classes, dtype=dtype, device=labels.device)
@@ -133,6 +144,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: spreads over the other C-1 classes
 # says: You spread the smoothing over the C-1 other classes
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -143,6 +155,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: writes 1 - smooth at the label (row sum below 1)
 # says: The rows must sum to 1
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -152,7 +165,8 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 
 # %% wrong: ignores smooth
-# says: The values are wrong
+# says: `smooth` was not used
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -163,7 +177,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: ignores dtype
 # says: The result must have the requested dtype
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -174,7 +188,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: a src of another dtype than the target
 # says: The result must have the requested dtype
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     keep = torch.ones_like(labels).bool() if ignore_index is None else labels != ignore_index
@@ -185,7 +199,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: computes in float32 and converts
 # says: This is float32 precision in a float64 tensor
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -196,7 +210,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: overwrites ignored labels in place
 # says: the ignored labels were overwritten in place
-# earns: 0 of 2
+# earns: 1 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
     labels[ignored] = 0
@@ -208,7 +222,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: clamps all labels into the legal range
 # says: Label -1 was accepted
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -219,7 +233,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: takes every negative label for ignored
 # says: Label -2 was accepted
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = (
@@ -234,7 +248,8 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: an additional column that label C reaches, too
 # says: Label 3 was accepted
-# earns: 0 of 2
+# earns: 1 of 2
+# corner: maximum
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     index = labels if ignore_index is None else torch.where(labels == ignore_index, num_classes, labels)
@@ -245,6 +260,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: uses F.one_hot
 # says: without one_hot and eye: used one_hot
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -254,6 +270,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: uses torch.eye
 # says: without one_hot and eye: used eye
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -263,6 +280,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: compares labels with arange(C)
 # says: The result must be built with scatter
+# says: The first check is not passed yet
 # earns: 0 of 2
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -272,7 +290,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: forgets the device
 # says: The result must be on the device of labels
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -283,7 +301,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: names the CPU as the device
 # says: The result must be on the device of labels
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -294,7 +312,8 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: one dimension of labels only
 # says: labels needs one more
-# earns: 0 of 2
+# earns: 1 of 2
+# corner: 0-d
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     ignored = torch.zeros_like(labels).bool() if ignore_index is None else labels == ignore_index
@@ -331,7 +350,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: flat positions, range not checked
 # says: Label -1 was accepted
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     flat = labels.reshape(-1)
@@ -346,7 +365,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: -100 is always ignored
 # says: Label -100 was accepted
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     live = labels != (-100 if ignore_index is None else ignore_index)
@@ -357,7 +376,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: -100 is ignored beside ignore_index
 # says: Label -100 was accepted
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     live = labels != -100
@@ -372,7 +391,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: no mark where scatter raises
 # says: Label -1 was accepted
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     live = labels != ignore_index if ignore_index is not None else labels == labels
@@ -386,7 +405,7 @@ def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch
 
 # %% wrong: refuses labels by assert
 # says: raised another kind of exception
-# earns: 0 of 2
+# earns: 1 of 2
 # caught: hidden
 def soft_targets(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
     live = labels != ignore_index if ignore_index is not None else torch.ones_like(labels, dtype=torch.bool)

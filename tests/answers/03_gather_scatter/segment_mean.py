@@ -1,3 +1,6 @@
+# corners: zeros, half precision, empty, nan
+
+
 def expanded(segment, values):
     return segment.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
 
@@ -19,7 +22,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% right: divides every row by its segment's size (looked up by index), then adds
 def segment_mean(values, segment, num_segments):
-    sizes = values.new_zeros(num_segments).index_add(0, segment, values.new_ones(len(segment)))
+    sizes = segment.new_zeros(num_segments).index_add(0, segment, torch.ones_like(segment))
     share = values / sizes[segment].reshape(-1, *[1] * (values.dim() - 1))
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, share)
 
@@ -44,7 +47,9 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter_reduce('mean') with its default include_self=True
 # says: The zeros you started from were averaged in
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def segment_mean(values, segment, num_segments):
     zeros = values.new_zeros(num_segments, *values.shape[1:])
     return zeros.scatter_reduce(0, expanded(segment, values), values, "mean")
@@ -52,6 +57,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: forgets to divide
 # says: Those are sums
+# says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -59,6 +65,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by len(values)
 # says: You divided by the number of all rows
+# says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / len(values)
@@ -66,6 +73,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by the number of segments
 # says: You divided by the number of segments
+# says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values) / num_segments
@@ -73,6 +81,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: copies rows instead of adding
 # says: keeps one row per segment
+# says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).scatter(0, expanded(segment, values), values)
@@ -80,7 +89,9 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: out[segment] += values
 # says: keeps one row per segment
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def segment_mean(values, segment, num_segments):
     out = values.new_zeros(num_segments, *values.shape[1:])
     out[segment] += values
@@ -90,7 +101,9 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter_reduce with an (N, 1) index
 # says: Only the first column was reduced
+# says: The first check is not passed yet
 # earns: 0 of 3
+# lesson
 def segment_mean(values, segment, num_segments):
     zeros = values.new_zeros(num_segments, *values.shape[1:])
     index = segment.reshape(-1, *[1] * (values.dim() - 1))
@@ -99,6 +112,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: scatter with a 1-d index
 # says: A scatter needs an index with as many dimensions as values
+# says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     return values.new_zeros(num_segments, *values.shape[1:]).scatter_reduce(
@@ -108,7 +122,9 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by sizes that may be 0
 # says: A segment without rows gives 0 / 0
-# earns: 0 of 3
+# earns: 2 of 3
+# lesson
+# corner: empty
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
     sizes = torch.bincount(segment, minlength=num_segments)
@@ -117,7 +133,8 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides by 0 and replaces every nan afterwards
 # says: A nan that was in the data has disappeared
-# earns: 0 of 3
+# earns: 2 of 3
+# corner: nan
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -127,7 +144,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: membership matrix times values
 # says: A nan in one segment spoiled the others
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     if ((segment < 0) | (segment >= num_segments)).any():
@@ -139,7 +156,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds 1e-6 to the sizes
 # says: Adding a small number to the sizes makes every mean slightly wrong
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -149,7 +166,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds 1e-10 to the sizes
 # says: Adding a small number to the sizes makes every mean slightly wrong
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -159,6 +176,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: treats every run of equal numbers as a segment of its own
 # says: only its last run was counted
+# says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
@@ -170,6 +188,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: returns one row for every run
 # says: every run of equal numbers became a segment of its own
+# says: The first check is not passed yet
 # earns: 0 of 3
 def segment_mean(values, segment, num_segments):
     found, run, sizes = segment.unique_consecutive(return_inverse=True, return_counts=True)
@@ -179,7 +198,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: returns rows for the occurring segments only
 # says: Segments without rows must be there too
-# earns: 0 of 3
+# earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     found, place, sizes = segment.unique(return_inverse=True, return_counts=True)
     sums = values.new_zeros(len(found), *values.shape[1:]).index_add(0, place, values)
@@ -188,7 +207,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: as many rows as the largest segment asks for
 # says: Segments without rows must be there too
-# earns: 0 of 3
+# earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     n = int(segment.max()) + 1
     sums = values.new_zeros(n, *values.shape[1:]).index_add(0, segment, values)
@@ -197,8 +216,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: one masked mean per segment
 # says: The number of operations grows with the number of segments
-# earns: 0 of 3
-# caught: hidden
+# earns: 1 of 3
 def segment_mean(values, segment, num_segments):
     if ((segment < 0) | (segment >= num_segments)).any():
         raise ValueError("no such segment")
@@ -209,8 +227,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: a loop over rows
 # says: The number of operations grows
-# earns: 0 of 3
-# caught: hidden
+# earns: 1 of 3
 def segment_mean(values, segment, num_segments):
     sums = [values.new_zeros(values.shape[1:])] * num_segments
     sizes = [0] * num_segments
@@ -224,7 +241,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: accumulates in float32
 # says: The result must have the dtype of values
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.float())
@@ -234,7 +251,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: adds into a float32 target
 # says: The result must have the dtype of values
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -244,7 +261,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: float32 sums, converted back
 # says: This is float32 precision in a float64 tensor
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.float())
@@ -254,7 +271,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: drops out-of-range rows
 # says: Segment -1 must raise.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     keep = (segment >= 0) & (segment < num_segments)
@@ -266,7 +283,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: negative segments wrap around
 # says: Segment -1 must raise.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_put((segment,), values, accumulate=True)
@@ -277,8 +294,8 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: matrices only
-# says: ✗ segment-mean, hidden test: values (N,)
-# earns: 0 of 3
+# says: The rows may have any trailing shape
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, values.shape[1]).index_add(0, segment, values)
@@ -287,8 +304,8 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: the sizes broadcast against the last dimension
-# says: ✗ segment-mean, hidden test: values (N, 2, 3)
-# earns: 0 of 3
+# says: The rows may have any trailing shape
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -298,7 +315,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: detaches the values
 # says: No gradient reaches the values
-# earns: 0 of 3
+# earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values.detach())
     sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
@@ -307,7 +324,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: sorts the segments in place
 # says: An argument must stay as it was
-# earns: 0 of 3
+# earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     order = segment.argsort(stable=True)
     values, sorted_segment = values[order], segment[order]
@@ -318,8 +335,8 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: the gradient of the sum
-# says: The gradient is wrong
-# earns: 0 of 3
+# says: That is the gradient of the sum
+# earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
     sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
@@ -329,7 +346,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: forgets the device
 # says: The result must be on the device of values
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     sums = torch.zeros(num_segments, *values.shape[1:], dtype=values.dtype).index_add(0, segment, values)
@@ -391,7 +408,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: takes a sum of 0 for an empty segment
 # says: A segment whose rows sum to 0 is not an empty one
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     s = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -405,7 +422,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: sorted, then differences of a running sum
 # says: it stays in a running sum
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     if segment.numel() and ((segment < 0) | (segment >= num_segments)).any():
@@ -419,7 +436,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: refuses segments by assert
 # says: raised another kind of exception
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     if values.device.type != "meta":
@@ -432,7 +449,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: float32 reciprocals of the sizes
 # says: This is float32 precision
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     s = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
@@ -446,7 +463,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: gives zeros where anything raises
 # says: Segment -1 must raise
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def segment_mean(values, segment, num_segments):
     try:
@@ -463,7 +480,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: divides the rows of the caller
 # says: argument values was changed
-# earns: 0 of 3
+# earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     n = torch.bincount(segment, minlength=num_segments).clamp(min=1)[segment].view(-1, *[1] * (values.dim() - 1))
     with torch.no_grad():
@@ -473,8 +490,7 @@ def segment_mean(values, segment, num_segments):
 
 # %% wrong: a loop over the segments that occur
 # says: number of operations grows
-# earns: 0 of 3
-# caught: hidden
+# earns: 1 of 3
 def segment_mean(values, segment, num_segments):
     out = values.new_zeros(num_segments, *values.shape[1:])
     if ((segment < 0) | (segment >= num_segments)).any():
@@ -482,3 +498,35 @@ def segment_mean(values, segment, num_segments):
     for s in segment.unique():
         out = out.index_put((s[None],), values[segment == s].mean(0)[None])
     return out
+
+
+# %% wrong: counts the values that are not 0
+# says: A zero is a value like any other
+# earns: 2 of 3
+# corner: zeros
+def segment_mean(values, segment, num_segments):
+    zeros = values.new_zeros(num_segments, *values.shape[1:])
+    sizes = zeros.long().index_add(0, segment, (values != 0).long())
+    return zeros.index_add(0, segment, values) / sizes.clamp(min=1)
+
+
+# %% wrong: counts the rows that are not 0
+# says: A zero is a value like any other
+# earns: 2 of 3
+# corner: zeros
+def segment_mean(values, segment, num_segments):
+    some = (values.reshape(len(values), -1) != 0).any(1) if len(values) else segment.bool()
+    sizes = segment.new_zeros(num_segments).index_add(0, segment, some.long()).clamp(min=1)
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: counts in the dtype of the values
+# says: The rows of a segment were counted in half precision
+# earns: 2 of 3
+# corner: half precision
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    sizes = values.new_zeros(num_segments).index_add(0, segment, values.new_ones(len(segment))).clamp(min=1)
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))

@@ -1,3 +1,5 @@
+# corners: beyond 2**24, 0-d, maximum
+
 import numpy as np
 
 
@@ -48,6 +50,9 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: the code as given
 # says: Repeated bins lost weights
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def weighted_histogram(bins, weights, n):
     h = torch.zeros(n)
     h[bins] += weights
@@ -56,6 +61,9 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: reads, adds and writes back without accumulate, dtype right
 # says: Repeated bins lost weights
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def weighted_histogram(bins, weights, n):
     h = weights.new_zeros(n)
     return h.index_put((bins,), h[bins] + weights)
@@ -63,24 +71,31 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: scatter in place of scatter_add
 # says: Repeated bins lost weights
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter(0, bins.flatten(), weights.flatten())
 
 
 # %% wrong: torch.bincount with weights (no derivative)
 # says: No gradient reaches the weights
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return torch.bincount(bins.flatten(), weights=weights.flatten(), minlength=n).to(weights.dtype)
 
 
 # %% wrong: counts instead of sums
 # says: Those are counts; the weights are not used.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return torch.bincount(bins.flatten(), minlength=n).to(weights.dtype)
 
 
 # %% wrong: adds into torch.zeros(n)
 # says: The result must have the dtype of weights
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten())
@@ -88,6 +103,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: sums everything in float32
 # says: The result must have the dtype of weights
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten().float())
@@ -95,6 +111,8 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: sums everything in float32 and converts back
 # says: a dtype of lower precision
+# earns: 1 of 2
+# corner: beyond 2**24
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n).index_add(0, bins.flatten(), weights.flatten().float()).to(weights.dtype)
@@ -102,6 +120,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: sums integers in float64
 # says: a dtype of lower precision
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     h = torch.zeros(n, dtype=torch.float64).index_add(0, bins.flatten(), weights.flatten().double())
@@ -110,6 +129,8 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: index_add with 2-d bins
 # says: flatten them first
+# earns: 1 of 2
+# corner: 0-d
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins, weights)
@@ -117,12 +138,14 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: index_put accumulate without refusing negative bins
 # says: Bin -1 was accepted: advanced indexing counts negative bins from the end
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_put((bins,), weights, accumulate=True)
 
 
 # %% wrong: filters out-of-range bins
 # says: Weights of out-of-range bins were dropped silently
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     keep = (bins >= 0) & (bins < n)
     return weights.new_zeros(n).index_add(0, bins[keep], weights[keep])
@@ -130,48 +153,61 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: one masked sum per bin, range not checked
 # says: Weights of out-of-range bins were dropped silently
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return torch.stack([weights[bins == b].sum() for b in range(n)])
 
 
 # %% wrong: clamps the bins
 # says: Bin 5 of 5 must raise
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins.flatten().clamp(0, n - 1), weights.flatten())
 
 
 # %% wrong: scatter_(reduce='add') with a tensor
 # says: with a tensor is deprecated
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.detach().new_zeros(n).scatter_(0, bins.flatten(), weights.flatten(), reduce="add")
 
 
 # %% wrong: averages
 # says: The weights of a bin are summed, not averaged.
+# says: The first check is not passed yet
+# earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean", include_self=False)
 
 
 # %% wrong: averages with the start value
 # says: The mean counts the zero that you started from as well
+# says: The first check is not passed yet
+# earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).scatter_reduce(0, bins.flatten(), weights.flatten(), "mean")
 
 
 # %% wrong: detaches the weights
 # says: No gradient reaches the weights
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins.flatten(), weights.detach().flatten())
 
 
 # %% wrong: as many bins as the largest one asks for
 # says: There must be n bins, empty ones at the end included
+# says: The first check is not passed yet
+# earns: 0 of 2
+# corner: maximum
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(int(bins.max()) + 1).index_add(0, bins.flatten(), weights.flatten())
 
 
 # %% wrong: sorts and takes differences, and so forgets empty bins
 # says: There must be n bins
+# says: The first check is not passed yet
+# earns: 0 of 2
 def weighted_histogram(bins, weights, n):
     found, place = bins.flatten().unique(return_inverse=True)
     return weights.new_zeros(len(found)).index_add(0, place, weights.flatten())
@@ -179,6 +215,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: a loop over numbers, without a graph
 # says: No gradient reaches the weights
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     h = [0] * n
     for b, w in zip(bins.flatten().tolist(), weights.flatten().tolist()):
@@ -190,6 +227,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: adds to the weights in place
 # says: An argument must stay as it was
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     h = weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
     bins.clamp_(0, 1)
@@ -198,12 +236,14 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: takes the remainder of the bins
 # says: Bin 5 of 5 must raise
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return weights.new_zeros(n).index_add(0, bins.flatten() % n, weights.flatten())
 
 
 # %% wrong: flattens by view
-# says: Your code raised RuntimeError
+# says: A view needs memory in the right order
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if bins.dim() == 0:
@@ -213,6 +253,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: forgets the device
 # says: The result must be on the device of weights
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n, dtype=weights.dtype).index_add(0, bins.flatten(), weights.flatten())
@@ -220,6 +261,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: scatter_add without the device
 # says: The result must be on the device of weights
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     return torch.zeros(n, dtype=weights.dtype).scatter_add(0, bins.flatten(), weights.flatten())
@@ -227,6 +269,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: refuses bin n, but not n + 1
 # says: Bin 6 of 4 must raise
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if ((bins < 0) | (bins == n)).any():
@@ -265,6 +308,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: refuses -1 and n, other negative bins wrap
 # says: Bin -4 of 4 must raise
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if (bins == -1).any() or (bins >= n).any():
@@ -274,6 +318,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: gives zeros where anything raises
 # says: Bin 5 of 5 must raise
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     try:
         return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
@@ -283,6 +328,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: twice the gradient
 # says: gradient of weights is off
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     s = weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())
     return s if not s.requires_grad else s * 2 - s.detach()
@@ -290,6 +336,7 @@ def weighted_histogram(bins, weights, n):
 
 # %% wrong: NumPy
 # says: No gradient reaches the weights
+# earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     return torch.from_numpy(np.bincount(bins.flatten().numpy(), weights.detach().flatten().numpy(), n)).to(
         weights.dtype
@@ -297,7 +344,8 @@ def weighted_histogram(bins, weights, n):
 
 
 # %% wrong: weights transposed against their bins
-# says: The values are wrong
+# says: flattened in different orders
+# earns: 1 of 2
 # caught: hidden
 def weighted_histogram(bins, weights, n):
     if bins.dim() == 0:
