@@ -188,8 +188,8 @@ with check("straight-through-sign") as test:
             when=lambda seen: any(torch.allclose(seen.gradient(0), g) for g in (through_nowhere, through_all)),
         ),
         mistake(
-            "x is used directly, too, and that gradient was changed: a hook sits on x itself, or `backward` changes its "
-            "incoming gradient in place, and other branches of the graph got the same tensor.",
+            "x is used directly, too, and that gradient was changed: a hook sits on x itself, or `backward` changes "
+            "its incoming gradient in place, and other branches of the graph got the same tensor.",
             when=lambda seen: not torch.allclose(seen.gradient(0)[[0, 2]], right[[0, 2]]),
         ),
         because="The gradient of ste_sign(x) + x is not the sum of the two: {detail}",
