@@ -50,8 +50,8 @@ def jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="jacobian-by-vjp" points=2
-"""Every row of J, for all shapes; nothing else is touched; fn is called once; by hand."""
+# %% check="jacobian-by-vjp" points=1
+"""Every row of J, in its place: the output's dimensions first, then those of x; by hand."""
 with check("jacobian-by-vjp") as test:
 
     class NotByHand(BaseException):
@@ -98,7 +98,146 @@ with check("jacobian-by-vjp") as test:
         return facts
 
     def judge(seen, expected, *mistakes):
+        """Shape and values."""
+        seen.expecting(
+            mistake(
+                "The graph was freed after the first row: all but the last call need retain_graph=True.",
+                raises="backward through the graph a second time",
+            ),
+            mistake(
+                "On an output with several elements backward and grad need the vector (grad_outputs); by default they "
+                "only know scalars.",
+                raises="implicitly created only for scalar outputs",
+            ),
+        )
+        seen.that(
+            seen["by hand"],
+            "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
+            stage="rule",
+        )
+        came = seen.value.get("jacobian")
+        sparse = seen["type"] in ("Tensor", "Parameter")
+        words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."
+        seen.that(isinstance(came, Tensor), words, stage="type")
+        shape = f"expected {tuple(expected.shape)}, got {tuple(came.shape)}."
+        seen.that(
+            came.shape == expected.shape,
+            f"The Jacobian has the shape of the output followed by the shape of x: {shape}",
+            *mistakes,
+            stage="shape",
+        )
+        seen.that(
+            torch.allclose(came.to(expected), expected, rtol=1e-5, atol=1e-6),
+            f"The derivatives are wrong. Expected {expected.tolist()}, got {came.tolist()}."
+            if expected.numel() <= 12
+            else "The derivatives are wrong.",
+            *mistakes,
+        )
+
+    def looks(wrong):
+        """Whether the Jacobian that came has these values, in whatever shape."""
+        return lambda seen: (
+            seen["jacobian"].numel() == len(wrong)
+            and torch.allclose(seen["jacobian"].double().flatten(), torch.tensor(wrong).double())
+        )
+
+    def two_of_three(jacobian):
+        """Three numbers in, two numbers out."""
+        return by_hand(
+            jacobian, lambda v: torch.stack([v[0] * v[1], v[2] ** 2 + 3 * v[0]]), torch.tensor([2.0, 5.0, 7.0])
+        )
+
+    test("three inputs, two outputs: x0 * x1 and x2 ** 2 + 3 * x0, at 2, 5, 7")
+    summed = "You differentiated the sum of the outputs: one row in place of one row per output."
+    judge(
+        observe_scenario(two_of_three, jacobian),
+        torch.tensor([[5.0, 2.0, 0.0], [3.0, 0.0, 14.0]]),
+        mistake(
+            "Rows contain the sum of all rows before: .grad accumulates. Use torch.autograd.grad, or clear .grad "
+            "between rows.",
+            when=looks([5.0, 2, 0, 8, 2, 14]),
+        ),
+        mistake(
+            "Rows and columns are exchanged: output dimensions come first, then those of x.",
+            when=looks([5.0, 3, 2, 0, 0, 14]),
+        ),
+        mistake(summed, when=looks([8.0, 2, 14])),
+        mistake(summed, when=looks([8.0, 2, 14, 8, 2, 14])),
+    )
+
+    def transposed(jacobian):
+        """(2, 3) to (3, 2), each element times 10."""
+        return by_hand(jacobian, lambda v: v.t() * 10, torch.arange(6.0).reshape(2, 3))
+
+    test("(2, 3) to (3, 2)")
+    times_ten = torch.zeros(3, 2, 2, 3)
+    for i in range(2):
+        for j in range(3):
+            times_ten[j, i, i, j] = 10
+    judge(observe_scenario(transposed, jacobian), times_ten)
+
+    ### BEGIN HIDDEN TESTS
+    def products(jacobian):
+        """(2,) to (2, 2), by products and sums."""
+        return by_hand(jacobian, lambda v: (v[:, None] * v).cumsum(0), torch.tensor([1.5, -2.0]))
+
+    test.hidden("(2,) to (2, 2) by products and sums")
+    judge(
+        observe_scenario(products, jacobian),
+        torch.tensor([[[3.0, 0.0], [-2.0, 1.5]], [[1.0, 1.5], [-2.0, -2.5]]]),
+    )
+    ### END HIDDEN TESTS
+
+# %% check="jacobian-by-vjp" points=1
+"""Any shapes and dtypes, outputs without x; nothing else is touched; fn is called once."""
+with check("jacobian-by-vjp") as test:
+
+    class NotByHand(BaseException):
+        """A ready-made Jacobian was called."""
+
+    def forbid(frame, event, argument):
+        """Stops a call into torch.autograd.functional or the transforms of torch.func."""
+        if event == "call":
+            module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
+            of_func = module == "torch._functorch.eager_transforms"
+            of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
+            if of_func or module == "torch.autograd.functional":
+                raise NotByHand
+
+    def by_hand(jacobian, fn, x):
+        """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
+        calls = []
+
+        def counted(v):
+            calls.append(type(v).__name__)
+            return fn(v)
+
+        before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
+        profiler = sys.getprofile()
+        sys.setprofile(forbid)
+        try:
+            result = jacobian(counted, x)
+        except NotByHand:
+            return {"by hand": False}
+        finally:
+            sys.setprofile(profiler)
+        facts = {
+            "by hand": True,
+            "calls": len(calls),
+            "type": type(result).__name__,
+            "recording": torch.is_grad_enabled(),
+        }
+        facts["flag"] = [before[0], x.requires_grad]
+        with_grad = x.grad if x.is_leaf else None
+        facts["x"] = [before[1], x.detach().clone()]
+        facts["x.grad"] = [before[2], None if with_grad is None else with_grad.clone()]
+        if isinstance(result, Tensor):
+            facts |= {"tracked": result.requires_grad, "jacobian": result.detach().clone()}
+        return facts
+
+    def judge(seen, expected, idea="such as these", *mistakes):
         """The values first, then what the call left behind."""
+        any_shape = mistake(f"Outputs and inputs may have any shape, here {idea}: {{detail}}.", raises=".")
         seen.expecting(
             mistake(
                 "The graph was freed after the first row: all but the last call need retain_graph=True.",
@@ -114,6 +253,7 @@ with check("jacobian-by-vjp") as test:
                 "zeros ({detail}).",
                 raises="not have been used|does not require grad and does not have a grad_fn|NoneType(?!.*callable)",
             ),
+            any_shape,
         )
         seen.that(
             seen["by hand"],
@@ -157,52 +297,12 @@ with check("jacobian-by-vjp") as test:
         seen.that(seen["calls"] == 1, f"Your code called fn {seen['calls']} times; one call is enough.", stage="rule")
         seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
 
-    def looks(wrong):
-        """Whether the Jacobian that came has these values, in whatever shape."""
-        return lambda seen: (
-            seen["jacobian"].numel() == len(wrong)
-            and torch.allclose(seen["jacobian"].double().flatten(), torch.tensor(wrong).double())
-        )
-
-    def two_of_three(jacobian):
-        """Three numbers in, two numbers out."""
-        return by_hand(
-            jacobian, lambda v: torch.stack([v[0] * v[1], v[2] ** 2 + 3 * v[0]]), torch.tensor([2.0, 5.0, 7.0])
-        )
-
-    test("three inputs, two outputs: x0 * x1 and x2 ** 2 + 3 * x0, at 2, 5, 7")
-    summed = "You differentiated the sum of the outputs: one row in place of one row per output."
-    judge(
-        observe_scenario(two_of_three, jacobian),
-        torch.tensor([[5.0, 2.0, 0.0], [3.0, 0.0, 14.0]]),
-        mistake(
-            "Rows contain the sum of all rows before: .grad accumulates. Use torch.autograd.grad, or clear .grad "
-            "between rows.",
-            when=looks([5.0, 2, 0, 8, 2, 14]),
-        ),
-        mistake(
-            "Rows and columns are exchanged: output dimensions come first, then those of x.",
-            when=looks([5.0, 3, 2, 0, 0, 14]),
-        ),
-        mistake(summed, when=looks([8.0, 2, 14])),
-        mistake(summed, when=looks([8.0, 2, 14, 8, 2, 14])),
-    )
-
-    def transposed(jacobian):
-        """(2, 3) to (3, 2), each element times 10."""
-        return by_hand(jacobian, lambda v: v.t() * 10, torch.arange(6.0).reshape(2, 3))
-
     def to_one_number(jacobian):
         """(3,) to a 0-d output."""
         return by_hand(jacobian, lambda v: (v * v).sum(), torch.tensor([1.0, 2, 3], dtype=torch.float64))
 
-    test("(2, 3) to (3, 2), and three inputs to one number")
-    times_ten = torch.zeros(3, 2, 2, 3)
-    for i in range(2):
-        for j in range(3):
-            times_ten[j, i, i, j] = 10
-    judge(observe_scenario(transposed, jacobian), times_ten)
-    judge(observe_scenario(to_one_number, jacobian), torch.tensor([2.0, 4, 6], dtype=torch.float64))
+    test("three inputs to one number, in float64")
+    judge(observe_scenario(to_one_number, jacobian), torch.tensor([2.0, 4, 6]).double(), "an output without dimensions")
 
     def unused(jacobian, kind):
         """One output element without x; all of them; all of them, but with a parameter."""
@@ -274,13 +374,13 @@ with check("jacobian-by-vjp") as test:
             return torch.stack([v, v * v, v.sin()])
         return (v[..., None] * v).cumsum(0)
 
-    def any_shape(jacobian, name, x):
+    def shaped_call(jacobian, name, x):
         return by_hand(jacobian, lambda v: shaped(v, name), x)
 
     some = torch.tensor([[0.5, 1.5, -1.0], [2.0, 0.25, 3.0]])
     for idea, name, x in [
         ("the identity", "itself", torch.tensor([1.0, 2, 3])),
-        ("a 0-d input", "0-d", torch.tensor(2.0)),
+        ("an output and an x without dimensions", "0-d", torch.tensor(2.0)),
         ("an empty input", "rows", torch.empty(0, dtype=torch.float64)),
         ("an empty output", "nothing", torch.tensor([1.0, 2, 3], dtype=torch.float64)),
         ("a 0-d input, three outputs", "rows", torch.tensor(2.0)),
@@ -294,5 +394,5 @@ with check("jacobian-by-vjp") as test:
         expected = torch.zeros(shaped(x, name).shape + x.shape, dtype=x.dtype)
         if expected.numel():
             expected = torch.autograd.functional.jacobian(lambda v, name=name: shaped(v, name), x)
-        judge(observe_scenario(any_shape, jacobian, name, x), expected)
+        judge(observe_scenario(shaped_call, jacobian, name, x), expected, idea)
     ### END HIDDEN TESTS

@@ -507,7 +507,7 @@ interp = used(Average)
 
 # %% wrong: float32 always
 # says: The result must have the dtype of x: expected torch.float64, got torch.float32.
-# earns: 1 of 3
+# earns: 2 of 3
 class Single(Table):
     @staticmethod
     def forward(ctx, x, xp, fp):
