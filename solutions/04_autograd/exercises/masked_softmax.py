@@ -84,7 +84,7 @@ with check("masked-softmax") as test:
         mistake(
             "The rows sum to 1, but these are not the probabilities of softmax: exp of the scores, divided by the sum "
             "over the valid entries. Was something scaled, or taken twice?",
-            when=lambda seen: torch.allclose(seen.value[:3].sum(-1), torch.ones(3)),
+            when=lambda seen: torch.allclose(seen.value[:3].sum(-1), torch.ones(3)) and not seen.value[3].any(),
         ),
         mistake("There is nan in the output: {detail}.", when=lambda seen: seen.value.isnan().any()),
     )
@@ -132,7 +132,7 @@ with check("masked-softmax") as test:
         "The probabilities are not right yet, and so the gradient is not: see the check above.", when=others
     )
     written = mistake(
-        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor. {detail}.",
+        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor ({detail}).",
         raises="a leaf Variable that requires grad",
     )
     nan_below_right_output = mistake(
@@ -187,7 +187,7 @@ with check("masked-softmax") as test:
         "The probabilities are not right yet, and so the gradient is not: see the check above.", when=others
     )
     written = mistake(
-        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor. {detail}.",
+        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor ({detail}).",
         raises="a leaf Variable that requires grad",
     )
     nan_below_right_output = mistake(
@@ -211,8 +211,8 @@ with check("masked-softmax") as test:
         torch.tensor([[0.5, 0, 0.5], [0, 0.5, 0.5], [1, 0, 0], [0, 0, 0]]),
         leaked,
         mistake(
-            "A masked nan or inf has spoilt its whole row, which was then blanked: repairing the result comes too late. "
-            "Replace masked scores by selection.",
+            "A masked nan or inf has spoilt its whole row, which was then blanked: repairing the result comes too "
+            "late. Replace masked scores by selection.",
             when=lambda seen: not seen.value.any(),
         ),
         mistake("The probabilities are not right yet: see the first check.", stage="value"),
@@ -285,12 +285,13 @@ with check("masked-softmax") as test:
         ("no rows", (0, 4), (0, 4)),
     ]:
         test.hidden(idea)
+        words = "It must work for" if mask_size == size else "The mask may broadcast against scores, here"
         some_scores = torch.randn(size, generator=generator) * 3
         some_mask = torch.rand(mask_size, generator=generator) < 0.6
         seen = observe(masked_softmax, some_scores, some_mask)
         seen.returns(
             row_by_row,
-            mistake(f"It must work for {idea}, too: {{detail}}.", raises="."),
+            mistake(f"{words} {idea}: {{detail}}.", raises="."),
             because=broadcast if mask_size != size else values_wrong,
         )
         seen.leaves_arguments_alone()

@@ -37,6 +37,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: the code as given
 # says: The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies the zero gradient by that nan.
+# says: A masked score leaked into the result
 # earns: 1 of 3
 # lesson
 def masked_softmax(scores, mask):
@@ -47,6 +48,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: repairs the output with nan_to_num
 # says: Selecting afterwards is too late; keep nan from arising.
+# says: A masked nan or inf has spoilt its whole row
 # earns: 1 of 3
 # lesson
 def masked_softmax(scores, mask):
@@ -56,6 +58,8 @@ def masked_softmax(scores, mask):
 
 # %% wrong: adds -1e9 in place of -inf
 # says: A row without valid entries must be all 0; yours is not (a large negative number shifts all entries of the row equally).
+# says: The probabilities are not right yet
+# says: A masked score leaked into the result
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     return (scores + torch.zeros(mask.shape).masked_fill(~mask, -1e9)).softmax(-1)
@@ -81,6 +85,8 @@ def masked_softmax(scores, mask):
 
 # %% wrong: blanks an ordinary softmax
 # says: The valid entries of a row must sum to 1: you blanked entries of an ordinary softmax without renormalising.
+# says: The probabilities are not right yet
+# says: A masked score leaked into the result
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     return torch.where(mask, scores.softmax(-1), 0.0)
@@ -118,6 +124,8 @@ def masked_softmax(scores, mask):
 
 # %% wrong: takes True for masked
 # says: A mask of True means valid.
+# says: The probabilities are not right yet
+# says: A masked score leaked into the result
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     p = scores.masked_fill(mask, -torch.inf).softmax(-1)
@@ -135,7 +143,7 @@ def masked_softmax(scores, mask):
 
 
 # %% wrong: blanks by indexing with the mask
-# says: Your code raised
+# says: The mask may broadcast against scores
 # earns: 2 of 3
 # caught: hidden
 def masked_softmax(scores, mask):
@@ -165,6 +173,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: blanks the empty rows only by a product
 # says: nan in the output
+# says: A masked score leaked into the result
 # earns: 1 of 3
 def masked_softmax(scores, mask):
     p = scores.masked_fill(~mask, -torch.inf).softmax(-1)
@@ -173,6 +182,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: writes the fill into scores
 # says: argument scores was changed
+# says: was changed in place, and autograd refuses
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     p = scores.masked_fill_(~mask, torch.finfo(scores.dtype).min).softmax(-1)
@@ -181,6 +191,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: softmax over the first dimension
 # says: Here the columns do.
+# says: The probabilities are not right yet
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     p = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(0)
@@ -241,6 +252,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: torch.masked.softmax gives nan for empty rows
 # says: There is nan in the output
+# says: A masked score leaked into the result
 # earns: 1 of 3
 def masked_softmax(scores, mask):
     return torch.masked.softmax(scores, -1, mask=mask.expand(scores.shape))
@@ -248,6 +260,8 @@ def masked_softmax(scores, mask):
 
 # %% wrong: nothing but zeros as soon as one row is empty
 # says: One row without valid entries has blanked the rows that have some
+# says: The probabilities are not right yet
+# says: A masked nan or inf has spoilt its whole row
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     p = torch.where(mask, scores, -torch.inf).softmax(-1)
@@ -256,6 +270,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: leaves the even distribution in empty rows
 # says: A row without valid entries must be all 0
+# says: The probabilities are not right yet
 # earns: 1 of 3
 def masked_softmax(scores, mask):
     return torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1)
@@ -263,6 +278,8 @@ def masked_softmax(scores, mask):
 
 # %% wrong: softmax taken twice
 # says: The rows sum to 1, but these are not the probabilities of softmax
+# says: The probabilities are not right yet
+# says: Masked entries must get gradient 0
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     p = torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1)
@@ -271,6 +288,8 @@ def masked_softmax(scores, mask):
 
 # %% wrong: scores divided by the root of T
 # says: The rows sum to 1, but these are not the probabilities of softmax
+# says: The probabilities are not right yet
+# says: Masked entries must get gradient 0
 # earns: 0 of 3
 def masked_softmax(scores, mask):
     scores = scores / scores.shape[-1] ** 0.5
@@ -278,7 +297,7 @@ def masked_softmax(scores, mask):
 
 
 # %% wrong: stacks the rows, and there may be none
-# says: It must work for no rows, too
+# says: It must work for no rows
 # earns: 2 of 3
 # corner: empty
 # caught: hidden
