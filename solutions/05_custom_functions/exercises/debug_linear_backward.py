@@ -179,7 +179,7 @@ with check("debug-linear-backward") as test:
     ### END HIDDEN TESTS
 
 # %% check="debug-linear-backward" points=1
-"""With and without bias, any leading dimensions; differentiable twice; nothing in vain, nothing unnoticed."""
+"""With and without bias, any leading dimensions; twice; nothing in vain, nothing unnoticed."""
 with check("debug-linear-backward") as test:
 
     def applied(LinearFn, x, weight, bias):

@@ -74,7 +74,7 @@ def grad_reverse(x: Tensor, lam: float = 1.0) -> Tensor:
 ### END GIVEN
 
 # %% check="fix-gradient-reversal" points=1
-"""The identity on the way forward, -lam times the gradient on the way back; the neighbour's is left alone."""
+"""The identity on the way forward, -lam times the gradient on the way back, and nobody else's."""
 with check("fix-gradient-reversal") as test:
     known = [
         mistake("`lam` may be any number >= 0; nothing in the maths needs an integer.", raises="^AssertionError"),
