@@ -54,8 +54,8 @@ def penalised_loss(model: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, lam:
     ### END GIVEN
 
 
-# %% check="gradient-penalty" points=2
-"""The loss, what the parameters get from it, and that nothing else is touched."""
+# %% check="gradient-penalty" points=1
+"""The loss, and what the parameters get from it: they feel the penalty."""
 with check("gradient-penalty") as test:
 
     def bowl(a, x):
@@ -110,7 +110,7 @@ with check("gradient-penalty") as test:
             return all(same(a, b) for a, b in zip(old, new, strict=True))
         return torch.equal(old, new) if isinstance(old, Tensor) and isinstance(new, Tensor) else old is new
 
-    def judge_loss(seen, expected, *mistakes):
+    def judge_loss(seen, expected, *mistakes, shown=True):
         """The value of the loss."""
         came = seen.value.get("loss")
         seen.that(isinstance(came, Tensor), f"Return a 0-d tensor; yours is of type {seen['type']}.", stage="type")
@@ -120,30 +120,8 @@ with check("gradient-penalty") as test:
             "A sample with zero gradient gives nan: nan came out as the loss.",
         )
         near = torch.allclose(came.double(), torch.as_tensor(expected).double(), rtol=1e-5)
-        seen.that(near, f"The loss is wrong: expected {float(expected):.6g}, got {float(came):.6g}.", *mistakes)
-
-    def judge_manners(seen):
-        """What must be as it was before backward."""
-        seen.that(
-            same(*seen["filled"]),
-            "The .grad of a parameter was filled while the penalty was computed: backward() fills every leaf. "
-            "Use torch.autograd.grad.",
-            stage="arguments",
-        )
-        (flag, values, grad), (flag_now, values_now, grad_now) = seen["x"]
-        seen.that(
-            flag == flag_now,
-            "x.requires_grad was changed: work on a detached copy that requires grad.",
-            stage="arguments",
-        )
-        seen.that(torch.equal(values, values_now), "The values of x were changed.", stage="arguments")
-        seen.that(same(grad, grad_now), "The .grad of x was changed before backward.", stage="arguments")
-        seen.that(
-            seen["calls"] == 1,
-            f"Your code called model {seen['calls']} times; once is enough (dropout would give different numbers).",
-            stage="rule",
-        )
-        seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
+        numbers = f": expected {float(expected):.6g}, got {float(came):.6g}" if shown else ""
+        seen.that(near, f"The loss is wrong{numbers}.", *mistakes)
 
     def judge_gradients(seen, expected, without_penalty):
         """What the parameters get; `without_penalty` is what they get from the data term."""
@@ -155,6 +133,11 @@ with check("gradient-penalty") as test:
         )
         seen.that(not seen["raised"], f"The call of loss.backward() raised: {seen['raised']}", stage="gradient")
         came = seen["gradients"]
+        seen.that(
+            not came or any(g is None for g in came) == all(g is None for g in came),
+            "Some parameters get no gradient: the data term is missing or detached, or the graph is cut off somewhere.",
+            stage="gradient",
+        )
         seen.that(
             seen["tracked"] and all(g is not None for g in came),
             "No gradient reaches the parameters.",
@@ -207,6 +190,28 @@ with check("gradient-penalty") as test:
             "The penalty is averaged over the samples, not summed.",
             when=with_penalty((norms - 1).square().sum()),
         ),
+        mistake(
+            "The norm is that of the derivative of the outputs; you differentiated the mean squared error.",
+            when=with_penalty(
+                ((slopes * (bowl(some_a, some_x) - some_y)[:, None] * 2 / 3).norm(dim=1) - 1).square().mean()
+            ),
+        ),
+        mistake(
+            "The difference from 1 is squared: you took its absolute value.",
+            when=with_penalty((norms - 1).abs().mean()),
+        ),
+        mistake(
+            "The data term is the *mean* squared error; you took the sum.",
+            when=lambda seen: torch.allclose(seen["loss"], 3 * data_term + 2 * (norms - 1).square().mean()),
+        ),
+        mistake(
+            "Every output was compared with every y, by broadcasting: out and y both have shape (B,), and out[b] "
+            "belongs to y[b].",
+            when=lambda seen: torch.allclose(
+                seen["loss"],
+                (bowl(some_a, some_x)[:, None] - some_y).square().mean() + 2 * (norms - 1).square().mean(),
+            ),
+        ),
         mistake("The norm is compared with 1.", when=with_penalty(norms.square().mean())),
         mistake("The norm is compared with 1.", when=with_penalty(norms.mean())),
         mistake(
@@ -221,10 +226,12 @@ with check("gradient-penalty") as test:
             "The penalty is multiplied by lam.",
             when=lambda seen: torch.allclose(seen["loss"], data_term + (norms - 1).square().mean()),
         ),
+        mistake(
+            "The norm is not exact: a number was added to the squares under the root. The root of a sum of squares "
+            "needs care at 0 only.",
+            when=lambda seen: torch.allclose(seen["loss"], data_term + 2 * (norms - 1).square().mean(), rtol=1e-2),
+        ),
     )
-
-    test("before backward nothing is filled or changed; model is called once")
-    judge_manners(seen)
 
     test("the parameters feel the penalty: their gradient, and not that of lam = 0")
     own_a = some_a.clone().requires_grad_()
@@ -242,6 +249,138 @@ with check("gradient-penalty") as test:
     judge_gradients(seen, expected, only_data)
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("other numbers")
+    generator = torch.Generator().manual_seed(3)
+    some_a = torch.rand(3, generator=generator, dtype=torch.float64) + 0.5
+    some_x = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    some_y = torch.randn(4, generator=generator, dtype=torch.float64)
+    own_a = some_a.clone().requires_grad_()
+    own_data = (bowl(own_a, some_x) - some_y).square().mean()
+    whole = own_data + 0.5 * ((own_a * some_x).square().sum(1).sqrt() - 1).square().mean()
+    seen = observe_scenario(trained, penalised_loss, some_a, some_x, some_y, 0.5)
+    judge_loss(seen, whole.detach(), shown=False)
+    expected = torch.autograd.grad(whole, own_a, retain_graph=True)
+    judge_gradients(seen, expected, torch.autograd.grad(own_data, own_a))
+    ### END HIDDEN TESTS
+
+# %% check="gradient-penalty" points=1
+"""Networks and images, a slope of zero; nothing is filled or changed, and model is called once."""
+with check("gradient-penalty") as test:
+
+    def followed(penalised_loss, parameters, model, x, y, lam):
+        """Call it, note what it left behind, then run backward and note the gradients."""
+        calls = []
+
+        def counted(v):
+            calls.append(type(v).__name__)
+            return model(v)
+
+        x_before = [x.requires_grad, x.detach().clone(), copied(x.grad)]
+        before = [copied(p.grad) for p in parameters]
+        loss = penalised_loss(counted, x, y, lam)
+        recording = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
+        if not isinstance(loss, Tensor):
+            return {"type": type(loss).__name__}
+        facts = {
+            "type": "Tensor",
+            "loss": loss.detach().clone(),
+            "tracked": loss.requires_grad,
+            "calls": len(calls),
+            "x": [x_before, [x.requires_grad, x.detach().clone(), copied(x.grad)]],
+            "filled": [before, [copied(p.grad) for p in parameters]],
+            "recording": recording,
+            "raised": "",
+        }
+        for p in parameters:
+            p.grad = None
+        if loss.requires_grad and loss.dim() == 0:
+            try:
+                loss.backward()
+            except RuntimeError as error:
+                facts["raised"] = str(error)
+        return facts | {"gradients": [copied(p.grad) for p in parameters]}
+
+    def copied(gradient):
+        """A copy of a gradient, or None."""
+        return None if gradient is None else gradient.detach().clone()
+
+    def same(old, new):
+        """Whether two notes about gradients and flags agree."""
+        if isinstance(old, list):
+            return all(same(a, b) for a, b in zip(old, new, strict=True))
+        return torch.equal(old, new) if isinstance(old, Tensor) and isinstance(new, Tensor) else old is new
+
+    def judge_loss(seen, expected, where=", even for an ordinary network: see the check above", *mistakes):
+        """The value of the loss."""
+        came = seen.value.get("loss")
+        seen.that(isinstance(came, Tensor), f"Return a 0-d tensor; yours is of type {seen['type']}.", stage="type")
+        seen.that(came.dim() == 0, f"The loss must be 0-d, not of shape {tuple(came.shape)}.", stage="shape")
+        seen.that(
+            not came.isnan(),
+            "A sample with zero gradient gives nan: nan came out as the loss.",
+        )
+        near = torch.allclose(came.double(), torch.as_tensor(expected).double(), rtol=1e-5)
+        seen.that(near, f"The loss is wrong{where}.", *mistakes)
+
+    def judge_manners(seen):
+        """What must be as it was before backward."""
+        seen.that(
+            same(*seen["filled"]),
+            "The .grad of a parameter was filled while the penalty was computed: backward() fills every leaf. "
+            "Use torch.autograd.grad.",
+            stage="arguments",
+        )
+        (flag, values, grad), (flag_now, values_now, grad_now) = seen["x"]
+        seen.that(
+            flag == flag_now,
+            "x.requires_grad was changed: work on a detached copy that requires grad.",
+            stage="arguments",
+        )
+        seen.that(torch.equal(values, values_now), "The values of x were changed.", stage="arguments")
+        seen.that(same(grad, grad_now), "The .grad of x was changed before backward.", stage="arguments")
+        seen.that(
+            seen["calls"] == 1,
+            f"Your code called model {seen['calls']} times; once is enough (dropout would give different numbers).",
+            stage="rule",
+        )
+        seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
+
+    def judge_gradients(seen, expected, without_penalty):
+        """What the parameters get; `without_penalty` is what they get from the data term."""
+        seen.that(
+            "second time" not in seen["raised"],
+            "The inner grad call freed the graph that loss.backward() still needs: create_graph=True keeps it (and "
+            "records the gradient, which is what you want here).",
+            stage="gradient",
+        )
+        seen.that(not seen["raised"], f"The call of loss.backward() raised: {seen['raised']}", stage="gradient")
+        came = seen["gradients"]
+        seen.that(
+            not came or any(g is None for g in came) == all(g is None for g in came),
+            "Some parameters get no gradient: the data term is missing or detached, or the graph is cut off somewhere.",
+            stage="gradient",
+        )
+        seen.that(
+            seen["tracked"] and all(g is not None for g in came),
+            "No gradient reaches the parameters.",
+            stage="gradient",
+        )
+        seen.that(
+            not any(g.isnan().any() for g in came),
+            "A sample with zero gradient gives nan: the slope of the root at 0 is infinite.",
+            stage="gradient",
+        )
+        near = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, expected, strict=True)]
+        as_data = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, without_penalty, strict=True)]
+        words = "The gradient of the parameters is not that of the formula."
+        if all(as_data):
+            words = (
+                "The penalty is a constant for autograd: torch.autograd.grad without create_graph=True returns plain "
+                "numbers, so the parameters never feel it. (.item(), .data and no_grad do the same.)"
+            )
+        seen.that(all(near), words, stage="gradient")
+
     def network(name, weights):
         """A small model by name, and its parameters with the given numbers."""
         if name == "relu":
@@ -286,6 +425,18 @@ with check("gradient-penalty") as test:
         gradients = torch.autograd.grad(loss, parameters, **kept)
         return loss.detach(), gradients, torch.autograd.grad(data, parameters, **kept)
 
+    test("before backward nothing is filled or changed; model is called once")
+    generator = torch.Generator().manual_seed(4)
+    weights = torch.randn(60, generator=generator, dtype=torch.float64)
+    some_x = torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    some_y = torch.randn(3, generator=generator, dtype=torch.float64)
+    seen = observe_scenario(with_network, penalised_loss, "tanh", weights, some_x, some_y, 0.7)
+    loss, gradients, data_gradients = reference(network("tanh", weights), some_x, some_y, 0.7)
+    judge_loss(seen, loss)
+    judge_manners(seen)
+    judge_gradients(seen, gradients, data_gradients)
+
+    ### BEGIN HIDDEN TESTS
     generator = torch.Generator().manual_seed(11)
     weights = torch.randn(60, generator=generator, dtype=torch.float64)
     dead = weights.clone()
@@ -303,7 +454,7 @@ with check("gradient-penalty") as test:
         y = torch.randn(len(x), generator=generator, dtype=torch.float64)
         seen = observe_scenario(with_network, penalised_loss, name, numbers, x, y, lam)
         loss, gradients, data_gradients = reference(network(name, numbers), x, y, lam)
-        judge_loss(seen, loss)
+        judge_loss(seen, loss, f" for {idea}")
         judge_manners(seen)
         judge_gradients(seen, gradients, data_gradients if lam else [torch.full_like(g, torch.inf) for g in gradients])
 
@@ -311,7 +462,7 @@ with check("gradient-penalty") as test:
     x, y = torch.randn(4, 3, generator=generator, dtype=torch.float64), torch.randn(4, generator=generator).double()
     seen = observe_scenario(with_old_gradients, penalised_loss, weights, x, y, 1.5)
     loss, gradients, data_gradients = reference(network("tanh", weights), x, y, 1.5)
-    judge_loss(seen, loss)
+    judge_loss(seen, loss, " where gradients are there already")
     judge_manners(seen)
     judge_gradients(seen, gradients, data_gradients)
     ### END HIDDEN TESTS

@@ -47,7 +47,7 @@ def census(t: Tensor) -> Counter[str]:
 
 
 # %% check="graph-census" points=1
-"""Every kind of node is found: the last one, the leaves, all branches; nothing for untracked inputs."""
+"""Every kind of node is found, all branches too; each node counts once; nothing for untracked inputs."""
 with check("graph-census") as test:
 
     def as_facts(counts):
@@ -110,18 +110,62 @@ with check("graph-census") as test:
         ),
     )
 
-    def without_history(census):
-        """Four tensors that no recorded operation made."""
-        w = torch.tensor([1.0, 2], requires_grad=True)
-        with torch.no_grad():
-            unrecorded = w * 2
-        return [as_facts(census(t)) for t in (w, torch.ones(2) * 3, (w * 2).detach(), unrecorded)]
+    def total_of(counts):
+        """All nodes of a census. Recording goes on, for what is computed next."""
+        torch.set_grad_enabled(True)
+        return sum(counts.values()) if isinstance(counts, dict) else type(counts).__name__
 
-    test("tensors without grad_fn: leaves, untracked results, detached ones")
-    observe_scenario(without_history, census).returns(
-        [{"type": "Counter", "counts": {}}] * 4,
-        mistake("A leaf has no grad_fn: the answer is an empty Counter ({detail}).", raises="NoneType"),
-        mistake("A tensor without grad_fn gives an empty Counter.", stage=("type", "shape", "value")),
+    def judge_numbers(seen, expected, where, *first):
+        """The numbers of nodes of some graphs; `where` is a node that is used twice."""
+        seen.expecting(*first)
+        pairs = [(n, right) for n, right in zip(seen.value, expected, strict=True) if right and isinstance(n, int)]
+        seen.returns(
+            expected,
+            mistake("The result must be a Counter: {detail}.", stage="type"),
+            *first,
+            mistake(
+                "One node is missing in every graph: t.grad_fn itself, or the AccumulateGrad of the leaf.",
+                when=lambda seen: all(n == right - 1 for n, right in pairs),
+            ),
+            mistake(
+                f"You counted paths, not nodes: a node that is used twice (here by {where}) must be counted once. "
+                "Remember which nodes you have seen.",
+                when=lambda seen: any(n > right for n, right in pairs),
+            ),
+            mistake(
+                "Nodes are missing: from t.grad_fn all entries of next_functions are followed, then those of the nodes "
+                "found there, until there are no more.",
+                when=lambda seen: any(n < right for n, right in pairs),
+            ),
+        )
+
+    none_raises = mistake(
+        "An edge to None (an input that is not tracked) is no node: {detail}.",
+        raises="'NoneType' object has no attribute 'n",
+    )
+
+    def twice_used(census):
+        """A leaf used three times, and the same graph again; a result used by two branches."""
+        x = torch.tensor([1.0, 2], requires_grad=True)
+        y = x * x + x
+        h = x.exp()
+        return [total_of(census(y)), total_of(census(y)), total_of(census((h * 2 + h.sin()).sum()))]
+
+    test("x * x + x, counted twice, and a result that two branches use")
+    judge_numbers(
+        observe_scenario(twice_used, census),
+        [3, 3, 6],
+        "x * x",
+        none_raises,
+        mistake(
+            "An edge to None (an input that is not tracked, such as the 2 in h * 2) is no node.",
+            when=lambda seen: seen.value == [3, 3, 7],
+        ),
+        mistake(
+            "The same graph, counted again, gives another number: something is kept from call to call, such as a set "
+            "that is made only once. Begin every call with an empty one.",
+            when=lambda seen: seen.value[0] != seen.value[1],
+        ),
     )
 
     ### BEGIN HIDDEN TESTS
@@ -175,8 +219,29 @@ with check("graph-census") as test:
     ### END HIDDEN TESTS
 
 # %% check="graph-census" points=1
-"""Each node once, however many paths lead to it; deep graphs work; nothing is touched."""
+"""Tensors without history, deep graphs, many paths; nothing is touched."""
 with check("graph-census") as test:
+
+    def as_facts(counts):
+        """A census as plain facts; names that the documentation writes in full lose their C++ namespace."""
+        if not isinstance(counts, Counter):
+            return {"type": type(counts).__name__}
+        named = {key.split("::")[-1] if isinstance(key, str) else str(key): n for key, n in counts.items()}
+        return {"type": "Counter", "counts": {key: n for key, n in named.items() if n != 0}}
+
+    def without_history(census):
+        """Four tensors that no recorded operation made."""
+        w = torch.tensor([1.0, 2], requires_grad=True)
+        with torch.no_grad():
+            unrecorded = w * 2
+        return [as_facts(census(t)) for t in (w, torch.ones(2) * 3, (w * 2).detach(), unrecorded)]
+
+    test("tensors without grad_fn: leaves, untracked results, detached ones")
+    observe_scenario(without_history, census).returns(
+        [{"type": "Counter", "counts": {}}] * 4,
+        mistake("A leaf has no grad_fn: the answer is an empty Counter ({detail}).", raises="NoneType"),
+        mistake("A tensor without grad_fn gives an empty Counter.", stage=("type", "shape", "value")),
+    )
 
     def total_of(counts):
         """All nodes of a census. Recording goes on, for what is computed next."""
@@ -185,38 +250,27 @@ with check("graph-census") as test:
 
     def judge_numbers(seen, expected, where, *first):
         """The numbers of nodes of some graphs; `where` is a node that is used twice."""
+        seen.expecting(*first)
+        pairs = [(n, right) for n, right in zip(seen.value, expected, strict=True) if right and isinstance(n, int)]
         seen.returns(
             expected,
+            mistake("The result must be a Counter: {detail}.", stage="type"),
             *first,
+            mistake(
+                "One node is missing in every graph: t.grad_fn itself, or the AccumulateGrad of the leaf.",
+                when=lambda seen: all(n == right - 1 for n, right in pairs),
+            ),
             mistake(
                 f"You counted paths, not nodes: a node that is used twice (here by {where}) must be counted once. "
                 "Remember which nodes you have seen.",
-                when=lambda seen: any(n > right > 0 for n, right in zip(seen.value, expected, strict=True)),
+                when=lambda seen: any(n > right for n, right in pairs),
             ),
             mistake(
-                "Nodes are missing: different nodes may have the same name. Keep the nodes themselves in your set.",
-                when=lambda seen: any(0 < n < right for n, right in zip(seen.value, expected, strict=True)),
+                "Nodes are missing: from t.grad_fn all entries of next_functions are followed, then those of the nodes "
+                "found there, until there are no more.",
+                when=lambda seen: any(n < right for n, right in pairs),
             ),
         )
-
-    def twice_used(census):
-        """A leaf used three times, and the same graph again; a result used by two branches."""
-        x = torch.tensor([1.0, 2], requires_grad=True)
-        y = x * x + x
-        h = x.exp()
-        return [total_of(census(y)), total_of(census(y)), total_of(census((h * 2 + h.sin()).sum()))]
-
-    test("x * x + x, counted twice, and a result that two branches use")
-    judge_numbers(
-        observe_scenario(twice_used, census),
-        [3, 3, 6],
-        "x * x",
-        mistake(
-            "The same graph, counted again, gives another number: something is kept from call to call, such as a set "
-            "that is made only once. Begin every call with an empty one.",
-            when=lambda seen: seen.value[0] != seen.value[1],
-        ),
-    )
 
     def both_loops(census):
         """Nodes after each of three rounds, with the loss itself and with its item()."""
@@ -235,6 +289,23 @@ with check("graph-census") as test:
         observe_scenario(both_loops, census),
         [4, 7, 10, 0, 0, 0],
         "w in every round",
+        mistake(
+            "Nodes are missing: different nodes may have the same name. Keep the nodes themselves in your set.",
+            when=lambda seen: seen.value[:3] == [4, 4, 4],
+        ),
+        mistake(
+            "An edge to None (an input that is not tracked) is no node.",
+            when=lambda seen: seen.value[:3] in ([5, 8, 11], [6, 10, 14]),
+        ),
+        mistake(
+            "Something is kept from call to call, such as a set that is made only once: of each graph only the new "
+            "nodes are counted. Begin every call with an empty one.",
+            when=lambda seen: seen.value[:3] == [4, 3, 3],
+        ),
+        mistake(
+            "Neither an edge to None nor a tensor without grad_fn has nodes to count: {detail}.",
+            raises="'NoneType' object has no attribute 'n",
+        ),
         mistake(
             "Nothing hangs on a sum of plain numbers: a tensor without grad_fn gives an empty Counter.",
             when=lambda seen: seen.value[3:] != [0, 0, 0],

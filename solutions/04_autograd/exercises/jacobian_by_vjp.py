@@ -50,8 +50,8 @@ def jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="jacobian-by-vjp" points=2
-"""Every row of J, for all shapes; nothing else is touched; fn is called once; by hand."""
+# %% check="jacobian-by-vjp" points=1
+"""Every row of J, in its place: the output's dimensions first, then those of x; by hand."""
 with check("jacobian-by-vjp") as test:
 
     class NotByHand(BaseException):
@@ -97,8 +97,8 @@ with check("jacobian-by-vjp") as test:
             facts |= {"tracked": result.requires_grad, "jacobian": result.detach().clone()}
         return facts
 
-    def judge(seen, expected, *mistakes):
-        """The values first, then what the call left behind."""
+    def judge(seen, expected, *mistakes, shown=True):
+        """Shape and values."""
         seen.expecting(
             mistake(
                 "The graph was freed after the first row: all but the last call need retain_graph=True.",
@@ -108,11 +108,6 @@ with check("jacobian-by-vjp") as test:
                 "On an output with several elements backward and grad need the vector (grad_outputs); by default they "
                 "only know scalars.",
                 raises="implicitly created only for scalar outputs",
-            ),
-            mistake(
-                "An output that does not use x has derivative zero: allow it (allow_unused), and replace None by "
-                "zeros ({detail}).",
-                raises="not have been used|does not require grad and does not have a grad_fn|NoneType(?!.*callable)",
             ),
         )
         seen.that(
@@ -132,30 +127,12 @@ with check("jacobian-by-vjp") as test:
             stage="shape",
         )
         seen.that(
-            came.dtype == expected.dtype,
-            f"The Jacobian has the dtype of x: expected {expected.dtype}, got {came.dtype}.",
-            stage="dtype",
-        )
-        seen.that(
-            torch.allclose(came, expected, rtol=1e-5, atol=1e-6),
+            torch.allclose(came.to(expected), expected, rtol=1e-5, atol=1e-6),
             f"The derivatives are wrong. Expected {expected.tolist()}, got {came.tolist()}."
-            if expected.numel() <= 12
+            if shown
             else "The derivatives are wrong.",
             *mistakes,
         )
-        seen.that(not seen["tracked"], "The result must not carry a graph: it requires grad.", stage="gradient")
-        seen.that(seen["flag"][0] == seen["flag"][1], "x.requires_grad was changed.", stage="arguments")
-        seen.that(torch.equal(*seen["x"]), "The values of x were changed.", stage="arguments")
-        old, new = seen["x.grad"]
-        same = new is old if old is None or new is None else torch.equal(old, new)
-        seen.that(
-            same,
-            "The .grad of x was changed: backward fills every leaf it reaches. "
-            "torch.autograd.grad returns the gradient and touches nothing.",
-            stage="arguments",
-        )
-        seen.that(seen["calls"] == 1, f"Your code called fn {seen['calls']} times; one call is enough.", stage="rule")
-        seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
 
     def looks(wrong):
         """Whether the Jacobian that came has these values, in whatever shape."""
@@ -192,17 +169,146 @@ with check("jacobian-by-vjp") as test:
         """(2, 3) to (3, 2), each element times 10."""
         return by_hand(jacobian, lambda v: v.t() * 10, torch.arange(6.0).reshape(2, 3))
 
-    def to_one_number(jacobian):
-        """(3,) to a 0-d output."""
-        return by_hand(jacobian, lambda v: (v * v).sum(), torch.tensor([1.0, 2, 3], dtype=torch.float64))
-
-    test("(2, 3) to (3, 2), and three inputs to one number")
+    test("(2, 3) to (3, 2)")
     times_ten = torch.zeros(3, 2, 2, 3)
     for i in range(2):
         for j in range(3):
             times_ten[j, i, i, j] = 10
-    judge(observe_scenario(transposed, jacobian), times_ten)
-    judge(observe_scenario(to_one_number, jacobian), torch.tensor([2.0, 4, 6], dtype=torch.float64))
+    judge(observe_scenario(transposed, jacobian), times_ten, shown=False)
+
+    ### BEGIN HIDDEN TESTS
+    def products(jacobian):
+        """(2,) to (2, 2), by products and sums."""
+        return by_hand(jacobian, lambda v: (v[:, None] * v).cumsum(0), torch.tensor([1.5, -2.0]))
+
+    test.hidden("(2,) to (2, 2) by products and sums")
+    judge(
+        observe_scenario(products, jacobian),
+        torch.tensor([[[3.0, 0.0], [-2.0, 1.5]], [[1.0, 1.5], [-2.0, -2.5]]]),
+        shown=False,
+    )
+    ### END HIDDEN TESTS
+
+# %% check="jacobian-by-vjp" points=1
+"""Any shapes and dtypes, outputs without x; nothing else is touched; fn is called once."""
+with check("jacobian-by-vjp") as test:
+
+    class NotByHand(BaseException):
+        """A ready-made Jacobian was called."""
+
+    def forbid(frame, event, argument):
+        """Stops a call into torch.autograd.functional or the transforms of torch.func."""
+        if event == "call":
+            module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
+            of_func = module == "torch._functorch.eager_transforms"
+            of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
+            if of_func or module == "torch.autograd.functional":
+                raise NotByHand
+
+    def by_hand(jacobian, fn, x):
+        """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
+        calls = []
+
+        def counted(v):
+            calls.append(type(v).__name__)
+            return fn(v)
+
+        before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
+        profiler = sys.getprofile()
+        sys.setprofile(forbid)
+        try:
+            result = jacobian(counted, x)
+        except NotByHand:
+            return {"by hand": False}
+        finally:
+            sys.setprofile(profiler)
+        facts = {
+            "by hand": True,
+            "calls": len(calls),
+            "type": type(result).__name__,
+            "recording": torch.is_grad_enabled(),
+        }
+        facts["flag"] = [before[0], x.requires_grad]
+        with_grad = x.grad if x.is_leaf else None
+        facts["x"] = [before[1], x.detach().clone()]
+        facts["x.grad"] = [before[2], None if with_grad is None else with_grad.clone()]
+        if isinstance(result, Tensor):
+            facts |= {"tracked": result.requires_grad, "jacobian": result.detach().clone()}
+        return facts
+
+    def judge(seen, expected, idea="these", *mistakes, shown=False):
+        """The values first, then what the call left behind."""
+        any_shape = mistake(f"Outputs and inputs may have any shape, here {idea}: {{detail}}.", raises=".")
+        seen.expecting(
+            mistake(
+                "The graph was freed after the first row: all but the last call need retain_graph=True.",
+                raises="backward through the graph a second time",
+            ),
+            mistake(
+                "On an output with several elements backward and grad need the vector (grad_outputs); by default they "
+                "only know scalars.",
+                raises="implicitly created only for scalar outputs",
+            ),
+            mistake(
+                "An output that does not use x has derivative zero: allow it (allow_unused), and replace None by "
+                "zeros ({detail}).",
+                raises="not have been used|does not require grad and does not have a grad_fn|NoneType(?!.*callable)",
+            ),
+            any_shape,
+        )
+        seen.that(
+            seen["by hand"],
+            "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
+            stage="rule",
+        )
+        came = seen.value.get("jacobian")
+        sparse = seen["type"] in ("Tensor", "Parameter")
+        words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."
+        seen.that(isinstance(came, Tensor), words, stage="type")
+        shape = f"expected {tuple(expected.shape)}, got {tuple(came.shape)}."
+        seen.that(
+            came.shape == expected.shape,
+            f"The Jacobian has the shape of the output followed by the shape of x: {shape}",
+            *mistakes,
+            stage="shape",
+        )
+        seen.that(
+            came.dtype == expected.dtype,
+            f"The Jacobian has the dtype of x: expected {expected.dtype}, got {came.dtype}.",
+            stage="dtype",
+        )
+        seen.that(
+            torch.allclose(came, expected, rtol=1e-5, atol=1e-6),
+            f"The derivatives are wrong. Expected {expected.tolist()}, got {came.tolist()}."
+            if shown
+            else f"The derivatives are wrong for {idea}.",
+            *mistakes,
+        )
+        seen.that(not seen["tracked"], "The result must not carry a graph: it requires grad.", stage="gradient")
+        seen.that(seen["flag"][0] == seen["flag"][1], "x.requires_grad was changed.", stage="arguments")
+        seen.that(torch.equal(*seen["x"]), "The values of x were changed.", stage="arguments")
+        old, new = seen["x.grad"]
+        same = new is old if old is None or new is None else torch.equal(old, new)
+        seen.that(
+            same,
+            "The .grad of x was changed: backward fills every leaf it reaches. "
+            "torch.autograd.grad returns the gradient and touches nothing.",
+            stage="arguments",
+        )
+        seen.that(seen["calls"] == 1, f"Your code called fn {seen['calls']} times; one call is enough.", stage="rule")
+        seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
+
+    def to_one_number(jacobian):
+        """(3,) to a 0-d output."""
+        return by_hand(jacobian, lambda v: (v * v).sum(), torch.tensor([1.0, 2, 3], dtype=torch.float64))
+
+    test("three inputs to one number, in float64")
+    judge(
+        observe_scenario(to_one_number, jacobian),
+        torch.tensor([2.0, 4, 6]).double(),
+        "an output without dimensions",
+        shown=True,
+    )
 
     def unused(jacobian, kind):
         """One output element without x; all of them; all of them, but with a parameter."""
@@ -215,9 +321,13 @@ with check("jacobian-by-vjp") as test:
         return by_hand(jacobian, functions[kind], torch.tensor([2.0, 5], dtype=torch.float64))
 
     test("an output element, or a whole output, that does not depend on x")
-    judge(observe_scenario(unused, jacobian, "one element"), torch.tensor([[5.0, 2], [0, 0], [0, 10]]).double())
-    judge(observe_scenario(unused, jacobian, "another graph"), torch.zeros(2, 2).double())
-    judge(observe_scenario(unused, jacobian, "no graph"), torch.zeros(3, 2).double())
+    judge(
+        observe_scenario(unused, jacobian, "one element"),
+        torch.tensor([[5.0, 2], [0, 0], [0, 10]]).double(),
+        shown=True,
+    )
+    judge(observe_scenario(unused, jacobian, "another graph"), torch.zeros(2, 2).double(), shown=True)
+    judge(observe_scenario(unused, jacobian, "no graph"), torch.zeros(3, 2).double(), shown=True)
 
     ### BEGIN HIDDEN TESTS
     def with_gradients(jacobian, kind):
@@ -274,13 +384,13 @@ with check("jacobian-by-vjp") as test:
             return torch.stack([v, v * v, v.sin()])
         return (v[..., None] * v).cumsum(0)
 
-    def any_shape(jacobian, name, x):
+    def shaped_call(jacobian, name, x):
         return by_hand(jacobian, lambda v: shaped(v, name), x)
 
     some = torch.tensor([[0.5, 1.5, -1.0], [2.0, 0.25, 3.0]])
     for idea, name, x in [
         ("the identity", "itself", torch.tensor([1.0, 2, 3])),
-        ("a 0-d input", "0-d", torch.tensor(2.0)),
+        ("an output and an x without dimensions", "0-d", torch.tensor(2.0)),
         ("an empty input", "rows", torch.empty(0, dtype=torch.float64)),
         ("an empty output", "nothing", torch.tensor([1.0, 2, 3], dtype=torch.float64)),
         ("a 0-d input, three outputs", "rows", torch.tensor(2.0)),
@@ -294,5 +404,5 @@ with check("jacobian-by-vjp") as test:
         expected = torch.zeros(shaped(x, name).shape + x.shape, dtype=x.dtype)
         if expected.numel():
             expected = torch.autograd.functional.jacobian(lambda v, name=name: shaped(v, name), x)
-        judge(observe_scenario(any_shape, jacobian, name, x), expected)
+        judge(observe_scenario(shaped_call, jacobian, name, x), expected, idea)
     ### END HIDDEN TESTS

@@ -50,14 +50,8 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 # %% check="masked-softmax" points=1
-"""The probabilities: 0 where masked, whatever stands there; any scores, mask shapes and dtypes."""
+"""The probabilities of ordinary scores: 0 where masked, a row without valid entries is 0."""
 with check("masked-softmax") as test:
-    leaked = mistake(
-        "A masked score leaked into the result: adding -inf (or multiplying by 0) does not remove nan or inf. Replace "
-        "masked scores by selection.",
-        when=lambda seen: not seen.value.isfinite().all(),
-    )
-
     test("four columns; rows with four valid entries, three, one and none")
     some_scores = torch.tensor([[1.0, 2, 4, 3], [2, 6, 5, 1], [5, 3, 2, 7], [1, 8, 2, 3]]).log()  # exp gives them back
     some_mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]) > 0
@@ -68,23 +62,169 @@ with check("masked-softmax") as test:
         mistake(
             "A row without valid entries must be all 0; yours is not (a large negative number shifts all entries of "
             "the row equally).",
-            when=lambda seen: torch.allclose(seen.value[:3].sum(-1), torch.ones(3)) and seen.value[3].isfinite().all(),
+            when=lambda seen: (
+                torch.allclose(seen.value[:3].sum(-1), torch.ones(3))
+                and seen.value[3].any()
+                and seen.value[3].isfinite().all()
+            ),
         ),
         mistake(
             "The valid entries of a row must sum to 1: you blanked entries of an ordinary softmax without "
             "renormalising.",
             when=lambda seen: torch.allclose(seen.value[1], torch.tensor([2 / 14, 6 / 14, 0, 1 / 14])),
         ),
+        mistake(
+            "Softmax goes over the last dimension: each row with a valid entry sums to 1. Here the columns do.",
+            when=lambda seen: torch.allclose(seen.value.sum(0)[[0, 1, 3]], torch.ones(3)),
+        ),
+        mistake(
+            "One row without valid entries has blanked the rows that have some.",
+            when=lambda seen: not seen.value.any(),
+        ),
+        mistake(
+            "The rows sum to 1, but these are not the probabilities of softmax: exp of the scores, divided by the sum "
+            "over the valid entries. Was something scaled, or taken twice?",
+            when=lambda seen: torch.allclose(seen.value[:3].sum(-1), torch.ones(3)) and not seen.value[3].any(),
+        ),
         mistake("There is nan in the output: {detail}.", when=lambda seen: seen.value.isnan().any()),
     )
     seen.leaves_arguments_alone()
 
-    test("nan and inf at masked places")
+    ### BEGIN HIDDEN TESTS
+    def row_by_row(scores, mask):
+        """Each row by Python floats: exponentials of what is valid, divided by their sum."""
+        rows = []
+        valid = mask.expand(scores.shape).reshape(-1, scores.shape[-1]).tolist()
+        for row, kept in zip(scores.double().reshape(-1, scores.shape[-1]).tolist(), valid, strict=True):
+            largest = max((s for s, k in zip(row, kept, strict=True) if k), default=0.0)
+            powers = [math.exp(s - largest) if k else 0.0 for s, k in zip(row, kept, strict=True)]
+            rows.append([p / (sum(powers) or 1.0) for p in powers])
+        return torch.tensor(rows, dtype=torch.float64).reshape(scores.shape).to(scores.dtype)
+
+    test.hidden("random scores and masks")
+    generator = torch.Generator().manual_seed(9)
+    some_scores, some_mask = torch.randn(6, 5, generator=generator), torch.rand(6, 5, generator=generator) < 0.5
+    seen = observe(masked_softmax, some_scores, some_mask)
+    seen.returns(row_by_row, because="The probabilities are not those of softmax over the valid entries.")
+    seen.leaves_arguments_alone()
+    ### END HIDDEN TESTS
+
+# %% check="masked-softmax" points=1
+"""The gradient: no nan from a row without valid entries, 0 where masked, softmax's gradient elsewhere."""
+with check("masked-softmax") as test:
+
+    def softmax_gradient(p):
+        """The gradient of the scores, from the probabilities: p_i times (v_i minus the mean of v under p)."""
+        v = incoming_gradient(p)
+        return p * (v - (p * v).sum(-1, keepdim=True))
+
+    def probabilities(scores, mask):
+        """Softmax over what is valid, in float64."""
+        powers = torch.where(mask, scores.detach().double(), -torch.inf).softmax(-1)
+        return powers.nan_to_num(0.0)
+
+    def others(seen):
+        """Whether the probabilities are others than those of softmax over what is valid."""
+        expected = probabilities(*seen.args)
+        return seen.value.shape != expected.shape or not torch.allclose(seen.value.double(), expected, atol=1e-2)
+
+    values_first = mistake(
+        "The probabilities are not right yet, and so the gradient is not: see the check above.", when=others
+    )
+    written = mistake(
+        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor ({detail}).",
+        raises="a leaf Variable that requires grad",
+    )
+    nan_below_right_output = mistake(
+        "The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies "
+        "the zero gradient by that nan. Selecting afterwards is too late; keep nan from arising.",
+        when=lambda seen: seen.value.isfinite().all() and seen.gradient(0).isnan().any(),
+    )
+    off = "Masked entries must get gradient 0, valid ones the softmax gradient: {detail}."
+
+    test("rows with three valid entries, one and none")
+    some_scores = torch.tensor([[1.0, 2, 4, 3], [2, 6, 5, 1], [5, 3, 2, 7], [1, 8, 2, 3]]).log()
+    some_mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]) > 0
+    seen = observe(masked_softmax, some_scores.requires_grad_(), some_mask)
+    some_probs = torch.tensor([[0.1, 0.2, 0.4, 0.3], [2 / 9, 6 / 9, 0, 1 / 9], [0, 0, 1, 0], [0, 0, 0, 0]])
+    seen.gives_gradients({0: softmax_gradient(some_probs)}, written, nan_below_right_output, values_first, because=off)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("random scores and masks")
+    generator = torch.Generator().manual_seed(10)
+    some_scores = torch.randn(6, 5, generator=generator, requires_grad=True)
+    some_mask = torch.rand(6, 5, generator=generator) < 0.5
+    seen = observe(masked_softmax, some_scores, some_mask)
+    wanted = softmax_gradient(probabilities(some_scores, some_mask)).to(some_scores.dtype)
+    seen.gives_gradients({0: wanted}, written, nan_below_right_output, values_first, because=off, rtol=1e-4, atol=1e-5)
+    ### END HIDDEN TESTS
+
+# %% check="masked-softmax" points=1
+"""nan and inf at masked places, large scores, any mask shape and dtype: values and gradients."""
+with check("masked-softmax") as test:
+    leaked = mistake(
+        "A masked score leaked into the result: adding -inf (or multiplying by 0) does not remove nan or inf. Replace "
+        "masked scores by selection.",
+        when=lambda seen: not seen.value.isfinite().all(),
+    )
+
+    def softmax_gradient(p):
+        """The gradient of the scores, from the probabilities: p_i times (v_i minus the mean of v under p)."""
+        v = incoming_gradient(p)
+        return p * (v - (p * v).sum(-1, keepdim=True))
+
+    def probabilities(scores, mask):
+        """Softmax over what is valid, in float64."""
+        powers = torch.where(mask, scores.detach().double(), -torch.inf).softmax(-1)
+        return powers.nan_to_num(0.0)
+
+    def others(seen):
+        """Whether the probabilities are others than those of softmax over what is valid."""
+        expected = probabilities(*seen.args)
+        return seen.value.shape != expected.shape or not torch.allclose(seen.value.double(), expected, atol=1e-2)
+
+    values_first = mistake(
+        "The probabilities are not right yet, and so the gradient is not: see the check above.", when=others
+    )
+    written = mistake(
+        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor ({detail}).",
+        raises="a leaf Variable that requires grad",
+    )
+    nan_below_right_output = mistake(
+        "The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies "
+        "the zero gradient by that nan. Selecting afterwards is too late; keep nan from arising.",
+        when=lambda seen: seen.value.isfinite().all() and seen.gradient(0).isnan().any(),
+    )
+    nan_from_masked = mistake(
+        "The gradient is nan: a masked score was multiplied or added, not replaced. Masked scores must not enter the "
+        "computation.",
+        when=lambda seen: seen.gradient(0).isnan().any(),
+    )
+    off = "Masked entries must get gradient 0, valid ones the softmax gradient: {detail}."
+
+    values_wrong = "The probabilities are not those of softmax over the valid entries: {detail}."
+    test("nan and inf at masked places: the probabilities")
     some_scores = torch.tensor([[0.0, torch.nan, 0], [torch.inf, 0, 0], [0, torch.nan, -torch.inf], [torch.nan] * 3])
     some_mask = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 0]]) > 0
     seen = observe(masked_softmax, some_scores, some_mask)
-    seen.returns(torch.tensor([[0.5, 0, 0.5], [0, 0.5, 0.5], [1, 0, 0], [0, 0, 0]]), leaked)
+    seen.returns(
+        torch.tensor([[0.5, 0, 0.5], [0, 0.5, 0.5], [1, 0, 0], [0, 0, 0]]),
+        leaked,
+        mistake(
+            "A masked nan or inf has spoilt its whole row, which was then blanked: repairing the result comes too "
+            "late. Replace masked scores by selection.",
+            when=lambda seen: not seen.value.any(),
+        ),
+        mistake("The probabilities are not right yet: see the first check.", stage="value"),
+    )
     seen.leaves_arguments_alone()
+
+    test("nan and inf at masked places: the gradient")
+    some_scores = torch.tensor([[0.0, torch.nan, 0], [torch.inf, 0, 0], [0, torch.nan, -torch.inf], [torch.nan] * 3])
+    some_mask = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 0]]) > 0
+    seen = observe(masked_softmax, some_scores.requires_grad_(), some_mask)
+    some_probs = torch.tensor([[0.5, 0, 0.5], [0, 0.5, 0.5], [1, 0, 0], [0, 0, 0]])
+    seen.gives_gradients({0: softmax_gradient(some_probs)}, written, nan_from_masked, values_first, because=off)
 
     ### BEGIN HIDDEN TESTS
     def row_by_row(scores, mask):
@@ -112,12 +252,12 @@ with check("masked-softmax") as test:
         row_by_row,
         mistake(
             "Subtract the row's maximum before the exponential: exp(1e4) is inf.",
-            when=lambda seen: not seen.value.isfinite().all(),
+            when=lambda seen: not seen.value.isfinite().all() and not {"softmax", "_softmax"} & set(seen.op_names()),
         ),
         mistake(
             "Masked places took part in a row's maximum or sum: valid scores may be as low as -1e4. The number that "
             "stands in for a masked score must be far below all of them, such as torch.finfo(dtype).min.",
-            stage="value",
+            when=lambda seen: seen.value.isfinite().all(),
         ),
         rtol=5e-3,  # logsumexp keeps only three digits of scores this large
         atol=1e-6,
@@ -131,7 +271,7 @@ with check("masked-softmax") as test:
         mistake(
             "A masked score that is larger than the valid ones makes them underflow to 0 before you renormalise: "
             "mask before the exponential.",
-            when=lambda seen: True,
+            when=lambda seen: (seen.value.sum(-1) < 0.5).any(),
         ),
     )
 
@@ -145,21 +285,28 @@ with check("masked-softmax") as test:
         ("no rows", (0, 4), (0, 4)),
     ]:
         test.hidden(idea)
+        words = "It must work for" if mask_size == size else "The mask may broadcast against scores, here"
         some_scores = torch.randn(size, generator=generator) * 3
         some_mask = torch.rand(mask_size, generator=generator) < 0.6
         seen = observe(masked_softmax, some_scores, some_mask)
-        seen.returns(row_by_row, because=broadcast if mask_size != size else "")
+        seen.returns(
+            row_by_row,
+            mistake(f"{words} {idea}: {{detail}}.", raises="."),
+            because=broadcast if mask_size != size else values_wrong,
+        )
         seen.leaves_arguments_alone()
 
     test.hidden("a single True, a single False")
     for single in (torch.tensor(True), torch.tensor([False])):
         seen = observe(masked_softmax, torch.tensor([[1.0, 2, 0.5], [0, 0, 3]]), single)
-        seen.returns(row_by_row, because=broadcast)
+        seen.returns(
+            row_by_row, mistake("A single True or False must work, too: {detail}.", raises="."), because=broadcast
+        )
 
     test.hidden("an expanded mask, scores that are not contiguous")
     some_mask = torch.tensor([True, False, True, True]).expand(3, 4)
     seen = observe(masked_softmax, torch.randn(4, 3, generator=generator).t(), some_mask)
-    seen.returns(row_by_row)
+    seen.returns(row_by_row, mistake("An expanded mask must work, too: {detail}.", raises="."), because=values_wrong)
     seen.leaves_arguments_alone()
 
     test.hidden("float64, float16 and bfloat16 keep their dtype")
@@ -171,55 +318,14 @@ with check("masked-softmax") as test:
             row_by_row,
             small_fill,
             mistake("The dtype of scores must be kept: {detail}.", stage="dtype"),
+            mistake("The probabilities are not right yet: see the first check.", stage="value"),
             rtol=rtol,
             atol=atol,
         )
-    ### END HIDDEN TESTS
-
-# %% check="masked-softmax" points=2
-"""The gradient: no nan from empty rows or from what is masked, 0 there, softmax's gradient elsewhere."""
-with check("masked-softmax") as test:
-
-    def softmax_gradient(p):
-        """The gradient of the scores, from the probabilities: p_i times (v_i minus the mean of v under p)."""
-        v = incoming_gradient(p)
-        return p * (v - (p * v).sum(-1, keepdim=True))
-
-    nan_below_right_output = mistake(
-        "The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies "
-        "the zero gradient by that nan. Selecting afterwards is too late; keep nan from arising.",
-        when=lambda seen: seen.value.isfinite().all() and seen.gradient(0).isnan().any(),
-    )
-    nan_from_masked = mistake(
-        "The gradient is nan: a masked score was multiplied or added, not replaced. Masked scores must not enter the "
-        "computation.",
-        when=lambda seen: seen.gradient(0).isnan().any(),
-    )
-    off = "Masked entries must get gradient 0, valid ones the softmax gradient: {detail}."
-
-    test("rows with three valid entries, one and none")
-    some_scores = torch.tensor([[1.0, 2, 4, 3], [2, 6, 5, 1], [5, 3, 2, 7], [1, 8, 2, 3]]).log()
-    some_mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]) > 0
-    seen = observe(masked_softmax, some_scores.requires_grad_(), some_mask)
-    some_probs = torch.tensor([[0.1, 0.2, 0.4, 0.3], [2 / 9, 6 / 9, 0, 1 / 9], [0, 0, 1, 0], [0, 0, 0, 0]])
-    seen.gives_gradients({0: softmax_gradient(some_probs)}, nan_below_right_output, because=off)
-
-    test("nan and inf at masked places")
-    some_scores = torch.tensor([[0.0, torch.nan, 0], [torch.inf, 0, 0], [0, torch.nan, -torch.inf], [torch.nan] * 3])
-    some_mask = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 0, 0], [0, 0, 0]]) > 0
-    seen = observe(masked_softmax, some_scores.requires_grad_(), some_mask)
-    some_probs = torch.tensor([[0.5, 0, 0.5], [0, 0.5, 0.5], [1, 0, 0], [0, 0, 0]])
-    seen.gives_gradients({0: softmax_gradient(some_probs)}, nan_from_masked, because=off)
-
-    ### BEGIN HIDDEN TESTS
-    def probabilities(scores, mask):
-        """Softmax over what is valid, in float64."""
-        powers = torch.where(mask, scores.detach().double(), -torch.inf).softmax(-1)
-        return powers.nan_to_num(0.0)
 
     overflow = mistake(
         "Result and gradient hold nan: exp(1e4) is inf. Subtract the row's maximum before the exponential.",
-        when=lambda seen: seen.gradient(0).isnan().any(),
+        when=lambda seen: seen.gradient(0).isnan().any() and not {"softmax", "_softmax"} & set(seen.op_names()),
     )
     generator = torch.Generator().manual_seed(10)
     some_large = torch.tensor([[1e4, 9999, 3, -1e4], [1, 2, 1e4, 3], [5, -1e4, 1e4, 1]])
@@ -239,12 +345,24 @@ with check("masked-softmax") as test:
         rtol, atol = (5e-3, 1e-3) if some_scores is some_large else (1e-6, 1e-9)
         if mask.any() or seen.noted.tracked or seen.error_text:  # without a valid entry, a constant is fine, too
             nan = overflow if some_scores is some_large else nan_from_masked
-            seen.gives_gradients({0: wanted}, nan_below_right_output, nan, because=off, rtol=rtol, atol=atol)
+            seen.gives_gradients(
+                {0: wanted},
+                small_fill,
+                nan_below_right_output,
+                nan,
+                nan_from_masked,
+                values_first,
+                because=off,
+                rtol=rtol,
+                atol=atol,
+            )
 
     test.hidden("float16 and bfloat16")
     for dtype, rtol, atol in [(torch.float16, 1e-2, 2e-3), (torch.bfloat16, 5e-2, 1e-2)]:
         some_scores = torch.tensor([[0.5, -1.25, 3, 2], [1.5, 0.25, -0.75, 1], [1, 2, 3, 4]], dtype=dtype)
         seen = observe(masked_softmax, some_scores.requires_grad_(), some_mask)
         wanted = softmax_gradient(probabilities(some_scores, some_mask)).to(dtype)
-        seen.gives_gradients({0: wanted}, nan_below_right_output, because=off, rtol=rtol, atol=atol)
+        seen.gives_gradients(
+            {0: wanted}, small_fill, nan_below_right_output, values_first, because=off, rtol=rtol, atol=atol
+        )
     ### END HIDDEN TESTS

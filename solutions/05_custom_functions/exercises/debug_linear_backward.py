@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 5.4 · returned an invalid gradient at index 1
 #
-# debug · solid · 15 min · 3 points
+# debug · solid · 15 min · 2 points
 #
 # A colleague has written a linear layer as a Function:
 #
@@ -80,17 +80,13 @@ class LinearFn(torch.autograd.Function):
 #         return g @ weight, x.t() @ g, g
 ### END GIVEN
 
-# %% check="debug-linear-backward" points=2
-"""Value and gradients as in F.linear, for any leading dimensions, with and without bias."""
+# %% check="debug-linear-backward" points=1
+"""Value and gradients as in F.linear, for a matrix, a square weight and a batch of sequences."""
 with check("debug-linear-backward") as test:
 
     def applied(LinearFn, x, weight, bias):
         """The layer, called with three arguments."""
         return LinearFn.apply(x, weight, bias)
-
-    def applied_to_two(LinearFn, x, weight):
-        """The layer, called with two arguments."""
-        return LinearFn.apply(x, weight)
 
     def numbers(*size, start=0):
         """A float64 tensor without zeros, equal values or symmetry, that requires grad."""
@@ -127,23 +123,26 @@ with check("debug-linear-backward") as test:
         "`backward` must return one value per argument passed to apply (three when a bias is given).",
         raises="incorrect number of gradients",
     )
-    third = mistake(
-        "`apply(x, w)` got two arguments: a third value that backward returns must be None.",
-        raises="expected 2, got 3",
+    of_square = mistake(
+        "The weight gradient is transposed: its shape must be (n_out, n_in). With a square weight nothing raises "
+        "and the numbers are wrong.",
+        when=lambda seen: torch.allclose(seen.gradient(1).T, by_autograd(*seen.args[1:])[1][1]),
     )
-    optional = mistake("The bias may be left out or None: {detail}", raises=".", stage=("raised", "gradient"))
+    no_apply = mistake(
+        "LinearFn must stay a class with apply, an autograd.Function: {detail}.",
+        raises="has no attribute 'apply'",
+    )
 
     test("x (5, 4), weight (3, 4), bias (3,)")
     inputs = numbers(5, 4), numbers(3, 4, start=7), numbers(3, start=40)
-    seen = observe_scenario(applied, LinearFn, *inputs).expecting(transposed, returned)
+    seen = observe_scenario(applied, LinearFn, *inputs).expecting(transposed, returned, no_apply)
     like_linear(seen, *inputs)
     seen.leaves_arguments_alone()
 
-    test("apply(x, w) and apply(x, w, None)")
-    seen = observe_scenario(applied_to_two, LinearFn, *inputs[:2]).expecting(transposed, third, returned, optional)
-    like_linear(seen, *inputs[:2])
-    seen = observe_scenario(applied, LinearFn, *inputs[:2], None).expecting(transposed, third, returned, optional)
-    like_linear(seen, *inputs[:2], None)
+    test("a square weight (4, 4)")
+    inputs = numbers(5, 4), numbers(4, 4, start=7), numbers(4, start=40)
+    seen = observe_scenario(applied, LinearFn, *inputs).expecting(of_square)
+    like_linear(seen, *inputs)
 
     test("a batch of sequences: x (2, 5, 4)")
     inputs = numbers(2, 5, 4), numbers(3, 4, start=7), numbers(3, start=40)
@@ -154,115 +153,114 @@ with check("debug-linear-backward") as test:
     seen = observe_scenario(applied, LinearFn, *inputs).expecting(matrices_only)
     like_linear(seen, *inputs)
 
-    def node(LinearFn, x, weight):
+    def node(LinearFn, x, weight, bias):
         """What the result remembers."""
         return {
             "function": issubclass(LinearFn, torch.autograd.Function),
-            "own node": LinearFn.apply(x, weight).grad_fn.name() == f"{LinearFn.__name__}Backward",
+            "own node": LinearFn.apply(x, weight, bias).grad_fn.name() == f"{LinearFn.__name__}Backward",
         }
 
     test("LinearFn is a Function, and its own backward is used")
-    observe_scenario(node, LinearFn, *inputs[:2]).returns(
+    observe_scenario(node, LinearFn, *inputs).returns(
         {"function": True, "own node": True},
         because="LinearFn must stay a Function whose apply leads to its own backward: {detail}",
     )
 
     ### BEGIN HIDDEN TESTS
-    single = mistake("A single vector (n_in,) must work: {detail}", raises=".", stage=("raised", "gradient"))
-    of_square = mistake(
-        "The weight gradient is transposed: its shape must be (n_out, n_in). With a square weight nothing raises "
-        "and the numbers are wrong.",
-        when=lambda seen: torch.allclose(seen.gradient(1).T, by_autograd(*seen.args[1:])[1][1]),
-    )
     for idea, x_size, out in [
-        ("a single vector", (4,), 3),
         ("four leading dimensions", (2, 1, 3, 2, 4), 3),
-        ("an empty batch", (0, 4), 3),
-        ("an empty batch of sequences", (2, 0, 4), 3),
         ("one output", (5, 4), 1),
-        ("one output, a batch of sequences", (2, 3, 4), 1),
-        ("a square weight", (5, 4), 4),
         ("a square weight, a batch of square matrices", (2, 4, 4), 4),
-        ("one row", (1, 4), 3),
-        ("one input", (3, 1), 2),
     ]:
         inputs = numbers(*x_size), numbers(out, x_size[-1], start=7), numbers(out, start=40)
-        known = (
-            [single] if len(x_size) == 1 else [of_square, matrices_only] if len(x_size) > 2 else [of_square, transposed]
-        )
         test.hidden(idea)
-        seen = observe_scenario(applied, LinearFn, *inputs).expecting(*known)
+        seen = observe_scenario(applied, LinearFn, *inputs).expecting(of_square, matrices_only)
         like_linear(seen, *inputs)
-        seen.leaves_arguments_alone()
-        test.hidden(f"{idea}, no bias")
-        seen = observe_scenario(applied_to_two, LinearFn, *inputs[:2]).expecting(*known, optional)
-        like_linear(seen, *inputs[:2])
-        seen = observe_scenario(applied, LinearFn, *inputs[:2], None).expecting(*known, optional)
-        like_linear(seen, *inputs[:2], None)
-
-    test.hidden("a bias whose gradient alone is wanted")
-    inputs = numbers(2, 5, 4).detach(), numbers(3, 4, start=7).detach(), numbers(3, start=40)
-    like_linear(observe_scenario(applied, LinearFn, *inputs), *inputs)
-
-    test.hidden("float32, x and weight transposed")
-    inputs = [
-        t.detach().float().mT.contiguous().mT.requires_grad_() for t in (numbers(2, 5, 4), numbers(3, 4, start=7))
-    ]
-    inputs.append(numbers(3, start=40).detach().float().requires_grad_())
-    like_linear(observe_scenario(applied, LinearFn, *inputs), *inputs, rtol=1e-4, atol=1e-5)
-
-    def then_transposed(LinearFn, x, weight, bias):
-        """The layer, and what follows it exchanges the dimensions: the incoming gradient is not contiguous."""
-        return LinearFn.apply(x, weight, bias).transpose(0, 1)
-
-    test.hidden("the result is transposed: the incoming gradient is not contiguous")
-    trio = numbers(2, 5, 4), numbers(3, 4, start=7), numbers(3, start=40)
-    plain = F.linear(*trio).transpose(0, 1)
-    of_trio = torch.autograd.grad(plain, trio, incoming_gradient(plain))
-    seen = observe_scenario(then_transposed, LinearFn, *trio)
-    seen.gives_gradients(
-        dict(enumerate(of_trio)),
-        mistake("g need not be contiguous, and view refuses it: use reshape. ({detail})", raises="view size is not"),
-        because="The gradients differ from those of F.linear: {detail}",
-    )
-
-    def started_from(LinearFn, x, weight, bias, g):
-        """The incoming gradient, after the backward pass that started from it."""
-        torch.autograd.grad(LinearFn.apply(x, weight, bias), (x, weight, bias), g)
-        return g
-
-    test.hidden("the incoming gradient stays as it is")
-    given = numbers(2, 5, 3).detach()
-    observe_scenario(started_from, LinearFn, *trio, given).returns(
-        given,
-        because="`backward` changed its incoming gradient in place: it may belong to another branch of the graph.",
-    )
-
-    test.hidden("nothing requires grad")
-    inputs = [t.detach() for t in inputs]
-    seen = observe_scenario(applied, LinearFn, *inputs)
-    seen.returns(F.linear(*inputs), because="The forward differs from F.linear: {detail}", rtol=1e-4, atol=1e-5)
-    seen.is_untracked()
     ### END HIDDEN TESTS
 
 # %% check="debug-linear-backward" points=1
-"""Differentiable twice, nothing computed in vain, and changes in place are noticed."""
+"""With and without bias, any leading dimensions; twice; nothing in vain, nothing unnoticed."""
 with check("debug-linear-backward") as test:
 
     def applied(LinearFn, x, weight, bias):
         """The layer, called with three arguments."""
         return LinearFn.apply(x, weight, bias)
 
+    def applied_to_two(LinearFn, x, weight):
+        """The layer, called with two arguments."""
+        return LinearFn.apply(x, weight)
+
+    def numbers(*size, start=0):
+        """A float64 tensor without zeros, equal values or symmetry, that requires grad."""
+        k = torch.arange(start, start + torch.Size(size).numel(), dtype=torch.float64)
+        return ((k * 29 % 67 - 30.5) / 20).reshape(size).requires_grad_()
+
+    def by_autograd(*inputs):
+        """The value of F.linear, and its gradients for the incoming gradient of an observed backward pass."""
+        out = F.linear(*inputs)
+        tracked = {place: t for place, t in enumerate(inputs) if t is not None and t.requires_grad}
+        grads = torch.autograd.grad(out, list(tracked.values()), incoming_gradient(out))
+        return out.detach(), dict(zip(tracked, grads, strict=True))
+
+    def like_linear(seen, *inputs, **tolerance):
+        """Judge value and gradients."""
+        value, grads = by_autograd(*inputs)
+        seen.returns(value, because="The forward differs from F.linear: {detail}", **tolerance)
+        seen.gives_gradients(
+            grads,
+            mistake(
+                "x was multiplied by the transposed weight on the way back: with out = x Wᵀ its gradient is g W.",
+                when=lambda seen: torch.allclose(seen.gradient(0), incoming_gradient(value) @ inputs[1].T),
+            ),
+            because="The gradients differ from those of F.linear: {detail}",
+            **tolerance,
+        )
+
     def checked(LinearFn, x, weight, bias):
         """gradcheck's opinion."""
         return gradcheck(LinearFn.apply, (x, weight, bias), raise_exception=False)
+
+    transposed = mistake(
+        "The weight gradient is transposed: its shape must be (n_out, n_in). With a square weight nothing raises "
+        "and the numbers are wrong.",
+        raises="invalid gradient at index 1",
+    )
+    returned = mistake(
+        "`backward` must return one value per argument passed to apply (three when a bias is given).",
+        raises="incorrect number of gradients",
+    )
+    third = mistake(
+        "`apply(x, w)` got two arguments: a third value that backward returns must be None.",
+        raises="expected 2, got 3",
+    )
+    optional = mistake("The bias may be left out or None: {detail}", raises=".", stage=("raised", "gradient"))
+
+    test("apply(x, w) and apply(x, w, None)")
+    inputs = numbers(5, 4), numbers(3, 4, start=7)
+    seen = observe_scenario(applied_to_two, LinearFn, *inputs).expecting(transposed, third, returned, optional)
+    like_linear(seen, *inputs)
+    seen = observe_scenario(applied, LinearFn, *inputs, None).expecting(transposed, third, returned, optional)
+    like_linear(seen, *inputs, None)
 
     torch.manual_seed(2)
     x, weight = torch.randn(5, 4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
     bias = torch.randn(3, dtype=torch.float64)
 
-    test("gradcheck for x (2, 2) and weight (3, 2)")
-    trio = [t.clone().requires_grad_() for t in (x[:2, :2], weight[:, :2], bias)]
+    def node(LinearFn, x, weight, bias):
+        """What the result remembers."""
+        return {
+            "function": issubclass(LinearFn, torch.autograd.Function),
+            "own node": LinearFn.apply(x, weight, bias).grad_fn.name() == f"{LinearFn.__name__}Backward",
+        }
+
+    test("LinearFn is a Function, and its own backward is used (here this must hold, too)")
+    observe_scenario(node, LinearFn, *inputs, None).returns(
+        {"function": True, "own node": True},
+        because="LinearFn must stay a Function whose apply leads to its own backward: {detail}",
+    )
+
+    test("gradcheck for x (3, 2) and a square weight (2, 2)")
+    trio = [t.clone().requires_grad_() for t in (x[:3, :2], weight[:2, :2], bias[:2])]
     seen = observe_scenario(checked, LinearFn, *trio)
     seen.returns(True, because="`gradcheck` fails: the gradients are not those of the forward.")
 
@@ -285,6 +283,9 @@ with check("debug-linear-backward") as test:
     )
     test.hidden("the second derivatives, for an x with three dimensions")
     for some_x in (x[:2], x[:4].reshape(2, 2, 4)):
+        trio = [t.clone().requires_grad_() for t in (some_x, weight, bias)]
+        seen = observe_scenario(applied, LinearFn, *trio)
+        like_linear(seen.expecting(mistake("The first derivative fails already: {detail}", raises=".")), *trio)
         g = torch.randn(*some_x.shape[:-1], 3, dtype=torch.float64)
         four = [t.clone().requires_grad_() for t in (some_x, weight, bias, g)]
         seen = observe_scenario(twice, LinearFn, *four)
@@ -346,4 +347,69 @@ with check("debug-linear-backward") as test:
             f"An in-place change of {which} between forward and backward went unnoticed: store inputs with "
             "ctx.save_for_backward, not as ctx.x.",
         )
+
+    single = mistake("A single vector (n_in,) must work: {detail}", raises=".", stage=("raised", "gradient"))
+    for idea, x_size, out in [
+        ("a single vector", (4,), 3),
+        ("an empty batch", (0, 4), 3),
+        ("an empty batch of sequences", (2, 0, 4), 3),
+        ("one output, a batch of sequences", (2, 3, 4), 1),
+        ("one row", (1, 4), 3),
+        ("one input", (3, 1), 2),
+    ]:
+        inputs = numbers(*x_size), numbers(out, x_size[-1], start=7), numbers(out, start=40)
+        known = single if len(x_size) == 1 else mistake(f"It must work for {idea}, too: {{detail}}", raises=".")
+        test.hidden(idea)
+        seen = observe_scenario(applied, LinearFn, *inputs).expecting(known)
+        like_linear(seen, *inputs)
+        seen.leaves_arguments_alone()
+        test.hidden(f"{idea}, no bias")
+        seen = observe_scenario(applied_to_two, LinearFn, *inputs[:2]).expecting(known, optional)
+        like_linear(seen, *inputs[:2])
+        seen = observe_scenario(applied, LinearFn, *inputs[:2], None).expecting(known, optional)
+        like_linear(seen, *inputs[:2], None)
+
+    test.hidden("a bias whose gradient alone is wanted")
+    inputs = numbers(2, 5, 4).detach(), numbers(3, 4, start=7).detach(), numbers(3, start=40)
+    like_linear(observe_scenario(applied, LinearFn, *inputs), *inputs)
+
+    test.hidden("float32, x and weight transposed")
+    inputs = [
+        t.detach().float().mT.contiguous().mT.requires_grad_() for t in (numbers(2, 5, 4), numbers(3, 4, start=7))
+    ]
+    inputs.append(numbers(3, start=40).detach().float().requires_grad_())
+    like_linear(observe_scenario(applied, LinearFn, *inputs), *inputs, rtol=1e-4, atol=1e-5)
+
+    def then_transposed(LinearFn, x, weight, bias):
+        """The layer, and what follows it exchanges the dimensions: the incoming gradient is not contiguous."""
+        return LinearFn.apply(x, weight, bias).transpose(0, 1)
+
+    test.hidden("the result is transposed: the incoming gradient is not contiguous")
+    trio = numbers(2, 5, 4), numbers(3, 4, start=7), numbers(3, start=40)
+    plain = F.linear(*trio).transpose(0, 1)
+    of_trio = torch.autograd.grad(plain, trio, incoming_gradient(plain))
+    seen = observe_scenario(then_transposed, LinearFn, *trio)
+    seen.gives_gradients(
+        dict(enumerate(of_trio)),
+        mistake("g need not be contiguous, and view refuses it: use reshape. ({detail})", raises="view size is not"),
+        because="The gradients differ from those of F.linear: {detail}",
+    )
+
+    def started_from(LinearFn, x, weight, bias, g):
+        """The incoming gradient, after the backward pass that started from it."""
+        torch.autograd.grad(LinearFn.apply(x, weight, bias), (x, weight, bias), g)
+        return g
+
+    test.hidden("the incoming gradient stays as it is")
+    given = numbers(2, 5, 3).detach()
+    observe_scenario(started_from, LinearFn, *trio, given).returns(
+        given,
+        because="`backward` changed its incoming gradient in place: it may belong to another branch of the graph.",
+    )
+
+    test.hidden("nothing requires grad")
+    inputs = [t.detach() for t in inputs]
+    seen = observe_scenario(applied, LinearFn, *inputs)
+    seen.returns(F.linear(*inputs), because="The forward differs from F.linear: {detail}", rtol=1e-4, atol=1e-5)
+    seen.is_untracked()
     ### END HIDDEN TESTS

@@ -74,43 +74,35 @@ def log_cosh(x: Tensor) -> Tensor:
 #     return LogCosh.apply(x)
 ### END GIVEN
 
-# %% check="log-cosh-second-order" points=2
-"""Values also where cosh overflows; first and second derivative, at 0 and far out too."""
+# %% check="log-cosh-second-order" points=1
+"""Value, first and second derivative where cosh does not overflow."""
 with check("log-cosh-second-order") as test:
-    value_is_off = [
-        mistake(
-            "`cosh` overflows for large |x|: {detail}. Take e^|x| out of the logarithm.",
-            when=lambda seen: seen.value.isinf().any(),
-        ),
-        mistake(
-            "`log_cosh` returns one tensor; keep an additional output to yourself.",
-            when=lambda seen: isinstance(seen.value, (tuple, list)),
-        ),
-    ]
-    precise = {"rtol": 1e-6, "atol": 1e-12}
+    one_tensor = mistake(
+        "`log_cosh` returns one tensor; keep an additional output to yourself.",
+        when=lambda seen: isinstance(seen.value, (tuple, list)),
+    )
+    not_connected = mistake(
+        "No gradient reaches x: the result is not connected to it.", raises="does not require grad and does not have"
+    )
+    not_two = mistake("`log_cosh` returns one tensor; keep an additional output to yourself.", raises="'tuple' object")
 
-    test("values between -3 and 3, and at 20, -100 and 1e4")
-    x = torch.tensor([-3.0, -1.2, 0.0, 0.01, 0.5, 3.0, 20.0, -100.0, 1e4], dtype=torch.float64)
-    near = [math.log(math.cosh(number)) for number in x[:6].tolist()]
-    far = [19.306852819440055, 99.30685281944005, 9999.306852819440]
+    test("values between -3 and 3")
+    x = torch.tensor([-3.0, -1.2, 0.01, 0.5, 3.0], dtype=torch.float64)
     seen = observe(log_cosh, x)
-    seen.returns(torch.tensor(near + far, dtype=torch.float64), *value_is_off, **precise)
+    seen.returns(
+        torch.tensor([math.log(math.cosh(number)) for number in x.tolist()], dtype=torch.float64),
+        one_tensor,
+        because="The value is not log(cosh(x)): {detail}",
+        rtol=1e-5,
+        atol=1e-8,
+    )
     seen.leaves_arguments_alone()
 
     test("the first derivative is tanh(x)")
-    seen = observe(log_cosh, x[:6].clone().requires_grad_())
-    slopes = torch.tensor([math.tanh(number) for number in x[:6].tolist()], dtype=torch.float64)
+    seen = observe(log_cosh, x.clone().requires_grad_())
+    slopes = torch.tensor([math.tanh(number) for number in x.tolist()], dtype=torch.float64)
     seen.gives_gradients(
-        {0: incoming_gradient(slopes) * slopes}, because="The first derivative is wrong: {detail}", **precise
-    )
-
-    def checked(log_cosh, x):
-        """gradcheck's opinion."""
-        return gradcheck(log_cosh, (x,), raise_exception=False)
-
-    test("gradcheck")
-    observe_scenario(checked, log_cosh, x[:6].clone().requires_grad_()).returns(
-        True, because="The first derivative is wrong: gradcheck fails."
+        {0: incoming_gradient(slopes) * slopes}, because="The first derivative is wrong: {detail}", rtol=1e-5, atol=1e-8
     )
 
     def derivatives(log_cosh, x, g):
@@ -124,6 +116,7 @@ with check("log-cosh-second-order") as test:
 
     def has_derivatives(seen, first, second, *mistakes):
         """Judge what `derivatives` found."""
+        seen.expecting(not_connected)
         error = seen.value.get("error", "")
         seen.that(
             "once_differentiable" not in error,
@@ -138,6 +131,7 @@ with check("log-cosh-second-order") as test:
         )
         seen.returns(
             {"first": first, "second": second},
+            not_two,
             *mistakes,
             mistake(
                 "The first derivative is wrong: {detail}",
@@ -161,28 +155,112 @@ with check("log-cosh-second-order") as test:
     has_derivatives(seen, torch.tensor([math.tanh(v) for v in (-2.0, 0.5, 1.0)], dtype=torch.float64), seconds)
 
     ### BEGIN HIDDEN TESTS
+    torch.manual_seed(3)
+    matrix = torch.randn(3, 4, dtype=torch.float64) * 2
+    test.hidden("a matrix with other incoming gradients")
+    seen = observe_scenario(derivatives, log_cosh, matrix.clone().requires_grad_(), (matrix + 7).requires_grad_())
+    has_derivatives(seen, matrix.tanh() * (matrix + 7), (matrix + 7) * (1 - matrix.tanh() ** 2))
+    ### END HIDDEN TESTS
+
+# %% check="log-cosh-second-order" points=1
+"""Values where cosh overflows; both derivatives at 0 and far out; shapes and dtypes; gradgradcheck."""
+with check("log-cosh-second-order") as test:
+    one_tensor = mistake(
+        "`log_cosh` returns one tensor; keep an additional output to yourself.",
+        when=lambda seen: isinstance(seen.value, (tuple, list)),
+    )
+    not_connected = mistake(
+        "No gradient reaches x: the result is not connected to it.", raises="does not require grad and does not have"
+    )
+    not_two = mistake("`log_cosh` returns one tensor; keep an additional output to yourself.", raises="'tuple' object")
+    value_is_off = [
+        mistake(
+            "`cosh` overflows for large |x|: {detail}. Take e^|x| out of the logarithm.",
+            when=lambda seen: seen.value.isinf().any(),
+        ),
+        one_tensor,
+    ]
+    precise = {"rtol": 1e-6, "atol": 1e-12}
+
+    test("values at 0, and at 20, -100 and 1e4")
+    x = torch.tensor([0.0, 20.0, -100.0, 1e4], dtype=torch.float64)
+    far = [19.306852819440055, 99.30685281944005, 9999.306852819440]
+    seen = observe(log_cosh, x)
+    seen.returns(torch.tensor([0.0, *far], dtype=torch.float64), *value_is_off, **precise)
+    seen.leaves_arguments_alone()
+
+    def derivatives(log_cosh, x, g):
+        """The first derivative, and the second one for an incoming gradient g that is tracked."""
+        (first,) = torch.autograd.grad(log_cosh(x), x, g, create_graph=True)
+        try:
+            first.sum().backward()
+        except RuntimeError as error:
+            return {"error": str(error)}
+        return {"first": first.detach(), "second": torch.zeros_like(x) if x.grad is None else x.grad}
+
+    def has_derivatives(seen, first, second, *mistakes):
+        """Judge what `derivatives` found."""
+        seen.expecting(not_connected)
+        error = seen.value.get("error", "")
+        seen.that(
+            "once_differentiable" not in error,
+            "The second derivative raises: once_differentiable forbids it, asked for is the right value.",
+            stage="gradient",
+        )
+        seen.that(
+            not error,
+            "The second derivative raises: what backward computed is not connected to x or to its incoming gradient "
+            "(no_grad, detach or .data cuts it off).",
+            stage="gradient",
+        )
+        seen.returns(
+            {"first": first, "second": second},
+            not_two,
+            *mistakes,
+            mistake(
+                "The first derivative is wrong: {detail}",
+                when=lambda seen: not torch.allclose(seen["first"], first, rtol=1e-6, atol=1e-9),
+            ),
+            mistake(
+                "The second derivative is 0: the saved tanh is a constant for backward. Save x and recompute, "
+                "or return it as an output.",
+                when=lambda seen: not seen["second"].any(),
+            ),
+            because="The second derivative is wrong: {detail}",
+            rtol=1e-6,
+            atol=1e-9,
+        )
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("x = 0: the first derivative is 0, the second is 1")
+    half = 1 - math.tanh(0.5) ** 2
     kink = mistake(
         "At x = 0 the second derivative must be 1; |x| has a kink there and sign(0) = 0 swallows it.",
-        when=lambda seen: not torch.allclose(seen["second"], torch.ones(1, dtype=torch.float64)),
+        when=lambda seen: seen["second"][0] == 0 and abs(seen["second"][1] - half) < 1e-6,
     )
-    test.hidden("x = 0: the first derivative is 0, the second is 1")
-    one = torch.ones(1, dtype=torch.float64, requires_grad=True)
     for zero in (0.0, -0.0):
-        x = torch.tensor([zero], dtype=torch.float64, requires_grad=True)
-        seen = observe_scenario(derivatives, log_cosh, x, one)
-        has_derivatives(seen, x.detach().abs(), one.detach(), kink)
+        x = torch.tensor([zero, 0.5], dtype=torch.float64, requires_grad=True)
+        seen = observe_scenario(derivatives, log_cosh, x, torch.ones(2, dtype=torch.float64, requires_grad=True))
+        has_derivatives(seen, x.detach().tanh().abs(), torch.tensor([1.0, half], dtype=torch.float64), kink)
 
     test.hidden("x = 50, -800 and 1e4: the first derivative is 1, -1 and 1, the second is 0")
     x = torch.tensor([50.0, -800.0, 1e4, -1e4, 400.0], dtype=torch.float64, requires_grad=True)
     seen = observe_scenario(derivatives, log_cosh, x, torch.ones(5, dtype=torch.float64, requires_grad=True))
-    far_out = mistake("The gradient is nan or wrong for large |x|.", when=lambda seen: True)
-    has_derivatives(seen, x.detach().sign(), torch.zeros(5, dtype=torch.float64), far_out)
+    far_out = [
+        mistake(
+            "The first derivative is nan or wrong for large |x|, where something overflows.",
+            when=lambda seen: not torch.allclose(seen["first"], x.detach().sign()),
+        ),
+        mistake(
+            "The first derivative is right, the second one is nan or wrong for large |x|: an operation on the way "
+            "back overflows.",
+            when=lambda seen: not torch.allclose(seen["second"], torch.zeros(5, dtype=torch.float64)),
+        ),
+    ]
+    has_derivatives(seen, x.detach().sign(), torch.zeros(5, dtype=torch.float64), *far_out)
 
     torch.manual_seed(3)
     matrix = torch.randn(3, 4, dtype=torch.float64) * 3
-    test.hidden("a matrix with other incoming gradients")
-    seen = observe_scenario(derivatives, log_cosh, matrix.clone().requires_grad_(), (matrix + 7).requires_grad_())
-    has_derivatives(seen, matrix.tanh() * (matrix + 7), (matrix + 7) * (1 - matrix.tanh() ** 2))
 
     def checked_twice(log_cosh, x):
         """gradcheck's and gradgradcheck's opinion."""
@@ -190,7 +268,10 @@ with check("log-cosh-second-order") as test:
 
     test.hidden("gradcheck and gradgradcheck for a matrix")
     observe_scenario(checked_twice, log_cosh, matrix[:2].clone().requires_grad_()).returns(
-        [True, True], because="The second derivative is wrong: gradgradcheck fails."
+        [True, True],
+        mistake("The first derivative is wrong: gradcheck fails.", when=lambda seen: not seen.value[0]),
+        not_connected,
+        because="The second derivative is wrong: gradgradcheck fails.",
     )
 
     def penalty(log_cosh, w, x):

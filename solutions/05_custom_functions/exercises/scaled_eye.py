@@ -86,7 +86,79 @@ class ScaledEye:
 
 
 # %% check="scaled-eye" points=1
-"""Products from both sides, in all spellings, without a dense matrix."""
+"""Products with a tensor, from both sides, without a dense matrix."""
+with check("scaled-eye") as test:
+
+    def product(ScaledEye, spelling, n, c, t):
+        """E times t or t times E, in one of five spellings."""
+        E = ScaledEye(n, c)
+        if spelling == "torch.matmul(E, t)":
+            return torch.matmul(E, t)
+        if spelling == "torch.matmul(t, E)":
+            return torch.matmul(t, E)
+        if spelling == "E @ t":
+            return E @ t
+        return t @ E if spelling == "t @ E" else t.matmul(E)
+
+    def handler(ScaledEye):
+        """What kind of thing ScaledEye is."""
+        is_class = isinstance(ScaledEye, type)
+        return {"class": is_class, "tensor": is_class and issubclass(ScaledEye, Tensor)}
+
+    refused = mistake(
+        "torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(), "
+        "kwargs=None).",
+        raises="must be Tensor, not ",
+    )
+    vector = torch.tensor([1.0, -2.0, 4.0])
+    matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0]])
+
+    test("torch.matmul(E, t) for a vector and a matrix, n = 3 and c = 2.5")
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, vector)
+    seen.returns(torch.tensor([2.5, -5.0, 10.0]), refused)
+    seen.leaves_arguments_alone()
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, matrix)
+    seen.returns(torch.tensor([[2.5, 5.0], [7.5, 12.5], [-10.0, 17.5]]), refused)
+
+    test("ScaledEye is a plain class, no subclass of Tensor")
+    seen = observe_scenario(handler, ScaledEye).expecting(refused)
+    seen.that(seen["class"], "ScaledEye is to be a class.", stage="type")
+    seen.that(not seen["tensor"], "ScaledEye is to be a plain class, not a subclass of Tensor.", stage="rule")
+
+    one_sided = mistake("The product must work from both sides: {detail}", stage=("raised", "type", "shape", "value"))
+    test("torch.matmul(t, E) for a vector and a matrix")
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 3, 2.5, vector)
+    seen.returns(torch.tensor([2.5, -5.0, 10.0]), one_sided)
+    seen = observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 3, 2.5, matrix.t())
+    seen.returns(torch.tensor([[2.5, 7.5, -10.0], [5.0, 12.5, 17.5]]), one_sided)
+
+    def dense(seen, n):
+        """The operations that made a tensor of n * n elements or more."""
+        return ", ".join(dict.fromkeys(op["name"] for op in seen.noted.ops if op["elements"] >= n * n))
+
+    test("n = 1000: no n × n tensor")
+    long = torch.arange(1000.0)
+    for seen, expected in [
+        (observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 1000, 2.0, long), 2 * long),
+        (observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 1000, 2.0, long), 2 * long),
+    ]:
+        made = dense(seen, 1000)
+        seen.that(
+            not made,
+            f"A dense n x n tensor was made, by {made}. c * t is all that a product needs.",
+            stage="rule",
+        )
+        seen.returns(expected)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("other numbers, n = 3")
+    for c in (-0.75, 4.0):
+        seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, c, matrix)
+        seen.returns(c * matrix, because="The product is not that of the dense matrix.")
+    ### END HIDDEN TESTS
+
+# %% check="scaled-eye" points=1
+"""Trace, diagonal, operators, two ScaledEyes; unknown functions and further arguments; gradients of c."""
 with check("scaled-eye") as test:
 
     def product(ScaledEye, spelling, n, c, t):
@@ -119,30 +191,98 @@ with check("scaled-eye") as test:
     vector = torch.tensor([1.0, -2.0, 4.0])
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0]])
 
-    test("torch.matmul(E, t) for a vector and a matrix, n = 3 and c = 2.5")
-    seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, vector)
-    seen.returns(torch.tensor([2.5, -5.0, 10.0]), refused)
-    seen.leaves_arguments_alone()
-    seen = observe_scenario(product, ScaledEye, "torch.matmul(E, t)", 3, 2.5, matrix)
-    seen.returns(torch.tensor([[2.5, 5.0], [7.5, 12.5], [-10.0, 17.5]]), refused)
-
-    test("__torch_function__ is a classmethod, and ScaledEye no subclass of Tensor")
-    seen = observe_scenario(handler, ScaledEye)
+    test("__torch_function__ is a classmethod, and torch does not warn")
+    seen = observe_scenario(handler, ScaledEye).expecting(refused)
     seen.that(seen["class"], "ScaledEye is to be a class.", stage="type")
     plain = "`__torch_function__` is a plain method: deprecated. Make it a classmethod."
     seen.that(seen["kind"] != "function", plain, stage="rule")
     seen.warned_nothing(because="torch warns about the class: {detail}")
     seen.that(not seen["tensor"], "ScaledEye is to be a plain class, not a subclass of Tensor.", stage="rule")
 
-    one_sided = mistake("The product must work from both sides: {detail}", stage=("raised", "type", "shape", "value"))
-    test("torch.matmul(t, E) for a vector and a matrix")
-    seen = observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 3, 2.5, vector)
-    seen.returns(torch.tensor([2.5, -5.0, 10.0]), one_sided)
-    seen = observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 3, 2.5, matrix.t())
-    seen.returns(torch.tensor([[2.5, 7.5, -10.0], [5.0, 12.5, 17.5]]), one_sided)
+    test("E @ t, t @ E and t.matmul(E), too")
+    for spelling in ("E @ t", "t @ E", "t.matmul(E)"):
+        must_work = mistake(
+            f"{spelling} must work too: {{detail}}. The operators arrive as other function objects than torch.matmul, "
+            "and E @ t starts with Python's own __matmul__.",
+            raises="^TypeError",
+        )
+        seen = observe_scenario(product, ScaledEye, spelling, 3, 2.5, vector)
+        seen.returns(
+            torch.tensor([2.5, -5.0, 10.0]),
+            refused,
+            must_work,
+            mistake(f"The product must work from both sides, here {spelling}: {{detail}}", raises="."),
+        )
+
+    def applied(ScaledEye, function, n, c):
+        """The trace or the diagonal."""
+        E = ScaledEye(n, c)
+        return torch.trace(E) if function == "trace" else torch.diagonal(E)
+
+    no_trace = mistake(
+        "The trace is the sum of the diagonal, n times c, as a 0-d tensor: {detail}", stage=("type", "shape", "value")
+    )
+    no_diagonal = mistake("The diagonal has n entries, each of them c: {detail}", stage=("type", "shape", "value"))
+    test("trace and diagonal of 2.5 times the identity, n = 3: tensors")
+    observe_scenario(applied, ScaledEye, "trace", 3, 2.5).returns(torch.tensor(7.5), refused, no_trace)
+    observe_scenario(applied, ScaledEye, "diagonal", 3, 2.5).returns(
+        torch.tensor([2.5, 2.5, 2.5]), refused, no_diagonal
+    )
+
+    def combined(ScaledEye, function, n, c, m, d):
+        """The sum or the product of two, with what it does to a vector of ones."""
+        E, F = ScaledEye(n, c), ScaledEye(m, d)
+        out = torch.add(E, F) if function == "add" else torch.matmul(E, F)
+        if not isinstance(out, ScaledEye):
+            return {"kind": type(out).__name__}
+        times_ones = torch.matmul(out, torch.ones(n)) if n < 9 else None
+        return {"kind": "ScaledEye", "n": out.n, "c": float(out.c), "times ones": times_ones}
+
+    again = mistake(
+        "The sum (or product) of two ScaledEyes is a ScaledEye again: {detail}",
+        when=lambda seen: seen.noted.raised or seen["kind"] != "ScaledEye",
+    )
+    test("torch.add and torch.matmul of two, with the factors 2.5 and 4 and n = 3")
+    seen = observe_scenario(combined, ScaledEye, "add", 3, 2.5, 3, 4.0)
+    seen.returns({"kind": "ScaledEye", "n": 3, "c": 6.5, "times ones": torch.full((3,), 6.5)}, again)
+    seen = observe_scenario(combined, ScaledEye, "matmul", 3, 2.5, 3, 4.0)
+    seen.returns(
+        {"kind": "ScaledEye", "n": 3, "c": 10.0, "times ones": torch.full((3,), 10.0)},
+        mistake(
+            "The product of two ScaledEyes multiplies their factors: {detail}",
+            when=lambda seen: seen["c"] == 6.5,
+        ),
+        again,
+    )
+
+    def unknown(ScaledEye, name):
+        """Call a function that ScaledEye does not know; what came of it?"""
+        E = ScaledEye(3, 2.5)
+        function = {"torch.exp": torch.exp, "torch.linalg.inv": torch.linalg.inv, "torch.sum": torch.sum}.get(name)
+        try:
+            out = function(E) if function else torch.sub(E, E)
+        except Exception as error:
+            return {"outcome": f"it raised {type(error).__name__}", "kinds": [t.__name__ for t in type(error).__mro__]}
+        return {"outcome": f"it returned an object of type {type(out).__name__}", "kinds": []}
+
+    def ends_in_type_error(seen, name):
+        """Judge what came of an unknown function."""
+        seen.that(
+            "TypeError" in seen["kinds"],
+            f"An unknown function must end in TypeError; return NotImplemented from __torch_function__. For {name} "
+            f"{seen['outcome']}.",
+        )
+
+    test("torch.exp(E) and torch.linalg.inv(E) raise TypeError")
+    for name in ("torch.exp", "torch.linalg.inv"):
+        ends_in_type_error(observe_scenario(unknown, ScaledEye, name), name)
 
     ### BEGIN HIDDEN TESTS
     spellings = "torch.matmul(E, t)", "torch.matmul(t, E)", "E @ t", "t @ E", "t.matmul(E)"
+    other_dtype = mistake(
+        "t may be float64, too, and the result then is: {detail}. c * t keeps the dtype of t.",
+        raises="same dtype|expected scalar type",
+    )
     for spelling in spellings:
         test.hidden(spelling)
         must_work = mistake(
@@ -158,7 +298,9 @@ with check("scaled-eye") as test:
             torch.empty((3, 0)[:: 1 if from_left else -1]),
         ):
             seen = observe_scenario(product, ScaledEye, spelling, 3, -0.75, t)
-            seen.returns(-0.75 * t, must_work, mistake("The dtype of t must be kept: {detail}", stage="dtype"))
+            seen.returns(
+                -0.75 * t, other_dtype, must_work, mistake("The dtype of t must be kept: {detail}", stage="dtype")
+            )
             seen.warned_nothing(because="torch warns about the class: {detail}")
 
     def dense(seen, n):
@@ -212,75 +354,7 @@ with check("scaled-eye") as test:
                 because=f"A size that does not fit must raise ValueError or RuntimeError: {spelling} with n = 3 and "
                 f"t of shape {size}.",
             )
-    ### END HIDDEN TESTS
 
-# %% check="scaled-eye" points=1
-"""trace, diagonal, sums and products of two; every other function ends in the protocol's TypeError."""
-with check("scaled-eye") as test:
-
-    def applied(ScaledEye, function, n, c):
-        """The trace or the diagonal."""
-        E = ScaledEye(n, c)
-        return torch.trace(E) if function == "trace" else torch.diagonal(E)
-
-    refused = mistake(
-        "torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(), "
-        "kwargs=None).",
-        raises="must be Tensor, not ",
-    )
-    test("trace and diagonal of 2.5 times the identity, n = 3: tensors")
-    observe_scenario(applied, ScaledEye, "trace", 3, 2.5).returns(torch.tensor(7.5), refused)
-    observe_scenario(applied, ScaledEye, "diagonal", 3, 2.5).returns(torch.tensor([2.5, 2.5, 2.5]), refused)
-
-    def combined(ScaledEye, function, n, c, m, d):
-        """The sum or the product of two, with what it does to a vector of ones."""
-        E, F = ScaledEye(n, c), ScaledEye(m, d)
-        out = torch.add(E, F) if function == "add" else torch.matmul(E, F)
-        if not isinstance(out, ScaledEye):
-            return {"kind": type(out).__name__}
-        times_ones = torch.matmul(out, torch.ones(n)) if n < 9 else None
-        return {"kind": "ScaledEye", "n": out.n, "c": float(out.c), "times ones": times_ones}
-
-    again = mistake(
-        "The sum (or product) of two ScaledEyes is a ScaledEye again: {detail}",
-        when=lambda seen: seen.noted.raised or seen["kind"] != "ScaledEye",
-    )
-    test("torch.add and torch.matmul of two, with the factors 2.5 and 4 and n = 3")
-    seen = observe_scenario(combined, ScaledEye, "add", 3, 2.5, 3, 4.0)
-    seen.returns({"kind": "ScaledEye", "n": 3, "c": 6.5, "times ones": torch.full((3,), 6.5)}, again)
-    seen = observe_scenario(combined, ScaledEye, "matmul", 3, 2.5, 3, 4.0)
-    seen.returns(
-        {"kind": "ScaledEye", "n": 3, "c": 10.0, "times ones": torch.full((3,), 10.0)},
-        mistake(
-            "The product of two ScaledEyes multiplies their factors: {detail}",
-            when=lambda seen: seen["c"] == 6.5,
-        ),
-        again,
-    )
-
-    def unknown(ScaledEye, name):
-        """Call a function that ScaledEye does not know; what came of it?"""
-        E = ScaledEye(3, 2.5)
-        function = {"torch.exp": torch.exp, "torch.linalg.inv": torch.linalg.inv, "torch.sum": torch.sum}.get(name)
-        try:
-            out = function(E) if function else torch.sub(E, E)
-        except Exception as error:
-            return {"outcome": f"it raised {type(error).__name__}", "kinds": [t.__name__ for t in type(error).__mro__]}
-        return {"outcome": f"it returned an object of type {type(out).__name__}", "kinds": []}
-
-    def ends_in_type_error(seen, name):
-        """Judge what came of an unknown function."""
-        seen.that(
-            "TypeError" in seen["kinds"],
-            f"An unknown function must end in TypeError; return NotImplemented from __torch_function__. For {name} "
-            f"{seen['outcome']}.",
-        )
-
-    test("torch.exp(E) and torch.linalg.inv(E) raise TypeError")
-    for name in ("torch.exp", "torch.linalg.inv"):
-        ends_in_type_error(observe_scenario(unknown, ScaledEye, name), name)
-
-    ### BEGIN HIDDEN TESTS
     for name in ("torch.sum", "torch.sub"):
         test.hidden(f"{name} raises TypeError")
         ends_in_type_error(observe_scenario(unknown, ScaledEye, name), name)
@@ -327,10 +401,6 @@ with check("scaled-eye") as test:
             stage=("raised", "type", "value"),
         ),
     )
-
-    def dense(seen, n):
-        """The operations that made a tensor of n * n elements or more."""
-        return ", ".join(dict.fromkeys(op["name"] for op in seen.noted.ops if op["elements"] >= n * n))
 
     for n in (12, 1000, 100_000):
         test.hidden(f"n = {n:,}: no n × n tensor")

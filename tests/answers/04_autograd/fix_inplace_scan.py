@@ -1,3 +1,4 @@
+# corners: empty
 # %% right: keeps the in-place style, but on clones
 def leaky_scan(x, w, conf):
     if len(x) == 0:
@@ -59,6 +60,9 @@ def leaky_scan(x, w, conf):
 # %% wrong: the code as given
 # says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
 # says: The gate g is still changed in place after sigmoid
+# says: T = 0: there is nothing to stack
+# earns: 0 of 3
+# lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
     outs = []
@@ -72,6 +76,10 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: repairs the line the message points to, nothing else
 # says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
+# says: Only the last state has a gradient that is right
+# says: T = 0: there is nothing to stack
+# earns: 0 of 3
+# lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
     outs = []
@@ -85,6 +93,9 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: stores clones but still scales the gate in place
 # says: The gate g is still changed in place after sigmoid: its backward needs the unchanged output
+# says: T = 0: there is nothing to stack
+# earns: 1 of 3
+# lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
     outs = []
@@ -98,6 +109,9 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: clones only at the end
 # says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
+# says: Only the last state has a gradient that is right
+# says: T = 0: there is nothing to stack
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
     outs = []
@@ -110,6 +124,9 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: scales through g.data
 # says: The forward is right, the gradient is not: writing through .data hides the change from autograd
+# says: The gradients are not those of the formula
+# earns: 1 of 3
+# lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -123,6 +140,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: scales in place under no_grad
 # says: The gate g is still changed in place after sigmoid
+# earns: 1 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -137,6 +155,8 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: detaches h every step
 # says: The gradient stops between time steps: the state was detached, so earlier steps learn nothing from later ones.
+# says: The gradients are not those of the formula
+# earns: 1 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -150,6 +170,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: detaches the gate
 # says: No (or no full) gradient reaches w: the gate was detached, or computed without recording.
+# earns: 1 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -163,6 +184,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: the whole loop under no_grad
 # says: No (or no full) gradient reaches w: the gate was detached, or computed without recording.
+# earns: 1 of 3
 @torch.no_grad()
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -174,7 +196,9 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: the gate does not pass a gradient to x
-# says: The gradients are not those of the formula: the gradient of x is off
+# says: The gate depends on x as well
+# says: The gradients are not those of the formula
+# earns: 1 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -186,6 +210,8 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: multiplies the new state by conf
 # says: The gate is scaled, not the new state: a step with conf 0 keeps the state.
+# says: The states are not right yet
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -198,6 +224,8 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: stores h before the update
 # says: The state after step t is out[t]; you stored the state before it.
+# says: The states are not right yet
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -209,6 +237,9 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: scales the input in place
 # says: An argument was changed in place: the argument x was changed.
+# says: An argument was changed in place
+# says: An argument must stay as it was
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -222,7 +253,8 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: takes x[0] of an empty sequence
 # says: T = 0: there is nothing to stack, return an empty (0, B, D) tensor.
-# caught: hidden
+# earns: 2 of 3
+# corner: empty
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
     outs = []
@@ -234,7 +266,8 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: an empty list for an empty sequence
 # says: T = 0: there is nothing to stack, return an empty (0, B, D) tensor.
-# caught: hidden
+# earns: 2 of 3
+# corner: empty
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -246,7 +279,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: writes into a table of the default dtype
 # says: The dtype is wrong: expected torch.float64, got torch.float32.
-# caught: hidden
+# earns: 2 of 3
 def leaky_scan(x, w, conf):
     out = torch.zeros(x.shape)
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -258,6 +291,9 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: returns the last state only
 # says: Each out[t] is a state of its own: that is one state only.
+# says: The states are not right yet
+# says: T = 0: there is nothing to stack
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     for t in range(len(x)):
@@ -303,6 +339,8 @@ leaky_scan = Scan.apply
 
 # %% wrong: begins with x[0]
 # says: The state begins with zeros, not with x[0].
+# says: The states are not right yet
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h, outs = x.sum(0) * 0 if len(x) == 0 else x[0], []
     for t in range(len(x)):
@@ -313,6 +351,9 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: returns the state before the first step, too
 # says: That is one state too many: out[0] is the state after the first step.
+# says: The states are not right yet
+# says: T = 0: there is nothing to stack
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     outs = [x.new_zeros(x.shape[1:])]
     for t in range(len(x)):
@@ -321,7 +362,9 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: scales the argument of sigmoid by conf
-# says: The values are wrong
+# says: conf stands outside of it
+# says: The states are not right yet
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     for t in range(len(x)):
@@ -331,7 +374,9 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: takes conf for a mask
-# says: The values are wrong
+# says: You took conf for a mask
+# says: The states are not right yet
+# earns: 0 of 3
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     for t in range(len(x)):
@@ -342,6 +387,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: a write into x that changes no number
 # says: An argument was changed in place. Autograd refuses that for a leaf
+# earns: 1 of 3
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     x.clamp_(-100, 100)
@@ -353,9 +399,33 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: stores detached copies
 # says: No (or no full) gradient reaches w
+# earns: 1 of 3
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     for t in range(len(x)):
         h = h + conf[t] * torch.sigmoid(x[t] * w) * (x[t] - h)
         outs.append(h.detach().clone())
     return torch.stack(outs) if outs else torch.zeros_like(x)
+
+
+# %% wrong: the result of h.add is dropped
+# says: The state stays 0 in all steps
+# says: The states are not right yet
+# earns: 0 of 3
+def leaky_scan(x, w, conf):
+    h, outs = x.new_zeros(x.shape[1:]), []
+    for t in range(len(x)):
+        h.add(conf[t] * torch.sigmoid(x[t] * w) * (x[t] - h))
+        outs.append(h)
+    return torch.stack(outs) if outs else torch.zeros_like(x)
+
+
+# %% wrong: a table that is never written
+# says: The state stays 0 in all steps
+# says: The states are not right yet
+# earns: 0 of 3
+def leaky_scan(x, w, conf):
+    h, out = x.new_zeros(x.shape[1:]), torch.zeros_like(x)
+    for t in range(len(x)):
+        h = h + conf[t] * torch.sigmoid(x[t] * w) * (x[t] - h)
+    return out

@@ -1,3 +1,4 @@
+# corners: caller's modes, half precision
 # %% right: nn.Parameter around the finished tensors
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = nn.Parameter(torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5)
@@ -42,6 +43,8 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: the code as given
 # says: w is the result of a recorded operation (DivBackward0): no leaf, so the optimizer refuses it and w.grad stays None. Scale first, then mark.
+# earns: 0 of 1
+# lesson
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5
     b = torch.zeros(n_out, requires_grad=True).to(device, dtype)
@@ -50,6 +53,8 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: repairs w only
 # says: b is a leaf only when .to changes nothing: with another dtype (or device) it is a recorded conversion. Create it there, or mark it afterwards.
+# earns: 0 of 1
+# lesson
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
     b = torch.zeros(n_out, requires_grad=True).to(device, dtype)
@@ -58,6 +63,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: detaches w and does not mark it again
 # says: w does not require grad: nothing would ever be learned.
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True) / n_in**0.5).detach()
     b = torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
@@ -66,6 +72,8 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: calls retain_grad() on the scaled tensor
 # says: retain_grad() fills .grad of a non-leaf, but the optimizer still would not update the tensor you created.
+# earns: 0 of 1
+# lesson
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True) / n_in**0.5
     w.retain_grad()
@@ -75,6 +83,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: drops the scaling
 # says: The standard deviation must be 1 / sqrt(n_in)
+# earns: 0 of 1
 # caught: hidden
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True)
@@ -84,6 +93,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: divides by n_in
 # says: The standard deviation must be 1 / sqrt(n_in)
+# earns: 0 of 1
 # caught: hidden
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in).requires_grad_()
@@ -93,6 +103,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: divides by the root of n_out
 # says: The standard deviation must be 1 / sqrt(n_in)
+# earns: 0 of 1
 # caught: hidden
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_out**0.5).requires_grad_()
@@ -102,6 +113,8 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: switches recording off globally
 # says: Gradient recording is switched off after the call: use the context manager, not set_grad_enabled(False).
+# earns: 0 of 1
+# corner: caller's modes
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     torch.set_grad_enabled(False)
     w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5
@@ -111,6 +124,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: bias of shape (1, n_out)
 # says: b must be zeros of shape (n_out,): expected [2], got [1, 2].
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
     return w, torch.zeros(1, n_out, dtype=dtype, device=device, requires_grad=True)
@@ -118,6 +132,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: weights for n_out rows, as in nn.Linear
 # says: w must have shape (n_in, n_out): expected [3, 2], got [2, 3].
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_out, n_in, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
     return w, torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
@@ -125,6 +140,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: a bias of random numbers
 # says: b must be zeros of shape (n_out,): it holds other numbers.
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
     return w, torch.randn(n_out, dtype=dtype, device=device, requires_grad=True)
@@ -132,6 +148,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: uniform numbers of the right standard deviation
 # says: The numbers of w must come from a normal distribution.
+# earns: 0 of 1
 # caught: hidden
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = ((torch.rand(n_in, n_out, dtype=dtype, device=device) - 0.5) * (12 / n_in) ** 0.5).requires_grad_()
@@ -140,6 +157,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: forgets the dtype
 # says: w must have the dtype that was asked for: expected torch.float64, got torch.float32.
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out) / n_in**0.5).to(device).requires_grad_()
     return w, torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
@@ -147,6 +165,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: forgets the device
 # says: w must be on the device that was asked for: expected meta, got cpu.
+# earns: 0 of 1
 # caught: hidden
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype) / n_in**0.5).requires_grad_()
@@ -155,6 +174,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: one number shared by the whole bias
 # says: The optimizer step raised
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
     return w, torch.zeros(1, dtype=dtype, device=device).expand(n_out).requires_grad_()
@@ -162,6 +182,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: returns w only
 # says: Return two tensors, w and b.
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     return (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
 
@@ -184,6 +205,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: parameters that are moved afterwards
 # says: w is a leaf only when .to changes nothing
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = nn.Parameter(torch.randn(n_in, n_out) / n_in**0.5).to(device, dtype)
     return w, nn.Parameter(torch.zeros(n_out)).to(device, dtype)
@@ -191,6 +213,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: marks the result that is tracked already
 # says: w is the result of a recorded operation (DivBackward0)
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True) / n_in**0.5
     return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
@@ -198,6 +221,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: a write into the leaf
 # says: a leaf Variable that requires grad is being used in an in-place operation
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, dtype=dtype, device=device, requires_grad=True)
     w /= n_in**0.5
@@ -206,6 +230,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: inference mode
 # says: inference tensor
+# earns: 0 of 1
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     with torch.inference_mode():
         w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5
@@ -215,6 +240,7 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: everything under no_grad, as given
 # says: w does not require grad: nothing would ever be learned.
+# earns: 0 of 1
 @torch.no_grad()
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, requires_grad=True) / n_in**0.5
@@ -224,7 +250,19 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
 
 # %% wrong: an integer as exponent
 # says: The standard deviation must be 1 / sqrt(n_in)
+# earns: 0 of 1
 # caught: hidden
 def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in ** (1 // 2)
     return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: converts half precision after marking
+# says: b is a leaf only when .to changes nothing
+# earns: 0 of 1
+# corner: half precision
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+    wide = torch.promote_types(dtype, torch.float32)
+    return w, torch.zeros(n_out, dtype=wide, device=device, requires_grad=True).to(dtype)

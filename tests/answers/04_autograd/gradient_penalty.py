@@ -1,3 +1,4 @@
+# corners: zeros
 # %% right: grad_outputs=ones and a two-sided torch.where around the root
 def penalised_loss(model, x, y, lam):
     inputs = x.detach().clone().requires_grad_(True)
@@ -31,6 +32,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: the code as given
 # says: You took one norm over the whole batch; each sample has its own norm.
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x.requires_grad_()
     out = model(x)
@@ -41,6 +44,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: everything repaired but create_graph (and no retain_graph)
 # says: The inner grad call freed the graph that loss.backward() still needs: create_graph=True keeps it
+# earns: 0 of 2
+# lesson
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -50,6 +55,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: retain_graph=True in place of create_graph=True
 # says: The penalty is a constant for autograd: torch.autograd.grad without create_graph=True returns plain numbers
+# earns: 0 of 2
+# lesson
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -59,6 +66,9 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: differentiates the mean of the outputs
 # says: The gradient of out.mean() is 1/B of each sample's gradient: differentiate the sum of the outputs
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
+# lesson
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -68,6 +78,9 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: one norm for the batch
 # says: You took one norm over the whole batch; each sample has its own norm.
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
+# lesson
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -77,6 +90,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: squared norm minus 1
 # says: The norm is missing its square root: (|g|^2 - 1)^2 is another penalty.
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -86,6 +101,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: sums over the samples
 # says: The penalty is averaged over the samples, not summed.
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -95,6 +112,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: sqrt of the sum of squares
 # says: A sample with zero gradient gives nan: the slope of the root at 0 is infinite.
+# earns: 1 of 2
+# corner: zeros
 # caught: hidden
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
@@ -105,6 +124,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: penalises the norm itself
 # says: The norm is compared with 1.
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -114,6 +135,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: backward(create_graph=True)
 # says: The .grad of a parameter was filled while the penalty was computed: backward() fills every leaf.
+# earns: 1 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -123,6 +145,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: x.requires_grad_()
 # says: x.requires_grad was changed: work on a detached copy that requires grad.
+# earns: 1 of 2
 def penalised_loss(model, x, y, lam):
     x.requires_grad_()
     out = model(x)
@@ -132,6 +155,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: calls the model again for the data term
 # says: Your code called model 2 times; once is enough (dropout would give different numbers).
+# earns: 1 of 2
 def penalised_loss(model, x, y, lam):
     own = x.detach().requires_grad_()
     (g,) = torch.autograd.grad(model(own).sum(), own, create_graph=True)
@@ -140,6 +164,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: returns the penalty only
 # says: The data term is missing or detached.
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     (g,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
@@ -148,6 +174,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: a data term that is detached
 # says: The data term is missing or detached.
+# says: Some parameters get no gradient
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -157,6 +185,8 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: forgets lam
 # says: The penalty is multiplied by lam.
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -166,6 +196,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: the norm over the last dimension only
 # says: The loss is wrong
+# earns: 1 of 2
 # caught: hidden
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
@@ -175,7 +206,9 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% wrong: an eps in the root
-# says: The loss is wrong
+# says: a number was added to the squares under the root
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -185,6 +218,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: clears the old .grad of x
 # says: The .grad of x was changed before backward.
+# earns: 1 of 2
 # caught: hidden
 def penalised_loss(model, x, y, lam):
     own = x.detach().requires_grad_()
@@ -196,6 +230,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: returns a number
 # says: Return a 0-d tensor; yours is of type float.
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -224,7 +259,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: a penalty for slopes above 1 only
 # says: The loss is wrong
-# caught: hidden
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -234,6 +269,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: the penalty as a Python number
 # says: The penalty is a constant for autograd
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -243,6 +279,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: recorded, then read through .data
 # says: The penalty is a constant for autograd
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -251,7 +288,9 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% wrong: the slope of the data term
-# says: The loss is wrong
+# says: you differentiated the mean squared error
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -260,7 +299,9 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% wrong: the absolute difference
-# says: The loss is wrong
+# says: you took its absolute value
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -269,7 +310,9 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% wrong: the sum of squared errors
-# says: The loss is wrong
+# says: you took the sum
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -279,6 +322,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: a loss of shape (1,)
 # says: The loss must be 0-d, not of shape (1,).
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -288,6 +332,7 @@ def penalised_loss(model, x, y, lam):
 
 # %% wrong: two losses
 # says: Return a 0-d tensor; yours is of type tuple.
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)
@@ -296,7 +341,9 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% wrong: every output against every y
-# says: The loss is wrong
+# says: Every output was compared with every y
+# says: The loss is wrong, even for an ordinary network
+# earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
     out = model(x)

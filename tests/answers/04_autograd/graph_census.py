@@ -1,3 +1,4 @@
+# corners: caller's modes
 # %% right: a queue, names from .name()
 def census(t):
     counts = Counter()
@@ -62,6 +63,9 @@ def census(t):
 
 # %% wrong: counts a node once per path
 # says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
+# says: You counted paths, not nodes
+# earns: 0 of 2
+# lesson
 def census(t):
     counts, stack = Counter(), [t.grad_fn] if t.grad_fn else []
     while stack:
@@ -73,6 +77,9 @@ def census(t):
 
 # %% wrong: once per path, recursive
 # says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
+# says: You counted paths, not nodes
+# earns: 0 of 2
+# lesson
 def census(t):
     def count(node):
         if node is None:
@@ -84,6 +91,7 @@ def census(t):
 
 # %% wrong: recursive with visited set
 # says: Recursion is limited to about 1000 levels; graphs are deeper. Use a list as a stack.
+# earns: 1 of 2
 # caught: hidden
 def census(t):
     seen = set()
@@ -101,6 +109,9 @@ def census(t):
 
 # %% wrong: marks names, not nodes, as seen
 # says: Different nodes may have the same name: mark nodes as seen, not names.
+# says: different nodes may have the same name
+# earns: 0 of 2
+# lesson
 def census(t):
     counts, stack = Counter(), [t.grad_fn] if t.grad_fn else []
     while stack:
@@ -115,6 +126,7 @@ def census(t):
 
 # %% wrong: counts None edges
 # says: An edge to None (an input that is not tracked) is no node.
+# earns: 0 of 2
 def census(t):
     if t.grad_fn is None:
         return Counter()
@@ -129,6 +141,8 @@ def census(t):
 
 # %% wrong: does not expect None edges
 # says: An edge to None (an input that is not tracked) is no node: your code raised AttributeError
+# says: Neither an edge to None nor a tensor
+# earns: 0 of 2
 def census(t):
     if t.grad_fn is None:
         return Counter()
@@ -143,6 +157,8 @@ def census(t):
 
 # %% wrong: starts at next_functions
 # says: t.grad_fn itself is missing.
+# says: One node is missing in every graph
+# earns: 0 of 2
 def census(t):
     if t.grad_fn is None:
         return Counter()
@@ -157,6 +173,8 @@ def census(t):
 
 # %% wrong: drops AccumulateGrad
 # says: The AccumulateGrad nodes (the leaves) are missing.
+# says: One node is missing in every graph
+# earns: 0 of 2
 def census(t):
     seen = {t.grad_fn} - {None}
     stack = list(seen)
@@ -170,6 +188,8 @@ def census(t):
 
 # %% wrong: follows the first input only
 # says: Whole branches are missing: a node has one entry in next_functions per input
+# says: Nodes are missing: from t.grad_fn
+# earns: 0 of 2
 def census(t):
     counts, node = Counter(), t.grad_fn
     while node is not None:
@@ -180,6 +200,7 @@ def census(t):
 
 # %% wrong: fails for a tensor without grad_fn
 # says: A leaf has no grad_fn: the answer is an empty Counter (your code raised AttributeError
+# earns: 1 of 2
 def census(t):
     seen, stack = {t.grad_fn}, [t.grad_fn]
     while stack:
@@ -192,6 +213,7 @@ def census(t):
 
 # %% wrong: None for a tensor without grad_fn
 # says: A tensor without grad_fn gives an empty Counter.
+# earns: 1 of 2
 def census(t):
     if t.grad_fn is None:
         return None
@@ -206,6 +228,7 @@ def census(t):
 
 # %% wrong: a leaf counts itself
 # says: A tensor without grad_fn gives an empty Counter.
+# earns: 1 of 2
 def census(t):
     if t.grad_fn is None:
         return Counter(AccumulateGrad=1)
@@ -220,6 +243,8 @@ def census(t):
 
 # %% wrong: counts before it checks whether the node was seen
 # says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
+# says: You counted paths, not nodes
+# earns: 0 of 2
 def census(t):
     counts, seen, stack = Counter(), set(), [t.grad_fn] if t.grad_fn else []
     while stack:
@@ -247,6 +272,7 @@ def census(t):
 
 # %% wrong: runs backward on the way
 # says: Counting must not run backward or fill .grad.
+# earns: 1 of 2
 # caught: hidden
 def census(t):
     seen = {t.grad_fn} - {None}
@@ -263,6 +289,7 @@ def census(t):
 
 # %% wrong: collects all paths first and removes duplicates at the end
 # says: The number of visits explodes: 30 times `y = y + y` is 31 nodes but a billion paths.
+# earns: 1 of 2
 # caught: hidden
 def census(t):
     found, stack = [], [t.grad_fn] if t.grad_fn else []
@@ -275,6 +302,8 @@ def census(t):
 
 # %% wrong: a plain dict
 # says: The result must be a Counter; yours is of type dict.
+# says: A tensor without grad_fn gives an empty Counter
+# earns: 0 of 2
 def census(t):
     seen = {t.grad_fn} - {None}
     stack = list(seen)
@@ -288,6 +317,8 @@ def census(t):
 
 # %% wrong: the number of nodes only
 # says: The result must be a Counter; yours is of type int.
+# says: A tensor without grad_fn gives an empty Counter
+# earns: 0 of 2
 def census(t):
     return len(str(t.grad_fn))
 
@@ -331,6 +362,8 @@ def census(t):
 
 # %% wrong: a set that lives from call to call
 # says: The same graph, counted again, gives another number: something is kept from call to call
+# says: Something is kept from call to call
+# earns: 0 of 2
 def census(t, seen=set()):
     counts, waiting = Counter(), [t.grad_fn]
     while waiting:
@@ -344,6 +377,8 @@ def census(t, seen=set()):
 
 # %% wrong: a counter that lives from call to call
 # says: The same graph, counted again, gives another number: something is kept from call to call
+# says: A tensor without grad_fn gives an empty Counter
+# earns: 0 of 2
 counts = Counter()
 
 
@@ -360,6 +395,7 @@ def census(t):
 
 # %% wrong: counts types
 # says: Count by the name of each node's type, a text such as 'MulBackward0': type(node).__name__.
+# earns: 1 of 2
 def census(t):
     waiting = [] if t.grad_fn is None else [t.grad_fn]
     seen = set(waiting)
@@ -373,6 +409,7 @@ def census(t):
 
 # %% wrong: shortens the names
 # says: Count by the name of each node's type, a text such as 'MulBackward0': type(node).__name__.
+# earns: 1 of 2
 def census(t):
     waiting = [] if t.grad_fn is None else [t.grad_fn]
     seen = set(waiting)
@@ -386,6 +423,7 @@ def census(t):
 
 # %% wrong: marks edges, node and input number, as seen
 # says: a node that is used twice (here by two of its outputs) must be counted once.
+# earns: 1 of 2
 # caught: hidden
 def census(t):
     counts, seen, waiting = Counter(), set(), [(t.grad_fn, 0)]
@@ -399,7 +437,8 @@ def census(t):
 
 
 # %% wrong: a leaf counts for itself
-# says: Nothing hangs on a sum of plain numbers: a tensor without grad_fn gives an empty Counter.
+# says: A tensor without grad_fn gives an empty Counter.
+# earns: 1 of 2
 def census(t):
     if t.is_leaf:
         return Counter(["AccumulateGrad"])
@@ -415,6 +454,8 @@ def census(t):
 
 # %% wrong: switches recording off
 # says: Gradient recording was switched off and not on again.
+# earns: 1 of 2
+# corner: caller's modes
 # caught: hidden
 def census(t):
     torch.set_grad_enabled(False)

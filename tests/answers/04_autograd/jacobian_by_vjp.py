@@ -1,3 +1,4 @@
+# corners: 0-d, empty
 # %% right: all unit vectors at once with is_grads_batched
 def jacobian(fn, x):
     x = x.detach().clone().requires_grad_()
@@ -78,6 +79,9 @@ def jacobian(fn, x):
 
 # %% wrong: backward per row without clearing .grad
 # says: Rows contain the sum of all rows before: .grad accumulates.
+# says: The derivatives are wrong.
+# earns: 0 of 2
+# lesson
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -90,6 +94,8 @@ def jacobian(fn, x):
 
 # %% wrong: dimensions of x first
 # says: Rows and columns are exchanged: output dimensions come first, then those of x.
+# says: The Jacobian has the shape of the output followed by
+# earns: 0 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -99,6 +105,9 @@ def jacobian(fn, x):
 
 # %% wrong: differentiates y.sum()
 # says: You differentiated the sum of the outputs: one row in place of one row per output.
+# says: The Jacobian has the shape of the output followed by
+# earns: 0 of 2
+# lesson
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     return torch.autograd.grad(fn(x).sum(), x)[0]
@@ -106,6 +115,8 @@ def jacobian(fn, x):
 
 # %% wrong: the sum of the outputs in every row
 # says: You differentiated the sum of the outputs: one row in place of one row per output.
+# says: The derivatives are wrong.
+# earns: 0 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -114,6 +125,8 @@ def jacobian(fn, x):
 
 # %% wrong: forgets retain_graph
 # says: The graph was freed after the first row: all but the last call need retain_graph=True.
+# earns: 0 of 2
+# lesson
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -123,6 +136,8 @@ def jacobian(fn, x):
 
 # %% wrong: calls grad without grad_outputs
 # says: On an output with several elements backward and grad need the vector (grad_outputs)
+# earns: 0 of 2
+# lesson
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     return torch.autograd.grad(fn(x), x)[0]
@@ -130,6 +145,7 @@ def jacobian(fn, x):
 
 # %% wrong: fails where x is not used
 # says: An output that does not use x has derivative zero: allow it (allow_unused), and replace None by zeros (your code
+# earns: 1 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -141,6 +157,7 @@ def jacobian(fn, x):
 
 # %% wrong: fails where the output has no graph
 # says: An output that does not use x has derivative zero: allow it (allow_unused), and replace None by zeros (your code
+# earns: 1 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -153,6 +170,8 @@ def jacobian(fn, x):
 
 # %% wrong: returns (y.numel(), x.numel())
 # says: The Jacobian has the shape of the output followed by the shape of x: expected (3, 2, 2, 3), got (6, 6).
+# says: The Jacobian has the shape of the output followed by
+# earns: 0 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -165,6 +184,7 @@ def jacobian(fn, x):
 
 # %% wrong: plain backward fills the gradients of parameters inside fn
 # says: backward fills every leaf it reaches. torch.autograd.grad returns the gradient and touches nothing.
+# earns: 1 of 2
 # caught: hidden
 def jacobian(fn, x):
     x = x.detach().clone().requires_grad_()
@@ -181,6 +201,7 @@ def jacobian(fn, x):
 
 # %% wrong: clears the gradients of x
 # says: The .grad of x was changed
+# earns: 1 of 2
 # caught: hidden
 def jacobian(fn, x):
     if not x.requires_grad:
@@ -198,6 +219,7 @@ def jacobian(fn, x):
 
 # %% wrong: switches x.requires_grad on
 # says: x.requires_grad was changed.
+# earns: 1 of 2
 def jacobian(fn, x):
     x.requires_grad_()
     y = fn(x)
@@ -210,6 +232,7 @@ def jacobian(fn, x):
 
 # %% wrong: create_graph=True
 # says: The result must not carry a graph: it requires grad.
+# earns: 1 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -219,7 +242,8 @@ def jacobian(fn, x):
 
 
 # %% wrong: calls fn for every row
-# says: Your code called fn 3 times; one call is enough.
+# says: Your code called fn 2 times; one call is enough.
+# earns: 1 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     shape = fn(x).shape
@@ -233,12 +257,14 @@ def jacobian(fn, x):
 
 # %% wrong: torch.autograd.functional.jacobian
 # says: This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.
+# earns: 0 of 2
 def jacobian(fn, x):
     return torch.autograd.functional.jacobian(fn, x.detach())
 
 
 # %% wrong: torch.func, imported by name
 # says: This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.
+# earns: 0 of 2
 jacrev = torch.func.jacrev
 
 
@@ -248,6 +274,7 @@ def jacobian(fn, x):
 
 # %% wrong: torch.func.vjp
 # says: This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.
+# earns: 0 of 2
 def jacobian(fn, x):
     y, pull = torch.func.vjp(fn, x.detach())
     return torch.stack([pull(v.view(y.shape))[0] for v in torch.eye(y.numel())]).view(y.shape + x.shape)
@@ -255,6 +282,7 @@ def jacobian(fn, x):
 
 # %% wrong: a table in the default dtype
 # says: The Jacobian has the dtype of x: expected torch.float64, got torch.float32.
+# earns: 1 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -266,7 +294,9 @@ def jacobian(fn, x):
 
 
 # %% wrong: stacks the rows of an empty output
-# says: Your code raised RuntimeError
+# says: Outputs and inputs may have any shape, here an empty input
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
@@ -280,6 +310,8 @@ def jacobian(fn, x):
 
 # %% wrong: returns a list of rows
 # says: Return a tensor, not a list.
+# says: Outputs and inputs may have any shape, here
+# earns: 0 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -306,6 +338,7 @@ def jacobian(fn, x):
 
 # %% wrong: leaves the last row out
 # says: The derivatives are wrong.
+# earns: 0 of 2
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
     y = fn(x)
@@ -317,6 +350,7 @@ def jacobian(fn, x):
 
 # %% wrong: calls fn under no_grad
 # says: The derivatives are wrong.
+# earns: 0 of 2
 @torch.no_grad()
 def jacobian(fn, x):
     x = x.detach().requires_grad_()
@@ -330,6 +364,7 @@ def jacobian(fn, x):
 
 # %% wrong: switches the flag of x and always off again
 # says: x.requires_grad was changed.
+# earns: 1 of 2
 # caught: hidden
 def jacobian(fn, x):
     x.requires_grad_()
@@ -344,6 +379,7 @@ def jacobian(fn, x):
 
 # %% wrong: finite differences
 # says: The derivatives are wrong.
+# earns: 0 of 2
 def jacobian(fn, x):
     y = fn(x.detach())
     table = torch.zeros(y.numel(), x.numel(), dtype=x.dtype)
@@ -352,3 +388,20 @@ def jacobian(fn, x):
         step[j] = 1e-3
         table[:, j] = ((fn(x.detach() + step.view(x.shape)) - y) / 1e-3).flatten().detach()
     return table.view(y.shape + x.shape)
+
+
+# %% wrong: reshape without a size
+# says: Outputs and inputs may have any shape, here an output and an x without dimensions
+# earns: 1 of 2
+# corner: 0-d
+# caught: hidden
+def jacobian(fn, x):
+    x = x.detach().requires_grad_()
+    y = fn(x)
+    rows = torch.zeros(y.numel(), *x.shape, dtype=x.dtype)
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            (rows[i],) = torch.autograd.grad(
+                y, x, v.view(y.shape), retain_graph=True, allow_unused=True, materialize_grads=True
+            )
+    return rows.reshape(*y.shape, *x.shape)

@@ -1,5 +1,7 @@
 """Many of the wrong answers differ from a right one in a method or two: they inherit the others from it."""
 
+# corners: zeros
+
 import heapq
 import itertools
 
@@ -273,7 +275,7 @@ def _number(x):
 
 # %% wrong: wraps a torch tensor
 # says: The class must do the work itself: torch is used inside it.
-# caught: hidden
+# earns: 1 of 3
 class Value:
     def __init__(self, data):
         self.t = (
@@ -334,7 +336,7 @@ class Value:
 
 # %% wrong: numpy functions, turned into floats
 # says: The class must do the work itself: numpy is used inside it.
-# caught: hidden
+# earns: 1 of 3
 class Value(Base):
     def exp(self):
         import numpy as np
@@ -345,6 +347,9 @@ class Value(Base):
 
 # %% wrong: numpy numbers
 # says: The class must compute with Python floats, in data and in grad
+# says: The derivatives of longer expressions differ
+# says: The class must do the work itself
+# earns: 0 of 3
 np = __import__("numpy")
 
 
@@ -356,6 +361,10 @@ class Value(Base):
 
 # %% wrong: p.grad = ... in place of +=
 # says: A value that is used twice must receive the sum of both contributions: you overwrite its gradient (=) instead of adding (+=).
+# says: The derivative of (a / b - a.exp()) ** 2 is wrong
+# says: The first backward is wrong already
+# earns: 0 of 3
+# lesson
 class Value(Base):
     def backward(self):
         nodes = self.order()
@@ -371,6 +380,9 @@ class Value(Base):
 
 # %% wrong: adds the local derivative only
 # says: The incoming gradient is missing: each local derivative is multiplied by the gradient of the result.
+# says: The incoming gradient is missing
+# says: The first backward is wrong already
+# earns: 0 of 3
 class Value(Base):
     def backward(self):
         nodes = self.order()
@@ -386,7 +398,8 @@ class Value(Base):
 
 # %% wrong: processes nodes breadth first
 # says: A node passed its gradient on before all of its users had reported: process results before their inputs (topological order).
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class Value(Base):
     def backward(self):
         g, queue, seen = {self: 1.0}, [self], {self}
@@ -405,7 +418,8 @@ class Value(Base):
 
 # %% wrong: walks every path separately
 # says: The work explodes: 30 times v = v + v has a billion paths but 30 nodes. Visit every node once.
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class Value(Base):
     def backward(self, g=1.0):
         if not self.parents:
@@ -416,6 +430,7 @@ class Value(Base):
 
 # %% wrong: recursive topological sort
 # says: Recursion stops at about 1000 levels: build the order with a list.
+# earns: 2 of 3
 # caught: hidden
 class Value(Base):
     def backward(self):
@@ -440,7 +455,8 @@ class Value(Base):
 
 # %% wrong: leaves gradients in intermediate results between calls
 # says: A second backward goes wrong: gradients left over in intermediate results are counted again.
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class Value(Base):
     def backward(self):
         self.grad = 1.0
@@ -451,7 +467,7 @@ class Value(Base):
 
 # %% wrong: clears all gradients at the start of backward
 # says: Two backward calls must add up in the leaves' .grad; yours start again.
-# caught: hidden
+# earns: 2 of 3
 class Value(Base):
     def backward(self):
         for node in self.order():
@@ -464,6 +480,7 @@ class Value(Base):
 
 # %% wrong: no __radd__ / __rmul__
 # says: Python numbers on the left side need __radd__, __rmul__, __rsub__, __rtruediv__: your code raised TypeError
+# earns: 2 of 3
 class Value:
     def __init__(self, data, parents=()):
         self.data = data
@@ -541,6 +558,7 @@ class Value:
 
 # %% wrong: __rsub__ = __sub__
 # says: Python numbers on the left side need __radd__, __rmul__, __rsub__, __rtruediv__; 2 - a is not a - 2
+# earns: 2 of 3
 class Value:
     def __init__(self, data, parents=()):
         self.data = data
@@ -619,7 +637,8 @@ class Value:
 
 
 # %% wrong: numbers on the right are not wrapped
-# says: Your code raised AttributeError
+# says: A Python number on the right has no .data
+# earns: 0 of 3
 class Value(Base):
     def __add__(self, o):
         return Value(self.data + o.data, ((self, 1.0), (o, 1.0)))
@@ -627,6 +646,7 @@ class Value(Base):
 
 # %% wrong: relu derivative 1 at 0
 # says: The derivative of relu at 0 is 0, as in torch.
+# earns: 2 of 3
 # caught: hidden
 class Value(Base):
     def relu(self):
@@ -635,6 +655,8 @@ class Value(Base):
 
 # %% wrong: 1 - tanh in place of 1 - tanh^2
 # says: The derivative of a.tanh() is wrong.
+# says: The derivatives of longer expressions differ
+# earns: 0 of 3
 class Value(Base):
     def tanh(self):
         t = math.tanh(self.data)
@@ -643,6 +665,9 @@ class Value(Base):
 
 # %% wrong: the derivative of the power without its factor
 # says: The derivative of a ** 3 is wrong.
+# says: The derivatives of longer expressions differ
+# says: The derivative of 1 / a is wrong
+# earns: 0 of 3
 class Value(Base):
     def __pow__(self, n):
         return Value(self.data**n, ((self, self.data ** (n - 1)),))
@@ -650,6 +675,9 @@ class Value(Base):
 
 # %% wrong: divides by the derivative's sign
 # says: The derivative of a / b is wrong.
+# says: The derivatives of longer expressions differ
+# says: The derivative of 1 / a is wrong
+# earns: 0 of 3
 class Value(Base):
     def __truediv__(self, o):
         o = Value.wrap(o)
@@ -658,6 +686,7 @@ class Value(Base):
 
 # %% wrong: leaky relu
 # says: The forward value of b.relu() is wrong
+# earns: 2 of 3
 class Value(Base):
     def relu(self):
         return Value(max(0.01 * self.data, self.data), ((self, 1.0 if self.data > 0 else 0.0),))
@@ -665,6 +694,8 @@ class Value(Base):
 
 # %% wrong: starts with gradient 0
 # says: No gradient arrives: backward starts with d self / d self = 1.
+# says: The first backward is wrong already
+# earns: 0 of 3
 class Value(Base):
     def backward(self):
         nodes = self.order()
@@ -680,6 +711,7 @@ class Value(Base):
 
 # %% wrong: a leaf's own backward does nothing
 # says: A fresh leaf has its number in data and 0.0 in grad; its own backward adds 1 to its grad.
+# earns: 2 of 3
 # caught: hidden
 class Value(Base):
     def backward(self):
@@ -698,6 +730,8 @@ class Value(Base):
 
 # %% wrong: grad is None at first
 # says: The class must compute with Python floats, in data and in grad
+# says: A fresh leaf has its number
+# earns: 0 of 3
 class Value(Base):
     def __init__(self, data, parents=()):
         self.data = data
@@ -719,6 +753,8 @@ class Value(Base):
 
 # %% wrong: no operators yet
 # says: A method is missing: your code raised TypeError: unsupported operand type(s) for +: 'Value' and 'Value'. `a + b` needs __add__
+# says: A method is missing
+# earns: 0 of 3
 class Value:
     def __init__(self, data):
         self.data, self.grad = data, 0.0
@@ -749,7 +785,7 @@ class Value(Base):
 
 # %% wrong: the micrograd of the well-known lecture, made for one call
 # says: A second backward goes wrong: gradients left over in intermediate results are counted again.
-# caught: hidden
+# earns: 2 of 3
 class Value(Base):
     def backward(self):
         order, visited = [], set()
@@ -770,7 +806,7 @@ class Value(Base):
 
 # %% wrong: torch behind a function of one's own
 # says: The class must do the work itself: torch is used inside it.
-# caught: hidden
+# earns: 1 of 3
 def tanh_of(x):
     return library.tensor(x, dtype=library.float64).tanh().item()
 
@@ -795,3 +831,65 @@ class Value(Base):
                 v.grad += found[v]
             for u, slope in v.parents:
                 found[u] = found.get(u, 0.0) + found[v] * slope
+
+
+# %% wrong: the slope of a power by division
+# says: as n * x ** n / x it divides by 0 where x is 0
+# earns: 2 of 3
+# corner: zeros
+# caught: hidden
+class Value(Base):
+    def __pow__(self, n):
+        p = self.data**n
+        return Value(p, ((self, n * p / self.data),))
+
+
+# %% wrong: tanh by exponentials
+# says: overflows where tanh is 1 long since
+# earns: 2 of 3
+# caught: hidden
+class Value(Base):
+    def tanh(self):
+        e = math.exp(2 * self.data)
+        t = (e - 1) / (e + 1)
+        return Value(t, ((self, 1 - t * t),))
+
+
+# %% wrong: a leaf sets its own gradient
+# says: each time: yours sets it to 1
+# earns: 2 of 3
+# caught: hidden
+class Value(Base):
+    def backward(self):
+        if not self.parents:
+            self.grad = 1.0
+            return
+        super().backward()
+
+
+# %% wrong: values that hold 0 get no gradient
+# says: A value that holds 0 is a value like any other
+# earns: 2 of 3
+# corner: zeros
+# caught: hidden
+class Value(Base):
+    def backward(self):
+        nodes = self.order()
+        for node in nodes:
+            node.g = 0.0
+        self.g = 1.0
+        for node in reversed(nodes):
+            if not node.parents and node.data:
+                node.grad += node.g
+            for p, slope in node.parents:
+                p.g += slope * node.g
+
+
+# %% wrong: relu passes where it must not
+# says: The derivative of a.relu() is wrong
+# says: The derivatives of longer expressions differ
+# says: The derivative of relu at 0 is 0
+# earns: 0 of 3
+class Value(Base):
+    def relu(self):
+        return Value(max(0.0, self.data), ((self, float(self.data <= 0)),))

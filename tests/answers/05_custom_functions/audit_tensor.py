@@ -1,3 +1,4 @@
+# corners: none
 from typing import NamedTuple
 
 import torch
@@ -72,6 +73,8 @@ class Audit(torch.Tensor):
 
 # %% wrong: the code as given
 # says: Formatting an Audit tensor calls its __repr__, which is a torch method too and lands in __torch_function__ again
+# earns: 0 of 2
+# lesson
 class Audit(torch.Tensor):
     diary = []
 
@@ -82,6 +85,8 @@ class Audit(torch.Tensor):
 
 # %% wrong: adds @classmethod, still calls func
 # says: `func(*args)` on Audit tensors lands in __torch_function__ again: pass the call on through super()
+# earns: 0 of 2
+# lesson
 class Audit(torch.Tensor):
     diary = []
 
@@ -94,6 +99,8 @@ class Audit(torch.Tensor):
 
 # %% wrong: no @classmethod
 # says: `__torch_function__` is a plain method: deprecated. Make it a classmethod.
+# earns: 1 of 2
+# lesson
 class Audit(torch.Tensor):
     diary = []
 
@@ -105,6 +112,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: writes super().torch_function
 # says: `super().torch_function` does not exist; the name has double underscores on both sides.
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -117,6 +125,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: switches the protocol off and returns plain tensors
 # says: Results must be Audit tensors, not of type Tensor.
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -131,6 +140,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: logs dunder names too
 # says: Printing or attribute access left entries in the diary: __repr__
+# earns: 1 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -143,6 +153,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: logs dunder names too, and asks for shapes outside
 # says: `x.shape` and the like go through __torch_function__ again, as __get__
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -154,6 +165,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: skips every dunder name, indexing included
 # says: Indexing must be logged.
+# earns: 1 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -166,6 +178,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: logs reading by index only
 # says: Indexing must be logged.
+# earns: 1 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -178,6 +191,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: records the first tensor's shape only
 # says: The entry must hold the shapes of the direct tensor arguments
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -190,6 +204,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: shapes of Audit tensors only
 # says: The entry must hold the shapes of the direct tensor arguments
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -203,6 +218,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: shapes from keyword arguments too
 # says: The entry must hold the shapes of the direct tensor arguments
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -216,6 +232,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: logs only when the first argument is an Audit tensor
 # says: A call is missing in the diary: add.
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -229,6 +246,8 @@ class Audit(torch.Tensor):
 
 # %% wrong: logs before and after the call
 # says: A call appears more than once (inner calls are logged too): matmul.
+# says: A call appears more than once (inner calls are logged too)
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -244,6 +263,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: logs after the call
 # says: The entry must be made before the call: a call that raised left no entry.
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -259,6 +279,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: does not pass kwargs on
 # says: Keyword arguments were not passed on.
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -272,6 +293,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: **kwargs with kwargs=None
 # says: `kwargs` may be None: use kwargs or {}.
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -286,6 +308,8 @@ class Audit(torch.Tensor):
 
 # %% wrong: formats args into the entry
 # says: Formatting an Audit tensor calls its __repr__
+# earns: 0 of 2
+# lesson
 class Audit(torch.Tensor):
     diary = []
 
@@ -297,6 +321,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: an entry in words
 # says: An entry must be a pair: the function's name and a tuple of shapes.
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -308,7 +333,8 @@ class Audit(torch.Tensor):
 
 
 # %% wrong: str(func) in place of its name
-# says: A call is missing in the diary: matmul.
+# says: An entry begins with func.__name__, such as 'matmul', not with str(func).
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 
@@ -321,6 +347,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: in-place methods make a new object
 # says: An in-place method must return the very object.
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -336,6 +363,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: only single tensors are wrapped
 # says: The tensors in a tuple must be Audit tensors, not Tensor.
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -353,6 +381,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: detaches what it returns
 # says: Values or gradients of Audit tensors are wrong
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -385,6 +414,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: no list in the class
 # says: `Audit.diary` must be a list that belongs to the class.
+# earns: 0 of 2
 class Audit(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -393,6 +423,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: writes when the call is over, in any case
 # says: The entry must hold the shapes of the direct tensor arguments
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -408,6 +439,7 @@ class Audit(torch.Tensor):
 
 # %% wrong: shapes of tensors in lists, too
 # says: The entry must hold the shapes of the direct tensor arguments
+# earns: 1 of 2
 # caught: hidden
 class Audit(torch.Tensor):
     diary = []
@@ -422,6 +454,8 @@ class Audit(torch.Tensor):
 
 # %% wrong: shapes beside the name, not in a tuple of their own
 # says: An entry must be a pair: the function's name and a tuple of shapes.
+# says: The entry must hold the shapes of the direct tensor arguments
+# earns: 0 of 2
 class Audit(torch.Tensor):
     diary = []
 

@@ -1,3 +1,4 @@
+# corners: empty
 import torch
 import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
@@ -122,6 +123,9 @@ class LinearFn(torch.autograd.Function):
 
 # %% wrong: the code as given
 # says: The weight gradient is transposed: its shape must be (n_out, n_in).
+# says: got two arguments: a third value
+# earns: 0 of 2
+# lesson
 class LinearFn(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias=None):
@@ -137,6 +141,7 @@ class LinearFn(torch.autograd.Function):
 
 # %% wrong: bias gradient g.sum(0): for a single vector the bias gradient becomes a number
 # says: A single vector (n_in,) must work
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -146,6 +151,7 @@ class LinearFn(Parts):
 
 # %% wrong: averages in place of summing
 # says: The gradients differ from those of F.linear: the gradient of weight is off
+# earns: 0 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -156,6 +162,8 @@ class LinearFn(Parts):
 
 # %% wrong: averages for the bias
 # says: The gradients differ from those of F.linear: the gradient of bias is off
+# says: got two arguments: a third value
+# earns: 0 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -164,6 +172,8 @@ class LinearFn(Parts):
 
 # %% wrong: x^T g in place of g^T x
 # says: The weight gradient is transposed: its shape must be (n_out, n_in).
+# earns: 0 of 2
+# lesson
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -173,7 +183,9 @@ class LinearFn(Parts):
 
 # %% wrong: x^T g only where nothing raises
 # says: With a square weight nothing raises and the numbers are wrong.
-# caught: hidden
+# says: gradcheck` fails: the gradients are not
+# earns: 0 of 2
+# lesson
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -184,6 +196,9 @@ class LinearFn(Parts):
 
 # %% wrong: g.t() @ x
 # says: It works for matrices only
+# says: The first derivative fails already
+# earns: 0 of 2
+# lesson
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -197,7 +212,8 @@ class LinearFn(Parts):
 
 # %% wrong: multiplies by weight.t() where shapes allow it
 # says: x was multiplied by the transposed weight on the way back
-# caught: hidden
+# says: gradcheck` fails: the gradients are not
+# earns: 0 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -208,6 +224,7 @@ class LinearFn(Parts):
 
 # %% wrong: computes all gradients always
 # says: A product was computed for a gradient nobody asked for: 2 where 1 would do, with weight frozen.
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -219,6 +236,7 @@ class LinearFn(Parts):
 
 # %% wrong: computes the gradient of x always
 # says: A product was computed for a gradient nobody asked for: 2 where 1 would do, with x frozen.
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -231,6 +249,7 @@ class LinearFn(Parts):
 
 # %% wrong: throws the products away when they are not needed
 # says: A product was computed for a gradient nobody asked for
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -243,6 +262,7 @@ class LinearFn(Parts):
 
 # %% wrong: stores x and weight as ctx attributes
 # says: An in-place change of x between forward and backward went unnoticed
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(torch.autograd.Function):
     @staticmethod
@@ -263,6 +283,7 @@ class LinearFn(torch.autograd.Function):
 
 # %% wrong: stores the weight as an attribute
 # says: An in-place change of weight between forward and backward went unnoticed
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(torch.autograd.Function):
     @staticmethod
@@ -285,6 +306,7 @@ class LinearFn(torch.autograd.Function):
 
 # %% wrong: detaches the saved tensors
 # says: The second derivative is wrong or missing
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -301,6 +323,7 @@ class LinearFn(Parts):
 
 # %% wrong: marked once_differentiable
 # says: The second derivative is wrong or missing
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -311,6 +334,7 @@ class LinearFn(Parts):
 
 # %% wrong: no default for bias
 # says: The bias may be left out or None
+# earns: 1 of 2
 class LinearFn(Parts):
     @staticmethod
     def forward(ctx, x, weight, bias):
@@ -319,6 +343,7 @@ class LinearFn(Parts):
 
 # %% wrong: a bias of None is added
 # says: The bias may be left out or None
+# earns: 1 of 2
 class LinearFn(Parts):
     @staticmethod
     def forward(ctx, x, weight, bias=None):
@@ -328,6 +353,7 @@ class LinearFn(Parts):
 
 # %% wrong: asks for the third entry of needs_input_grad
 # says: The bias may be left out or None
+# earns: 1 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -337,6 +363,8 @@ class LinearFn(Parts):
 
 # %% wrong: forgets to add the bias
 # says: The forward differs from F.linear
+# says: gradcheck` fails: the gradients are not
+# earns: 0 of 2
 class LinearFn(Parts):
     @staticmethod
     def forward(ctx, x, weight, bias=None):
@@ -345,6 +373,7 @@ class LinearFn(Parts):
 
 # %% wrong: returns two gradients in any case
 # says: must return one value per argument passed to apply (three when a bias is given).
+# earns: 0 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -353,6 +382,7 @@ class LinearFn(Parts):
 
 # %% wrong: returns a gradient for a bias that was not passed
 # says: `apply(x, w)` got two arguments: a third value that backward returns must be None.
+# earns: 1 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -361,6 +391,7 @@ class LinearFn(Parts):
 
 # %% wrong: F.linear in a class's clothes
 # says: LinearFn must stay a Function whose apply leads to its own backward
+# earns: 0 of 2
 class LinearFn(torch.autograd.Function):
     @staticmethod
     def apply(x, weight, bias=None):
@@ -369,12 +400,14 @@ class LinearFn(torch.autograd.Function):
 
 # %% wrong: a function
 # says: has no attribute 'apply'
+# earns: 0 of 2
 def LinearFn(x, weight, bias=None):
     return F.linear(x, weight, bias)
 
 
 # %% wrong: no gradient for x
 # says: The gradients differ from those of F.linear: no gradient reaches x
+# earns: 0 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -383,6 +416,7 @@ class LinearFn(Parts):
 
 # %% wrong: scales g in place
 # says: The gradients differ from those of F.linear
+# earns: 0 of 2
 class LinearFn(Parts):
     @staticmethod
     def backward(ctx, g):
@@ -412,6 +446,7 @@ class LinearFn(torch.autograd.Function):
 
 # %% wrong: view of the incoming gradient
 # says: g need not be contiguous, and view refuses it: use reshape.
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -424,7 +459,8 @@ class LinearFn(Parts):
 
 
 # %% wrong: empties the incoming gradient when it is done
-# says: `backward` changed its incoming gradient in place
+# says: changes its incoming gradient in place
+# earns: 1 of 2
 # caught: hidden
 class LinearFn(Parts):
     @staticmethod
@@ -432,3 +468,19 @@ class LinearFn(Parts):
         gradients = Parts.backward(ctx, g)
         g.zero_()
         return gradients
+
+
+# %% wrong: adds up row by row, and an empty batch has none
+# says: It must work for an empty batch, too
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+class LinearFn(Parts):
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        of_x, _, of_bias = Parts.backward(ctx, g)
+        if not ctx.needs_input_grad[1]:
+            return of_x, None, of_bias
+        rows = zip(g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1]), strict=True)
+        return of_x, torch.stack([torch.outer(a, b) for a, b in rows]).sum(0), of_bias

@@ -1,3 +1,4 @@
+# corners: zeros
 import torch
 from torch.autograd.function import once_differentiable
 
@@ -100,6 +101,9 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: the code as given
 # says: `lam` may be any number >= 0; nothing in the maths needs an integer.
+# says: must return two values
+# earns: 0 of 2
+# lesson
 class GradReverse(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, lam):
@@ -118,6 +122,8 @@ def grad_reverse(x, lam=1):
 
 # %% wrong: removes the assertion only
 # says: two values, one per argument of forward: None for lam.
+# earns: 0 of 2
+# lesson
 class GradReverse(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, lam):
@@ -136,6 +142,8 @@ def grad_reverse(x, lam=1):
 
 # %% wrong: repairs assertion and None, keeps neg_ and mul_
 # says: `backward` modified its incoming gradient in place
+# earns: 0 of 2
+# lesson
 class InPlace(Reverse):
     @staticmethod
     def backward(ctx, grad_output):
@@ -149,6 +157,8 @@ def grad_reverse(x, lam=1):
 
 # %% wrong: keeps mul_ only
 # says: `backward` modified its incoming gradient in place
+# earns: 0 of 2
+# lesson
 class InPlace(Reverse):
     @staticmethod
     def backward(ctx, grad_output):
@@ -162,6 +172,7 @@ def grad_reverse(x, lam=1):
 
 # %% wrong: converts lam with int()
 # says: The sign or the factor is wrong
+# earns: 0 of 2
 def grad_reverse(x, lam=1):
     refuse(lam)
     return Reverse.apply(x, int(lam))
@@ -169,6 +180,7 @@ def grad_reverse(x, lam=1):
 
 # %% wrong: +lam
 # says: The sign or the factor is wrong
+# earns: 0 of 2
 def grad_reverse(x, lam=1.0):
     refuse(lam)
     return Reverse.apply(x, -lam)
@@ -176,13 +188,16 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: always -1
 # says: The sign or the factor is wrong
+# says: The gradient of lam = 0 is zero
+# earns: 0 of 2
 def grad_reverse(x, lam=1.0):
     refuse(lam)
     return Reverse.apply(x, 1.0)
 
 
 # %% wrong: the default is 0.5
-# says: The sign or the factor is wrong
+# says: The default of lam is another number
+# earns: 1 of 2
 def grad_reverse(x, lam=0.5):
     refuse(lam)
     return Reverse.apply(x, lam)
@@ -190,6 +205,7 @@ def grad_reverse(x, lam=0.5):
 
 # %% wrong: multiplies x by -lam
 # says: The forward must be the identity; only the gradient is scaled.
+# earns: 0 of 2
 def grad_reverse(x, lam=1.0):
     refuse(lam)
     return -lam * x
@@ -197,6 +213,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: x * -lam + (1 + lam) * x.detach()
 # says: The forward is not bit for bit x: arithmetic like x * (-lam) + (1 + lam) * x.detach() rounds.
+# earns: 1 of 2
 def grad_reverse(x, lam=1.0):
     refuse(lam)
     return x * -lam + (1 + lam) * x.detach()
@@ -204,6 +221,8 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: adds zero, which takes the sign of a zero
 # says: The forward is not bit for bit x: a zero has lost its sign.
+# earns: 1 of 2
+# corner: zeros
 # caught: hidden
 def grad_reverse(x, lam=1.0):
     refuse(lam)
@@ -211,7 +230,8 @@ def grad_reverse(x, lam=1.0):
 
 
 # %% wrong: registers the hook on x itself
-# says: other uses were reversed as well: the hook (or the change) sits on x itself, not on the result.
+# says: other uses were reversed as well: the hook sits on x itself
+# earns: 1 of 2
 # caught: hidden
 def grad_reverse(x, lam=1.0):
     refuse(lam)
@@ -222,6 +242,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: registers a hook also when nothing requires grad
 # says: `x` need not require grad
+# earns: 1 of 2
 # caught: hidden
 def grad_reverse(x, lam=1.0):
     refuse(lam)
@@ -232,14 +253,14 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: accepts a negative lam
 # says: A negative lam must raise ValueError.
-# caught: hidden
+# earns: 1 of 2
 def grad_reverse(x, lam=1.0):
     return Reverse.apply(x, lam)
 
 
 # %% wrong: an assertion for a negative lam
 # says: A negative lam must raise ValueError.
-# caught: hidden
+# earns: 1 of 2
 def grad_reverse(x, lam=1.0):
     assert lam >= 0
     return Reverse.apply(x, lam)
@@ -247,6 +268,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: refuses a negative lam only where it is needed
 # says: A negative lam must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def grad_reverse(x, lam=1.0):
     if x.requires_grad:
@@ -256,6 +278,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: marked once_differentiable
 # says: Differentiating twice must work
+# earns: 1 of 2
 # caught: hidden
 class Once(Reverse):
     @staticmethod
@@ -271,6 +294,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: detaches the incoming gradient
 # says: Differentiating twice must work
+# earns: 1 of 2
 # caught: hidden
 class Detached(Reverse):
     @staticmethod
@@ -285,7 +309,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: returns None for lam = 0
 # says: The gradient of lam = 0 is a tensor of zeros (not None, not an error).
-# caught: hidden
+# earns: 1 of 2
 class NoneForZero(Reverse):
     @staticmethod
     def backward(ctx, g):
@@ -299,7 +323,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: takes 0 for missing
 # says: The gradient of lam = 0 is zero
-# caught: hidden
+# earns: 1 of 2
 def grad_reverse(x, lam=None):
     lam = lam or 1.0
     refuse(lam)
@@ -307,8 +331,8 @@ def grad_reverse(x, lam=None):
 
 
 # %% wrong: refuses lam = 0
-# says: ValueError
-# caught: hidden
+# says: = 0 is allowed, only negative numbers are refused
+# earns: 1 of 2
 def grad_reverse(x, lam=1.0):
     if lam <= 0:
         raise ValueError("lam")
@@ -316,14 +340,16 @@ def grad_reverse(x, lam=1.0):
 
 
 # %% wrong: returns nothing
-# says: expected a tensor, got None
+# says: Nothing came back
+# earns: 0 of 2
 def grad_reverse(x, lam=1.0):
     refuse(lam)
     Reverse.apply(x, lam)
 
 
 # %% wrong: detached
-# says: no gradient reaches x
+# says: No gradient reaches x
+# earns: 0 of 2
 def grad_reverse(x, lam=1.0):
     refuse(lam)
     return x.detach().clone()
@@ -357,6 +383,7 @@ def grad_reverse(x, lam=1):
 
 # %% wrong: keeps lam on the class
 # says: Of two calls with different lam, the first took the lam of the second on the way back
+# earns: 1 of 2
 # caught: hidden
 class OnTheClass(torch.autograd.Function):
     @staticmethod
@@ -377,7 +404,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: lam = 0 falls back to the default
 # says: The gradient of lam = 0 is zero
-# caught: hidden
+# earns: 1 of 2
 def grad_reverse(x, lam=1.0):
     if lam < 0:
         raise ValueError("lam is negative")
@@ -386,6 +413,7 @@ def grad_reverse(x, lam=1.0):
 
 # %% wrong: switches grad mode off
 # says: No gradient reaches x: the result is not connected to it.
+# earns: 0 of 2
 def grad_reverse(x, lam=1.0):
     torch.set_grad_enabled(False)
     return Reverse.apply(x, lam)

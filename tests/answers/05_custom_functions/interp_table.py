@@ -1,3 +1,4 @@
+# corners: 0-d, equal values
 import numpy as np
 import torch
 
@@ -114,6 +115,8 @@ def interp(x, xp, fp):
 
 # %% wrong: np.interp(x.numpy(), ...) outside a Function
 # says: NumPy cannot take a tensor that is being recorded: inside a Function's forward recording is off
+# earns: 0 of 3
+# lesson
 def interp(x, xp, fp):
     refuse(xp, fp)
     return torch.as_tensor(np.interp(x.numpy(), xp.numpy(), fp.numpy()), dtype=x.dtype)
@@ -121,6 +124,9 @@ def interp(x, xp, fp):
 
 # %% wrong: the same on detached tensors
 # says: No gradient reaches x: what NumPy computes is a constant for autograd.
+# says: must get a gradient too
+# earns: 0 of 3
+# lesson
 def interp(x, xp, fp):
     refuse(xp, fp)
     x, xp, fp = (t.detach() for t in (x, xp, fp))
@@ -129,6 +135,9 @@ def interp(x, xp, fp):
 
 # %% wrong: backward returns None for fp
 # says: `fp` must get a gradient too: a look-up table that can be learned.
+# says: is wrong: no gradient reaches fp
+# earns: 1 of 3
+# lesson
 class NoFp(Table):
     @classmethod
     def of_fp(cls, g, x, xp, fp):
@@ -140,6 +149,9 @@ interp = used(NoFp)
 
 # %% wrong: gf[k] += ... with repeated k
 # says: Several x in one segment share its knots; their contributions must be added.
+# says: The gradient of fp is wrong: the gradient of fp is off
+# earns: 1 of 3
+# lesson
 class Assigns(Table):
     @classmethod
     def of_fp(cls, g, x, xp, fp):
@@ -155,6 +167,8 @@ interp = used(Assigns)
 
 # %% wrong: difference of the entries without dividing by the width of the segment
 # says: The slope is the difference of two entries divided by the width of the segment
+# says: The gradient of x is wrong
+# earns: 1 of 3
 class NoWidth(Table):
     @classmethod
     def of_x(cls, g, x, xp, fp):
@@ -167,6 +181,8 @@ interp = used(NoWidth)
 
 # %% wrong: keeps the end slopes outside the table
 # says: Outside the table the result is constant: slope 0.
+# says: At the first knot the first slope counts, at the last one 0
+# earns: 1 of 3
 class Ends(Table):
     @classmethod
     def of_x(cls, g, x, xp, fp):
@@ -179,6 +195,9 @@ interp = used(Ends)
 
 # %% wrong: continues the end segments
 # says: Outside the table the end values continue; you extrapolated the last segment.
+# says: The gradient of fp is wrong: the gradient of fp is off
+# says: At the first knot the first slope counts, at the last one 0
+# earns: 0 of 3
 def interp(x, xp, fp):
     refuse(xp, fp)
     k, width, _ = segments(x, xp)
@@ -187,7 +206,7 @@ def interp(x, xp, fp):
 
 # %% wrong: searchsorted from the left
 # says: At an inner knot the slope of the segment on its *right* counts
-# caught: hidden
+# earns: 2 of 3
 class Left(Table):
     @classmethod
     def of_x(cls, g, x, xp, fp):
@@ -201,6 +220,7 @@ interp = used(Left)
 
 # %% wrong: the last slope at the last knot
 # says: At the first knot the first slope counts, at the last one 0
+# earns: 2 of 3
 # caught: hidden
 class Last(Table):
     @classmethod
@@ -214,6 +234,7 @@ interp = used(Last)
 
 # %% wrong: no slope at the first knot
 # says: At the first knot the first slope counts, at the last one 0
+# earns: 2 of 3
 # caught: hidden
 class First(Table):
     @classmethod
@@ -226,6 +247,7 @@ interp = used(First)
 
 # %% wrong: a clamp, whose gradient passes at both ends
 # says: At the first knot the first slope counts, at the last one 0
+# earns: 2 of 3
 # caught: hidden
 def interp(x, xp, fp):
     refuse(xp, fp)
@@ -237,6 +259,7 @@ def interp(x, xp, fp):
 
 # %% wrong: returns NumPy's float64
 # says: NumPy computes in float64: convert back, expected torch.float32, got torch.float64.
+# earns: 2 of 3
 class Double(Table):
     @staticmethod
     def forward(ctx, x, xp, fp):
@@ -248,6 +271,7 @@ interp = used(Double)
 
 # %% wrong: the dtype of the table
 # says: The result must have the dtype of x: expected torch.float32
+# earns: 2 of 3
 # caught: hidden
 class OfTable(Table):
     @staticmethod
@@ -260,6 +284,8 @@ interp = used(OfTable)
 
 # %% wrong: takes the previous entry
 # says: That is the nearest (or previous) entry, not the interpolated value.
+# says: The values are not those of np.interp
+# earns: 1 of 3
 class Previous(Table):
     @staticmethod
     def forward(ctx, x, xp, fp):
@@ -273,6 +299,8 @@ interp = used(Previous)
 
 # %% wrong: adds weights without the incoming gradient
 # says: The gradient of fp ignores the incoming gradient: every weight is multiplied by the gradient of its result.
+# says: The gradient of fp is wrong: the gradient of fp is off
+# earns: 1 of 3
 class Weights(Table):
     @classmethod
     def of_fp(cls, g, x, xp, fp):
@@ -283,7 +311,9 @@ interp = used(Weights)
 
 
 # %% wrong: the slope without the incoming gradient
+# says: that is the slope alone
 # says: The gradient of x is wrong
+# earns: 1 of 3
 class Slope(Table):
     @classmethod
     def of_x(cls, g, x, xp, fp):
@@ -295,6 +325,7 @@ interp = used(Slope)
 
 # %% wrong: weights of the two entries exchanged
 # says: The gradient of fp is wrong
+# earns: 1 of 3
 class Exchanged(Table):
     @classmethod
     def of_fp(cls, g, x, xp, fp):
@@ -308,6 +339,7 @@ interp = used(Exchanged)
 
 # %% wrong: what lies outside does not count for fp
 # says: The gradient of fp is wrong
+# earns: 1 of 3
 class Inside(Table):
     @classmethod
     def of_fp(cls, g, x, xp, fp):
@@ -319,6 +351,7 @@ interp = used(Inside)
 
 # %% wrong: accepts any table
 # says: An xp that falls must raise ValueError
+# earns: 2 of 3
 # caught: hidden
 def interp(x, xp, fp):
     class Owned(Table):
@@ -332,6 +365,8 @@ def interp(x, xp, fp):
 
 # %% wrong: accepts equal knots
 # says: An xp with two equal knots must raise ValueError.
+# earns: 2 of 3
+# corner: equal values
 # caught: hidden
 right = used(Table)
 
@@ -346,6 +381,7 @@ interp = used(Table)
 
 # %% wrong: accepts one point
 # says: A table of one point must raise ValueError
+# earns: 2 of 3
 # caught: hidden
 def refuse(xp, fp):
     if len(xp) != len(fp) or not (xp.diff() > 0).all():
@@ -357,6 +393,7 @@ interp = used(Table)
 
 # %% wrong: leaves unequal lengths to NumPy or torch
 # says: must raise ValueError
+# earns: 2 of 3
 # caught: hidden
 def refuse(xp, fp):
     if len(xp) < 2 or not (xp.diff() > 0).all():
@@ -370,6 +407,7 @@ interp = used(Table)
 
 # %% wrong: compares the ends only
 # says: must raise ValueError.
+# earns: 2 of 3
 # caught: hidden
 def refuse(xp, fp):
     if len(xp) != len(fp) or len(xp) < 2 or xp[0] >= xp[-1]:
@@ -381,6 +419,7 @@ interp = used(Table)
 
 # %% wrong: returns a flat tensor
 # says: The result has the shape of x
+# earns: 2 of 3
 # caught: hidden
 class Flat(Table):
     @staticmethod
@@ -397,6 +436,7 @@ interp = used(Flat)
 
 # %% wrong: lets xp learn as well
 # says: `xp` gets no gradient: the places are given.
+# earns: 2 of 3
 # caught: hidden
 def interp(x, xp, fp):
     refuse(xp, fp)
@@ -408,6 +448,7 @@ def interp(x, xp, fp):
 
 # %% wrong: clamps x in place
 # says: the argument x was changed
+# earns: 1 of 3
 class Clamps(Table):
     @staticmethod
     def forward(ctx, x, xp, fp):
@@ -443,6 +484,7 @@ interp = used(Counted)
 
 # %% wrong: sorts the table
 # says: An xp that falls must raise ValueError.
+# earns: 2 of 3
 # caught: hidden
 def interp(x, xp, fp):
     if len(xp) != len(fp) or len(xp) < 2 or len(set(xp.tolist())) < len(xp):
@@ -453,6 +495,7 @@ def interp(x, xp, fp):
 
 # %% wrong: averages in place of adding
 # says: The gradient of fp is wrong
+# earns: 1 of 3
 class Average(Table):
     @classmethod
     def of_fp(cls, g, x, xp, fp):
@@ -464,7 +507,7 @@ interp = used(Average)
 
 # %% wrong: float32 always
 # says: The result must have the dtype of x: expected torch.float64, got torch.float32.
-# caught: hidden
+# earns: 2 of 3
 class Single(Table):
     @staticmethod
     def forward(ctx, x, xp, fp):
@@ -472,3 +515,18 @@ class Single(Table):
 
 
 interp = used(Single)
+
+
+# %% wrong: from_numpy, which wants an array
+# says: np.interp of a 0-d x gives a NumPy number, not an array
+# earns: 2 of 3
+# corner: 0-d
+# caught: hidden
+class FromNumpy(Table):
+    @staticmethod
+    def forward(ctx, x, xp, fp):
+        ctx.save_for_backward(x, xp, fp)
+        return torch.from_numpy(np.interp(x.detach().numpy(), xp.detach().numpy(), fp.detach().numpy())).to(x.dtype)
+
+
+interp = used(FromNumpy)

@@ -1,3 +1,4 @@
+# corners: half precision
 import torch
 import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
@@ -104,6 +105,9 @@ def swiglu(a, b):
 
 # %% wrong: F.silu(a) * b
 # says: 288 bytes are kept for backward where the two inputs would do: an intermediate result (silu or sigmoid)
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
+# lesson
 def swiglu(a, b):
     same(a, b)
     return F.silu(a) * b
@@ -111,6 +115,8 @@ def swiglu(a, b):
 
 # %% wrong: the formula with the sigmoid
 # says: bytes are kept for backward where the two inputs would do
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 def swiglu(a, b):
     same(a, b)
     return a * torch.sigmoid(a) * b
@@ -118,6 +124,9 @@ def swiglu(a, b):
 
 # %% wrong: saves the sigmoid as well
 # says: 288 bytes are kept for backward where the two inputs would do: an intermediate result (silu or sigmoid)
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
+# lesson
 class Three(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -138,6 +147,9 @@ def swiglu(a, b):
 
 # %% wrong: ctx.t = (a, b)
 # says: Autograd's saved tensors hold only 0 bytes: something was stored as an attribute
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
+# lesson
 class Attributes(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -158,6 +170,8 @@ def swiglu(a, b):
 
 # %% wrong: one of the two as an attribute
 # says: Autograd's saved tensors hold only 96 bytes: something was stored as an attribute
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 class Attribute(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -179,6 +193,8 @@ def swiglu(a, b):
 
 # %% wrong: the sigmoid beside them, as an attribute
 # says: Autograd's saved tensors hold 192 bytes: something was stored as an attribute
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 class Beside(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -200,6 +216,7 @@ def swiglu(a, b):
 
 # %% wrong: calls save_for_backward but reads the tensors from ctx attributes in backward
 # says: An in-place change between forward and backward went unnoticed and would give wrong gradients.
+# earns: 2 of 3
 # caught: hidden
 class Both(Lean):
     @staticmethod
@@ -222,6 +239,8 @@ def swiglu(a, b):
 
 # %% wrong: treats the sigmoid as a constant
 # says: The gradients are not those of silu(a) * b: the gradient of a is off
+# earns: 0 of 3
+# lesson
 class Constant(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -237,6 +256,7 @@ def swiglu(a, b):
 
 # %% wrong: ignores the incoming gradient
 # says: The gradients are not those of silu(a) * b: the gradient of a is off
+# earns: 0 of 3
 class Ignored(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -250,6 +270,7 @@ def swiglu(a, b):
 
 # %% wrong: ignores the incoming gradient for b
 # says: The gradients are not those of silu(a) * b: the gradient of b is off
+# earns: 0 of 3
 class Ignored(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -263,6 +284,8 @@ def swiglu(a, b):
 
 # %% wrong: returns the gradients in the wrong order
 # says: The gradients of a and b are exchanged.
+# says: The gradients are not those of silu(a) * b
+# earns: 0 of 3
 class Exchanged(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -277,7 +300,8 @@ def swiglu(a, b):
 
 # %% wrong: saves the two derivatives in place of the inputs (same memory)
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
-# says: a saved intermediate is a constant to it.
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 class Derivatives(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -298,6 +322,7 @@ def swiglu(a, b):
 
 # %% wrong: detaches the saved inputs
 # says: a saved intermediate is a constant to it.
+# earns: 2 of 3
 # caught: hidden
 class Detached(Lean):
     @staticmethod
@@ -314,6 +339,7 @@ def swiglu(a, b):
 
 # %% wrong: only the sigmoid is recomputed without recording
 # says: a saved intermediate is a constant to it.
+# earns: 2 of 3
 # caught: hidden
 class NoGrad(Lean):
     @staticmethod
@@ -331,6 +357,7 @@ def swiglu(a, b):
 
 # %% wrong: marked once_differentiable
 # says: `gradgradcheck` fails
+# earns: 2 of 3
 # caught: hidden
 class Once(Lean):
     @staticmethod
@@ -346,6 +373,7 @@ def swiglu(a, b):
 
 # %% wrong: g.mul_(...) for the last use of g
 # says: The incoming gradient was changed in place.
+# earns: 2 of 3
 # caught: hidden
 class InPlace(Lean):
     @staticmethod
@@ -363,13 +391,14 @@ def swiglu(a, b):
 
 # %% wrong: broadcasts unequal shapes
 # says: Unequal shapes must raise ValueError.
-# caught: hidden
+# earns: 2 of 3
 def swiglu(a, b):
     return Lean.apply(a, b)
 
 
 # %% wrong: compares the numbers of elements
 # says: Unequal shapes must raise ValueError
+# earns: 2 of 3
 # caught: hidden
 def swiglu(a, b):
     if a.numel() != b.numel():
@@ -379,7 +408,7 @@ def swiglu(a, b):
 
 # %% wrong: an assertion for unequal shapes
 # says: Unequal shapes must raise ValueError
-# caught: hidden
+# earns: 2 of 3
 def swiglu(a, b):
     assert a.shape == b.shape
     return Lean.apply(a, b)
@@ -387,6 +416,7 @@ def swiglu(a, b):
 
 # %% wrong: forgets the factor a
 # says: The value is not silu(a) * b
+# earns: 0 of 3
 class NoFactor(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -401,7 +431,8 @@ def swiglu(a, b):
 
 # %% wrong: saves clones of the inputs
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
-# says: a saved intermediate is a constant to it.
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 class Clones(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -416,6 +447,7 @@ def swiglu(a, b):
 
 # %% wrong: computes in float32
 # says: The dtype must be kept
+# earns: 2 of 3
 # caught: hidden
 def swiglu(a, b):
     same(a, b)
@@ -423,7 +455,8 @@ def swiglu(a, b):
 
 
 # %% wrong: overflows for large numbers
-# says: The value is not silu(a) * b
+# says: overflows for large numbers
+# earns: 2 of 3
 # caught: hidden
 class Overflows(Lean):
     @staticmethod
@@ -439,6 +472,7 @@ def swiglu(a, b):
 
 # %% wrong: b gets no gradient
 # says: no gradient reaches b
+# earns: 0 of 3
 class NoB(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -467,6 +501,8 @@ def swiglu(a, b):
 
 # %% wrong: saves both inputs in one new tensor
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 class Stacked(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -487,6 +523,8 @@ def swiglu(a, b):
 
 # %% wrong: saves float32 copies
 # says: Of the 96 bytes that are kept for backward, 96 are neither a's nor b's
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 class Single(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -501,6 +539,8 @@ def swiglu(a, b):
 
 # %% wrong: a closure keeps the tensors
 # says: Autograd's saved tensors hold only 0 bytes
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 3
 def swiglu(a, b):
     same(a, b)
 
@@ -519,6 +559,7 @@ def swiglu(a, b):
 
 # %% wrong: works on g in place, always
 # says: The incoming gradient was changed in place.
+# earns: 2 of 3
 # caught: hidden
 class AlwaysInPlace(Lean):
     @staticmethod
@@ -532,3 +573,27 @@ class AlwaysInPlace(Lean):
 def swiglu(a, b):
     same(a, b)
     return AlwaysInPlace.apply(a, b)
+
+
+# %% wrong: saves float32 copies of bfloat16 inputs
+# says: For bfloat16 other tensors than a and b are kept, such as float32 copies of them
+# earns: 2 of 3
+# corner: half precision
+# caught: hidden
+class Wide(Lean):
+    @staticmethod
+    def forward(ctx, a, b):
+        wide = torch.promote_types(a.dtype, torch.float32)
+        ctx.save_for_backward(a.to(wide), b.to(wide))
+        return F.silu(a) * b
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        s = a.sigmoid()
+        return (g * b * s * (1 + a * (1 - s))).to(g.dtype), (g * a * s).to(g.dtype)
+
+
+def swiglu(a, b):
+    same(a, b)
+    return Wide.apply(a, b)

@@ -1,3 +1,4 @@
+# corners: zeros
 import math
 
 import torch
@@ -87,6 +88,9 @@ def log_cosh(x):
 
 # %% wrong: the code as given
 # says: `cosh` overflows for large |x|
+# says: The second derivative is 0: the saved tanh is a constant
+# earns: 0 of 2
+# lesson
 class LogCosh(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -105,11 +109,15 @@ log_cosh = LogCosh.apply
 
 # %% wrong: repairs the forward, still saves tanh
 # says: The second derivative is 0: the saved tanh is a constant for backward.
+# earns: 0 of 2
+# lesson
 log_cosh = Saved.apply
 
 
 # %% wrong: keeps tanh as a ctx attribute
 # says: The second derivative is 0: the saved tanh is a constant for backward.
+# earns: 0 of 2
+# lesson
 class Attribute(Saved):
     @staticmethod
     def forward(ctx, x):
@@ -126,6 +134,7 @@ log_cosh = Attribute.apply
 
 # %% wrong: recomputes from a detached input
 # says: The second derivative is 0: the saved tanh is a constant for backward.
+# earns: 0 of 2
 class Detached(Saved):
     @staticmethod
     def forward(ctx, x):
@@ -143,6 +152,8 @@ log_cosh = Detached.apply
 
 # %% wrong: adds once_differentiable
 # says: once_differentiable forbids it, asked for is the right value.
+# earns: 0 of 2
+# lesson
 class Once(Saved):
     @staticmethod
     @once_differentiable
@@ -156,6 +167,7 @@ log_cosh = Once.apply
 
 # %% wrong: returns tanh as an output but ignores its gradient
 # says: The second derivative is 0: the saved tanh is a constant for backward.
+# earns: 0 of 2
 class Ignores(Saved):
     @staticmethod
     def forward(ctx, x):
@@ -175,19 +187,23 @@ def log_cosh(x):
 
 # %% wrong: plain log(cosh(x))
 # says: `cosh` overflows for large |x|
+# earns: 1 of 2
 def log_cosh(x):
     return torch.log(torch.cosh(x))
 
 
 # %% wrong: built-in operations on |x|
 # says: At x = 0 the second derivative must be 1; |x| has a kink there and sign(0) = 0 swallows it.
+# earns: 1 of 2
+# corner: zeros
 # caught: hidden
 def log_cosh(x):
     return value_of(x)
 
 
 # %% wrong: x + softplus(-2x) with the switch to the linear branch disabled
-# says: The gradient is nan or wrong for large |x|
+# says: The first derivative is nan or wrong for large |x|
+# earns: 1 of 2
 # caught: hidden
 class Branch(torch.autograd.Function):
     @staticmethod
@@ -206,7 +222,8 @@ log_cosh = Branch.apply
 
 
 # %% wrong: torch.logaddexp(x, -x) - log 2
-# says: The gradient is nan or wrong for large |x|
+# says: The first derivative is right, the second one is nan or wrong for large |x|
+# earns: 1 of 2
 # caught: hidden
 def log_cosh(x):
     return torch.logaddexp(x, -x) - math.log(2)
@@ -214,12 +231,14 @@ def log_cosh(x):
 
 # %% wrong: returns the pair
 # says: returns one tensor; keep an additional output to yourself.
+# earns: 0 of 2
 def log_cosh(x):
     return value_of(x), torch.tanh(x)
 
 
 # %% wrong: sinh in place of tanh
 # says: The first derivative is wrong
+# earns: 0 of 2
 class Sinh(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -236,6 +255,7 @@ log_cosh = Sinh.apply
 
 # %% wrong: 1 - tanh for the second derivative
 # says: The second derivative is wrong
+# earns: 0 of 2
 class Pair(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -254,7 +274,8 @@ def log_cosh(x):
 
 
 # %% wrong: sinh(x) / cosh(x) in backward
-# says: The gradient is nan or wrong for large |x|
+# says: The first derivative is nan or wrong for large |x|
+# earns: 1 of 2
 # caught: hidden
 class Quotient(torch.autograd.Function):
     @staticmethod
@@ -273,6 +294,7 @@ log_cosh = Quotient.apply
 
 # %% wrong: ignores the incoming gradient
 # says: The first derivative is wrong
+# earns: 0 of 2
 class Ignored(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -289,18 +311,22 @@ log_cosh = Ignored.apply
 
 # %% wrong: clamps x so that cosh stays finite
 # says: The values are wrong
+# earns: 1 of 2
 def log_cosh(x):
     return torch.log(torch.cosh(x.clamp(-300, 300)))
 
 
 # %% wrong: |x| - log 2 for all large x, cut too early
 # says: The values are wrong
+# says: The value is not log(cosh(x))
+# earns: 0 of 2
 def log_cosh(x):
     return torch.where(x.abs() > 2, x.abs() - math.log(2), torch.log(torch.cosh(x.clamp(-2, 2))))
 
 
 # %% wrong: where over an overflowing branch
-# says: The gradient is nan or wrong for large |x|
+# says: The first derivative is nan or wrong for large |x|
+# earns: 1 of 2
 # caught: hidden
 def log_cosh(x):
     return torch.where(x.abs() > 20, x.abs() - math.log(2), torch.log(torch.cosh(x)))
@@ -308,6 +334,7 @@ def log_cosh(x):
 
 # %% wrong: computes in float64 and stays there
 # says: The dtype must be kept
+# earns: 1 of 2
 # caught: hidden
 def log_cosh(x):
     x = x.double()
@@ -316,6 +343,8 @@ def log_cosh(x):
 
 # %% wrong: not connected
 # says: no gradient reaches x
+# says: No gradient reaches x: the result is not connected
+# earns: 0 of 2
 def log_cosh(x):
     return value_of(x.detach())
 
@@ -355,6 +384,7 @@ log_cosh = Nested.apply
 
 # %% wrong: no_grad in backward
 # says: The second derivative raises: what backward computed is not connected to x or to its incoming gradient
+# earns: 0 of 2
 class NoGrad(KeepsInput):
     @staticmethod
     def backward(ctx, g):

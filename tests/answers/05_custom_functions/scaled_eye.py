@@ -1,3 +1,4 @@
+# corners: none
 import torch
 from torch import Tensor
 
@@ -194,6 +195,8 @@ class ScaledEye(Base):
 
 # %% wrong: no __torch_function__
 # says: Torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(),
+# earns: 0 of 2
+# lesson
 class ScaledEye:
     def __init__(self, n, c):
         self.n, self.c = n, c
@@ -204,6 +207,7 @@ class ScaledEye:
 
 # %% wrong: __torch_function__ without @classmethod
 # says: `__torch_function__` is a plain method: deprecated. Make it a classmethod.
+# earns: 1 of 2
 class ScaledEye(Base):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         return Base.__torch_function__.__func__(type(self), func, types, args, kwargs)
@@ -211,7 +215,8 @@ class ScaledEye(Base):
 
 # %% wrong: multiplies by torch.eye(n)
 # says: A dense n x n tensor was made, by eye, mul
-# caught: hidden
+# earns: 0 of 2
+# lesson
 class ScaledEye(Base):
     @classmethod
     def left(cls, a, t):
@@ -224,6 +229,7 @@ class ScaledEye(Base):
 
 # %% wrong: takes the diagonal of the dense matrix
 # says: A dense n x n tensor was made, by eye
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -233,6 +239,7 @@ class ScaledEye(Base):
 
 # %% wrong: an expanded zero is dense, too
 # says: A dense n x n tensor was made, by expand
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -242,6 +249,8 @@ class ScaledEye(Base):
 
 # %% wrong: handles E on the left only
 # says: The product must work from both sides
+# earns: 0 of 2
+# lesson
 class ScaledEye(Base):
     @classmethod
     def right(cls, t, b):
@@ -250,6 +259,8 @@ class ScaledEye(Base):
 
 # %% wrong: E on the right is not known
 # says: The product must work from both sides
+# says: must work too
+# earns: 0 of 2
 class ScaledEye(Base):
     @classmethod
     def right(cls, t, b):
@@ -257,8 +268,8 @@ class ScaledEye(Base):
 
 
 # %% wrong: handles torch.matmul only
-# says: E @ t must work too: your code raised TypeError. The operators arrive as other function objects than torch.matmul
-# caught: hidden
+# says: The operators arrive as other function objects than torch.matmul
+# earns: 1 of 2
 class ScaledEye:
     def __init__(self, n, c):
         self.n, self.c = n, c
@@ -286,7 +297,7 @@ def half(a):
 
 # %% wrong: t @ E is not known
 # says: t @ E must work too
-# caught: hidden
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -297,6 +308,8 @@ class ScaledEye(Base):
 
 # %% wrong: returns None for unknown functions
 # says: An unknown function must end in TypeError; return NotImplemented from __torch_function__.
+# earns: 1 of 2
+# lesson
 class ScaledEye(Base):
     @classmethod
     def unknown(cls, func):
@@ -305,6 +318,7 @@ class ScaledEye(Base):
 
 # %% wrong: raises NotImplementedError
 # says: For torch.exp it raised NotImplementedError.
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def unknown(cls, func):
@@ -313,6 +327,7 @@ class ScaledEye(Base):
 
 # %% wrong: raises TypeError itself
 # says: the class of the other argument is asked, too. Here it was not.
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -322,6 +337,7 @@ class ScaledEye(Base):
 
 # %% wrong: takes every other function for add
 # says: For torch.sub it returned an object of type ScaledEye.
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -333,6 +349,7 @@ class ScaledEye(Base):
 
 # %% wrong: float(c)
 # says: No gradient reaches c: it was converted to a Python number.
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     def __init__(self, n, c):
@@ -341,6 +358,7 @@ class ScaledEye(Base):
 
 # %% wrong: float(c) for the trace and the diagonal
 # says: No gradient reaches c: it was converted to a Python number.
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -354,6 +372,7 @@ class ScaledEye(Base):
 
 # %% wrong: never compares sizes
 # says: A size that does not fit must raise
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -363,6 +382,7 @@ class ScaledEye(Base):
 
 # %% wrong: compares the first dimension on both sides
 # says: A size that does not fit must raise
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -374,6 +394,7 @@ class ScaledEye(Base):
 
 # %% wrong: asserts sizes
 # says: A size that does not fit must raise ValueError or RuntimeError
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -384,6 +405,7 @@ class ScaledEye(Base):
 
 # %% wrong: two ScaledEyes of different n
 # says: A size that does not fit must raise: torch.add of two
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -393,6 +415,7 @@ class ScaledEye(Base):
 
 # %% wrong: returns the diagonal of the sum
 # says: The sum (or product) of two ScaledEyes is a ScaledEye again
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def plus(cls, a, b):
@@ -401,6 +424,7 @@ class ScaledEye(Base):
 
 # %% wrong: two are not known
 # says: The sum (or product) of two ScaledEyes is a ScaledEye again
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def plus(cls, a, b):
@@ -409,6 +433,7 @@ class ScaledEye(Base):
 
 # %% wrong: adds the factors of two ScaledEyes in a product
 # says: The product of two ScaledEyes multiplies their factors
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def both(cls, a, b):
@@ -416,7 +441,8 @@ class ScaledEye(Base):
 
 
 # %% wrong: the trace is c
-# says: The values are wrong: expected tensor(7.5)
+# says: The trace is the sum of the diagonal, n times c
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def trace(cls, a):
@@ -424,7 +450,8 @@ class ScaledEye(Base):
 
 
 # %% wrong: the trace is a Python number
-# says: expected a tensor
+# says: The trace is the sum of the diagonal, n times c, as a 0-d tensor
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def trace(cls, a):
@@ -432,7 +459,8 @@ class ScaledEye(Base):
 
 
 # %% wrong: the diagonal has one entry
-# says: The shape is wrong
+# says: The diagonal has n entries
+# earns: 1 of 2
 class ScaledEye(Base):
     @classmethod
     def diagonal(cls, a):
@@ -441,6 +469,7 @@ class ScaledEye(Base):
 
 # %% wrong: results in float32
 # says: The dtype of t must be kept
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -450,6 +479,7 @@ class ScaledEye(Base):
 
 # %% wrong: a subclass of Tensor
 # says: ScaledEye is to be a plain class, not a subclass of Tensor.
+# earns: 0 of 2
 class ScaledEye(torch.Tensor):
     def __new__(cls, n, c):
         return torch.Tensor._make_subclass(cls, torch.as_tensor(c))
@@ -479,6 +509,7 @@ class ScaledEye(Base):
 
 # %% wrong: passes on only what it expects
 # says: torch.add(E, F, alpha=2): the additional argument was ignored, and the result is wrong.
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -488,6 +519,7 @@ class ScaledEye(Base):
 
 # %% wrong: ignores a second argument of diagonal
 # says: torch.diagonal(E, 1): the additional argument was ignored, and the result is wrong.
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -497,6 +529,7 @@ class ScaledEye(Base):
 
 # %% wrong: dense as long as it is small
 # says: A dense n x n tensor was made, by eye
+# earns: 1 of 2
 # caught: hidden
 class ScaledEye(Base):
     @classmethod
@@ -506,5 +539,6 @@ class ScaledEye(Base):
 
 # %% wrong: a function that returns the matrix
 # says: ScaledEye is to be a class.
+# earns: 0 of 2
 def ScaledEye(n, c):
     return c * torch.eye(n)

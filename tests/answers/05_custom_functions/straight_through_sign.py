@@ -1,3 +1,4 @@
+# corners: zeros, nan
 import torch
 from torch.autograd.function import once_differentiable
 
@@ -89,6 +90,7 @@ ste_sign = Cloned.apply
 
 # %% wrong: torch.sign in the forward
 # says: torch.sign(0) is 0; here 0 counts as positive.
+# earns: 1 of 2
 class Plain(Sign):
     @staticmethod
     def forward(ctx, x):
@@ -101,6 +103,7 @@ ste_sign = Plain.apply
 
 # %% wrong: compares with >
 # says: 0 counts as positive: the comparison must be >=.
+# earns: 1 of 2
 class Greater(Sign):
     @staticmethod
     def forward(ctx, x):
@@ -113,6 +116,8 @@ ste_sign = Greater.apply
 
 # %% wrong: 0 and 1
 # says: These are 0 and 1; asked for are -1 and +1.
+# says: see the check above
+# earns: 0 of 2
 class ZeroOne(Sign):
     @staticmethod
     def forward(ctx, x):
@@ -125,18 +130,27 @@ ste_sign = ZeroOne.apply
 
 # %% wrong: plain torch code, the derivative of the step
 # says: The gradient is zero everywhere: that is the true derivative of a step, nothing would be learned.
+# says: see the check above
+# earns: 0 of 2
+# lesson
 def ste_sign(x):
     return torch.sign(torch.sign(x) + 0.5)
 
 
 # %% wrong: returns constants
 # says: The output is not connected to x: no gradient arrives.
+# says: see the check above
+# earns: 0 of 2
+# lesson
 def ste_sign(x):
     return (x >= 0).to(x.dtype) * 2 - 1
 
 
 # %% wrong: passes every gradient
 # says: The gradient passes for |x| > 1 too: the surrogate is flat there.
+# says: see the check above
+# earns: 0 of 2
+# lesson
 class All(Sign):
     @staticmethod
     def backward(ctx, g):
@@ -148,13 +162,14 @@ ste_sign = All.apply
 
 # %% wrong: the detach trick without the clamp
 # says: The gradient passes for |x| > 1 too: the surrogate is flat there.
+# says: see the check above
+# earns: 0 of 2
 def ste_sign(x):
     step = torch.where(x >= 0, 1.0, -1.0).to(x.dtype)
     return step + (x - x.detach())
 
 
-# %% wrong: |x| < 1
-# says: |x| = 1 still passes the gradient (<=).
+# %% right: nothing passes at -1 and 1
 class Less(Sign):
     @staticmethod
     def backward(ctx, g):
@@ -164,17 +179,30 @@ class Less(Sign):
 ste_sign = Less.apply
 
 
-# %% wrong: hardtanh under the step, flat at its corners
-# says: |x| = 1 still passes the gradient (<=).
+# %% right: hardtanh under the step, flat at its corners
 def ste_sign(inputs):
     soft = torch.nn.functional.hardtanh(inputs)
     with torch.no_grad():
         gap = 2.0 * (inputs >= 0) - 1 - soft
-    return soft + gap.to(soft.dtype)
+    return torch.where(inputs.isnan(), inputs, soft + gap.to(soft.dtype))
+
+
+# %% right: half of the gradient passes at -1 and 1, as from clamp with tensors as bounds in newer releases
+class Half(Sign):
+    @staticmethod
+    def backward(ctx, g):
+        size = ctx.saved_tensors[0].abs()
+        return g * ((size < 1).to(g.dtype) + 0.5 * (size == 1))
+
+
+ste_sign = Half.apply
 
 
 # %% wrong: returns the mask, ignoring the incoming gradient
 # says: The mask was used as the gradient: multiply the incoming gradient by it.
+# says: is not the sum of the two
+# earns: 0 of 2
+# lesson
 class MaskOnly(Sign):
     @staticmethod
     def backward(ctx, g):
@@ -185,7 +213,9 @@ ste_sign = MaskOnly.apply
 
 
 # %% wrong: multiplies by x
-# says: Inside [-1, 1] the incoming gradient passes unchanged
+# says: The gradient that passes is multiplied by x
+# says: is not the sum of the two
+# earns: 0 of 2
 class TimesX(Sign):
     @staticmethod
     def backward(ctx, g):
@@ -197,8 +227,8 @@ ste_sign = TimesX.apply
 
 
 # %% wrong: zeroes the incoming gradient in place
-# says: `backward` changed its incoming gradient in place: another branch of the graph received the same tensor
-# caught: hidden
+# says: or `backward` changes its incoming gradient in place, and other branches of the graph got the same tensor
+# earns: 1 of 2
 class Zeroed(Sign):
     @staticmethod
     def backward(ctx, g):
@@ -210,8 +240,8 @@ ste_sign = Zeroed.apply
 
 
 # %% wrong: grad_output.mul_(mask)
-# says: `backward` changed its incoming gradient in place: another branch of the graph received the same tensor
-# caught: hidden
+# says: or `backward` changes its incoming gradient in place, and other branches of the graph got the same tensor
+# earns: 1 of 2
 class Multiplied(Sign):
     @staticmethod
     def backward(ctx, g):
@@ -223,6 +253,7 @@ ste_sign = Multiplied.apply
 
 # %% wrong: computes the step in place in x
 # says: x was changed in place.
+# earns: 1 of 2
 class InPlace(Sign):
     @staticmethod
     def forward(ctx, x):
@@ -238,6 +269,8 @@ ste_sign = InPlace.apply
 
 # %% wrong: nan compares False and becomes -1
 # says: must stay nan (a comparison with nan is False).
+# earns: 1 of 2
+# corner: nan
 # caught: hidden
 class NoNan(Sign):
     @staticmethod
@@ -251,7 +284,7 @@ ste_sign = NoNan.apply
 
 # %% wrong: always returns float32
 # says: The dtype must be kept: expected torch.float64
-# caught: hidden
+# earns: 1 of 2
 class Single(Sign):
     @staticmethod
     def forward(ctx, x):
@@ -264,6 +297,7 @@ ste_sign = Single.apply
 
 # %% wrong: a step that is steep, not sharp
 # says: The values must be exactly +1 and -1, and some of these are only close to it.
+# earns: 1 of 2
 # caught: hidden
 class Steep(Sign):
     @staticmethod
@@ -277,6 +311,7 @@ ste_sign = Steep.apply
 
 # %% wrong: marked once_differentiable
 # says: Differentiating twice must work
+# earns: 1 of 2
 # caught: hidden
 class Once(Sign):
     @staticmethod
@@ -290,6 +325,7 @@ ste_sign = Once.apply
 
 # %% wrong: the incoming gradient is detached
 # says: Differentiating twice must work
+# earns: 1 of 2
 # caught: hidden
 class Detached(Sign):
     @staticmethod
@@ -301,13 +337,17 @@ ste_sign = Detached.apply
 
 
 # %% wrong: a whole forward in one number
-# says: The shape is wrong
+# says: The step is taken of every element
+# says: see the check above
+# earns: 0 of 2
 def ste_sign(x):
     return torch.ones(())
 
 
 # %% wrong: returns nothing
-# says: expected a tensor, got None
+# says: Nothing came back
+# says: see the check above
+# earns: 0 of 2
 def ste_sign(x):
     Sign.apply(x)
 
@@ -348,6 +388,7 @@ ste_sign = SignModule()
 
 # %% wrong: keeps x as an attribute
 # says: x was changed in place between forward and backward, and the gradient is silently that of the new x
+# earns: 1 of 2
 # caught: hidden
 class Attribute(Sign):
     @staticmethod
@@ -364,8 +405,8 @@ ste_sign = Attribute.apply
 
 
 # %% wrong: masks with a hook on x
-# says: x is used directly, too, and that gradient was changed
-# caught: hidden
+# says: x is used directly, too, and that gradient was changed: a hook sits on x itself
+# earns: 1 of 2
 def ste_sign(x):
     step = torch.where(x >= 0, 1.0, -1.0).to(x.dtype).masked_fill(x.isnan(), torch.nan)
     finite = x.nan_to_num(0, 0, 0)
@@ -375,8 +416,9 @@ def ste_sign(x):
 
 
 # %% wrong: the sign bit decides
-# says: Where x is 0 or -0 the result must be +1.
-# caught: hidden
+# says: -0 counts as positive, as 0 does
+# earns: 1 of 2
+# corner: zeros
 class SignBit(Sign):
     @staticmethod
     def forward(ctx, x):
@@ -389,6 +431,7 @@ ste_sign = SignBit.apply
 
 # %% wrong: the difference of x and itself is not always 0
 # says: Where x is infinite the result is nan: inf - inf is nan, and so is 0 * inf.
+# earns: 1 of 2
 # caught: hidden
 def ste_sign(x):
     step = torch.where(x >= 0, 1.0, -1.0).to(x.dtype).masked_fill(x.isnan(), torch.nan)
