@@ -1,3 +1,5 @@
+# corners: caller's modes, members
+
 import copy
 
 import torch
@@ -105,12 +107,14 @@ def activation_bytes(model, x):
 
 # %% wrong: nothing is excluded
 # says: Parameters or buffers are included: Linear saves its weight too (as a transposed view).
+# lesson
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[])
 
 
 # %% wrong: excludes parameters by object identity
 # says: Exclude by storage, not by object identity.
+# lesson
 def activation_bytes(model, x):
     own = {id(tensor) for tensor in [*model.parameters(), *model.buffers()]}
     kept = {}
@@ -166,6 +170,7 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes the state_dict, which lacks some buffers
 # says: Parameters or buffers are included
+# corner: members
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=list(model.state_dict().values()))
@@ -179,6 +184,7 @@ def activation_bytes(model, x):
 
 # %% wrong: adds up every packed tensor
 # says: A storage that is saved through two views, or twice, was counted twice.
+# lesson
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
     total = 0
@@ -281,6 +287,7 @@ def activation_bytes(model, x):
 
 # %% wrong: switches gradients on
 # says: Autograd keeps 0 bytes here
+# corner: caller's modes
 # caught: hidden
 def activation_bytes(model, x):
     with torch.enable_grad():
@@ -289,6 +296,7 @@ def activation_bytes(model, x):
 
 # %% wrong: forward hooks that sum the sizes of the outputs
 # says: You summed the layers' outputs. Not every output is saved
+# lesson
 def activation_bytes(model, x):
     total, handles = 0, []
 
@@ -491,3 +499,17 @@ def activation_bytes(model, x):
     for handle in handles:
         handle.remove()
     return sum(kept.values())
+
+
+# %% wrong: leaves out only what is trained
+# says: Parameters or buffers are included
+# corner: members
+def activation_bytes(model, x):
+    own = [tensor for tensor in [*model.parameters(), *model.buffers()] if tensor.requires_grad]
+    return measured(model, x, storage_bytes, own=own)
+
+
+# %% wrong: floating tensors only
+# says: A saved mask is a tensor, too
+def activation_bytes(model, x):
+    return measured(model, x, lambda t: storage_bytes(t) if t.is_floating_point() else 0)

@@ -1,3 +1,5 @@
+# corners: caller's modes, members
+
 from functools import partial
 
 import torch
@@ -132,6 +134,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a tensor hook on x itself
 # says: The label branch got a reversed gradient too: the hook sits on x itself
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -159,6 +162,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: the module hook computes but returns nothing
 # says: The gradient is unchanged: a hook that computes -g without returning it has no effect.
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -193,6 +197,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: multiplies by -lambda_ in forward
 # says: Forward must return the values of x; only the gradient is reversed.
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -204,6 +209,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: registers the module hook inside forward
 # says: The second call has the wrong sign or size: a new hook is added in each forward.
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -285,6 +291,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: asks whether x requires grad, under no_grad too
 # says: must simply pass: register_hook raises on it.
+# corner: caller's modes
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -385,6 +392,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: lambda_ is a parameter
 # says: lambda_ is no parameter: the optimizer would train it.
+# corner: members
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -399,6 +407,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a buffer in the state_dict
 # says: The state_dict must be empty; it holds factor.
+# corner: members
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):

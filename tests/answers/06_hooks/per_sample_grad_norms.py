@@ -1,3 +1,5 @@
+# corners: members, zeros
+
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
@@ -156,6 +158,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: backward of the mean loss
 # says: Your norms are N times too small: backward of the mean divides each sample's gradient by N. Sum the losses.
+# lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y, reduce=torch.mean)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype)
@@ -200,6 +203,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the product of norms also for sequences
 # says: For (N, T, D) the norm of a sum of outer products is not the product of norms: sum over T first.
+# lesson
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -246,6 +250,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: reads grad_input
 # says: Did you multiply the input with the gradient of the layer's OUTPUT (grad_output), not with grad_input?
+# lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     x = x.detach().requires_grad_()
     inputs, squares, handles = {}, [], []
@@ -279,6 +284,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: one forward and backward per sample
 # says: The model ran more than once: get all samples from one forward and one backward.
+# lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     parameters = [p for p in model.parameters() if p.requires_grad]
     norms = []
@@ -382,6 +388,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: includes frozen layers
 # says: Frozen layers must not count.
+# corner: members
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     flags = [p.requires_grad for p in model.parameters()]
@@ -395,6 +402,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: looks at the weight only to see whether a layer is frozen
 # says: Frozen parameters must not count, not even in a layer that is trained.
+# corner: members
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -451,6 +459,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: divides by the norm and multiplies again
 # says: A sample whose loss has no gradient has norm 0, not nan.
+# corner: zeros
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -550,6 +559,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: something small under the root
 # says: A sample whose loss has no gradient has norm 0, exactly.
+# corner: zeros
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -570,3 +580,29 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y, reduce=lambda losses: losses)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt()
+
+
+# %% wrong: full hooks and autograd.grad for the parameters
+# says: the first layer's full hook does not fire
+def per_sample_grad_norms(model, loss_fn, x, y):
+    layers = [
+        m for m in model.modules() if isinstance(m, torch.nn.Linear) and any(p.requires_grad for p in m.parameters())
+    ]
+    inputs, grads, handles = {}, {}, []
+    for layer in layers:
+        handles.append(layer.register_forward_hook(lambda m, args, out: inputs.__setitem__(m, args[0].detach())))
+        handles.append(layer.register_full_backward_hook(lambda m, gi, go: grads.__setitem__(m, go[0].detach())))
+    try:
+        losses = loss_fn(model(x), y)
+        torch.autograd.grad(losses.sum(), [p for p in model.parameters() if p.requires_grad])
+    finally:
+        for handle in handles:
+            handle.remove()
+    squares = torch.zeros_like(losses)
+    for layer, g in grads.items():
+        a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (inputs[layer], g))
+        if layer.weight.requires_grad:
+            squares += torch.einsum("nto,nti->noi", g, a).square().sum((1, 2))
+        if layer.bias is not None and layer.bias.requires_grad:
+            squares += g.sum(1).square().sum(1)
+    return squares.sqrt().detach()

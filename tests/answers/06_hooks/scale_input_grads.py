@@ -1,3 +1,5 @@
+# corners: none
+
 import torch
 
 
@@ -111,6 +113,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: the code as given
 # says: You returned a bare tensor: the hook machinery takes it apart along its first dimension.
+# lesson
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return factor * grad_input[0]
@@ -140,6 +143,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: a tuple, but multiplies None
 # says: An input that needs no gradient appears as None
+# lesson
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(factor * grad for grad in grad_input)
@@ -221,6 +225,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: a full backward pre-hook that scales grad_output
 # says: The module's own weight gradient was scaled as well
+# lesson
 def scale_input_grads(module, factor):
     def hook(mod, grad_output):
         return tuple(None if grad is None else factor * grad for grad in grad_output)

@@ -1,3 +1,5 @@
+# corners: members, second name, half precision
+
 import copy
 
 import torch
@@ -121,6 +123,7 @@ class EMA(Base):
 
 # %% wrong: starts without a clone
 # says: The average follows the model exactly: it shares memory with the parameter. Clone at construction.
+# lesson
 class EMA(Base):
     def first(self, tensor):
         return tensor
@@ -160,6 +163,7 @@ class EMA(Base):
 
 # %% wrong: averages in a plain dict
 # says: ema.state_dict() (or ema.to()) does not reach the averages
+# lesson
 class EMA(Base):
     def keep(self, k, tensor):
         self.__dict__.setdefault("plain", {})[k] = tensor
@@ -196,6 +200,7 @@ class EMA(Base):
 
 # %% wrong: averages parameters() only
 # says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
+# lesson
 class EMA(Base):
     def names_of(self, model):
         return [name for name, _ in model.named_parameters()]
@@ -213,6 +218,7 @@ class EMA(Base):
 
 # %% wrong: averages the integer counter too
 # says: Integer entries cannot be averaged: copy them.
+# lesson
 class EMA(Base):
     @torch.no_grad()
     def update(self, model):
@@ -339,6 +345,7 @@ class EMA(Base):
 
 # %% wrong: a tied weight averaged twice
 # says: A weight with two names was averaged twice: state_dict() lists it under both.
+# corner: second name
 # caught: hidden
 class EMA(Base):
     def __init__(self, model, decay=0.999):
@@ -452,6 +459,7 @@ class EMA(Base):
 
 # %% wrong: computed in the model's dtype
 # says: Small steps are lost: compute in the dtype of the averages.
+# corner: half precision
 # caught: hidden
 class EMA(Base):
     def step(self, average, current):
@@ -542,6 +550,7 @@ class EMA(Base):
 
 # %% wrong: frozen parameters are left out
 # says: Not updated: head.bias.
+# corner: members
 # caught: hidden
 class EMA(Base):
     @torch.no_grad()

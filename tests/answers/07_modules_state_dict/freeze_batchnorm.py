@@ -1,3 +1,5 @@
+# corners: second name, members
+
 import types
 
 import torch
@@ -88,12 +90,14 @@ def freeze_batchnorm(model):
 
 # %% wrong: requires_grad_(False) only
 # says: requires_grad=False freezes weight and bias only; the running statistics are buffers and are updated
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model), no_grad)
 
 
 # %% wrong: eval() once
 # says: model.train() switched the layers back: eval() does not last. The layer must refuse train mode.
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model), no_grad, lambda layer: layer.eval())
 
@@ -116,6 +120,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: momentum = 0
 # says: The statistics no longer change, but the layer still normalises with those of the batch
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model), no_grad, lambda layer: setattr(layer, "momentum", 0.0))
 
@@ -128,6 +133,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: model.children()
 # says: Nested layers were missed: walk modules().
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model, modules=lambda model: model.children()), no_grad, refuse)
 
@@ -212,6 +218,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: stumbles over a layer without weight
 # says: A layer may have no weight and bias, or no running statistics.
+# corner: members
 # caught: hidden
 def freeze_batchnorm(model):
     def step(layer):
@@ -307,6 +314,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: counts a layer with two names twice
 # says: Return the number of frozen batch-norm layers - those and no others.
+# corner: second name
 # caught: hidden
 def freeze_batchnorm(model):
     modules = [m for _, m in model.named_modules(remove_duplicate=False)]

@@ -1,3 +1,5 @@
+# corners: members, half precision, second name
+
 import copy
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -86,6 +88,7 @@ def load_matching(model, state):
 
 # %% wrong: load_state_dict(strict=False) alone
 # says: strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.
+# lesson
 def load_matching(model, state):
     missing, unexpected = model.load_state_dict(state, strict=False)
     loaded = sorted(set(model.state_dict()) & set(state))
@@ -94,6 +97,7 @@ def load_matching(model, state):
 
 # %% wrong: catches the error of the wrong shape
 # says: Return a LoadReport
+# lesson
 def load_matching(model, state):
     try:
         model.load_state_dict(state, strict=False)
@@ -208,6 +212,7 @@ def load_matching(model, state):
 
 # %% wrong: sets new Parameters
 # says: The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.
+# lesson
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     for name in report.loaded:
@@ -239,6 +244,7 @@ def load_matching(model, state):
 
 # %% wrong: compares with named_parameters()
 # says: Buffers (running_mean ...) are part of a checkpoint too.
+# lesson
 def load_matching(model, state):
     report = report_of(dict(model.named_parameters()), state)
     load_fitting(model, state, report)
@@ -247,6 +253,7 @@ def load_matching(model, state):
 
 # %% wrong: non-persistent buffers are missing
 # says: A non-persistent buffer is not in model.state_dict()
+# corner: members
 # caught: hidden
 def load_matching(model, state):
     own = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
@@ -259,6 +266,7 @@ def load_matching(model, state):
 
 # %% wrong: shared weights under one name only
 # says: `missing` or `unexpected` is not right.
+# corner: second name
 # caught: hidden
 def load_matching(model, state):
     saved = model.state_dict()
@@ -346,6 +354,7 @@ def load_matching(model, state):
 
 # %% wrong: takes over the dtype of the checkpoint
 # says: The dtype must stay the model's
+# corner: half precision
 # caught: hidden
 def load_matching(model, state):
     own = model.state_dict(keep_vars=True)

@@ -1,3 +1,5 @@
+# corners: empty, maximum, half precision
+
 import math
 
 import torch
@@ -112,6 +114,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a plain tensor attribute
 # says: After .double() or .to(device) the table stayed behind: a plain attribute is not registered.
+# lesson
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.pe = table
@@ -139,6 +142,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a trainable Parameter
 # says: The table is a Parameter: it is counted in parameters() and handed to optimizers
+# lesson
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.pe = nn.Parameter(table)
@@ -163,6 +167,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: an ordinary buffer
 # says: The table is in state_dict: checkpoints of other lengths will not load. persistent=False.
+# lesson
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.register_buffer("pe", table)
@@ -203,6 +208,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: all sines, then all cosines
 # says: You put all sines first
+# lesson
 class SinusoidalPositions(Base):
     def make(self, d, length):
         table = table_of(d, length)
@@ -287,6 +293,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: refuses T = max_len
 # says: Your code raised ValueError
+# says: T = max_len and T = 0 are fine
+# corner: maximum
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -296,6 +304,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: refuses T = 0
 # says: Your code raised ValueError
+# says: T = max_len and T = 0 are fine
+# corner: empty
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -313,6 +323,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: no cast to x.dtype
 # says: The result must keep x's dtype (a float32 table promotes half precision input).
+# corner: half precision
 # caught: hidden
 class SinusoidalPositions(Base):
     def rows(self, x):
@@ -387,6 +398,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: computed in half precision
 # says: The angles are inexact far out: compute them in float32 at least.
+# corner: half precision
 # caught: hidden
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -422,6 +434,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: super().__init__() forgotten
 # says: before Module.__init__
+# says: super().__init__() comes first in __init__.
 class SinusoidalPositions(nn.Module):
     def __init__(self, d_model, max_len=512):
         self.register_buffer("pe", table_of(d_model, max_len), persistent=False)
@@ -493,6 +506,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: adds the last rows
 # says: The values are wrong
+# says: The first T rows of the table are added
 class SinusoidalPositions(Base):
     def rows(self, x):
         return self.pe[len(self.pe) - x.shape[1] :].to(x.dtype)

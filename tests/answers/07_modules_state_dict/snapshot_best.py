@@ -1,3 +1,5 @@
+# corners: members, equal values, nan, empty
+
 import copy
 import io
 import math
@@ -126,6 +128,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the given code as it is
 # says: The snapshot changed while training went on
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     best, best_state = -math.inf, None
     for _ in range(steps):
@@ -139,6 +142,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: dict(model.state_dict())
 # says: The snapshot changed while training went on
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, snapshot=lambda model: dict(model.state_dict()))
 
@@ -177,6 +181,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: clones named_parameters() only, loads what is there
 # says: The batch-norm statistics belong to the best state too; parameters alone are not enough.
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     return kept(
         model,
@@ -213,6 +218,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the snapshot is right, the model keeps the last weights
 # says: At the end the model must hold the best weights, not the last ones.
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, restore=lambda model, state: None)
 
@@ -276,6 +282,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: uses >=
 # says: On equal scores the first one wins.
+# corner: equal values
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, better=lambda s, best: s >= best)
@@ -283,6 +290,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: compares with not s <= best
 # says: NaN must never win (and all-NaN is a ValueError): every comparison with NaN is False - check which way round
+# corner: nan
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     if steps < 1:
@@ -336,6 +344,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: starts from minus infinity
 # says: Minus infinity is a score like any other
+# corner: nan
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     was, best, state = model.training, -math.inf, None
@@ -387,6 +396,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: no look at steps
 # says: Steps < 1 must raise a ValueError.
+# corner: empty
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps) if steps else (None, {})
@@ -502,3 +512,26 @@ def fit_keep_best(model, train_step, score, steps):
         raise ValueError("NaN only")
     model.load_state_dict(state)
     return best, state
+
+
+# %% wrong: without what is frozen
+# says: Frozen parameters are in the state_dict, too
+# corner: members
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        raise ValueError("no steps")
+    training, best, kept = model.training, None, {}
+    for _ in range(steps):
+        model.train()
+        train_step(model)
+        model.eval()
+        with torch.no_grad():
+            s = score(model)
+        if s == s and (best is None or s > best):
+            frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
+            best, kept = s, {n: t.clone() for n, t in model.state_dict().items() if n not in frozen}
+    model.train(training)
+    if best is None:
+        raise ValueError("nothing but NaN")
+    model.load_state_dict(kept, strict=False)
+    return best, kept

@@ -1,3 +1,5 @@
+# corners: empty
+
 import os
 import re
 from collections import Counter, OrderedDict
@@ -82,12 +84,14 @@ def strip_wrappers(state):
 
 # %% wrong: replaces both words in the text
 # says: A genuine name was damaged: replacing text also hits 'submodule.'. Compare whole path components.
+# lesson
 def strip_wrappers(state):
     return {key.replace("module.", "").replace("_orig_mod.", ""): tensor for key, tensor in state.items()}
 
 
 # %% wrong: lstrip
 # says: `lstrip` takes a set of characters, not a prefix: it ate letters of the layer name.
+# lesson
 def strip_wrappers(state):
     return {key.lstrip("module."): tensor for key, tensor in state.items()}
 
@@ -106,6 +110,7 @@ def strip_wrappers(state):
 
 # %% wrong: removes one module prefix
 # says: Wrappers nest: strip until nothing is left to strip.
+# lesson
 def strip_wrappers(state):
     return {key.removeprefix("module."): tensor for key, tensor in state.items()}
 
@@ -138,6 +143,7 @@ def strip_wrappers(state):
 
 # %% wrong: strips a leading module from each key on its own
 # says: The model itself has a child named `module`, but not all keys start with it: leave it.
+# lesson
 # caught: hidden
 def strip_wrappers(state):
     names = []
@@ -171,6 +177,7 @@ def strip_wrappers(state):
 
 # %% wrong: module goes wherever it stands
 # says: hidden test
+# says: has a child named `module`, but not all keys start with it
 # caught: hidden
 def strip_wrappers(state):
     names = [".".join(p for p in key.split(".") if p not in ("module", "_orig_mod")) for key in state]
@@ -266,6 +273,7 @@ def strip_wrappers(state):
 
 # %% wrong: compares beginnings of text, not components
 # says: hidden test: names that
+# says: A name that merely begins with `module`
 # caught: hidden
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
@@ -276,6 +284,7 @@ def strip_wrappers(state):
 
 # %% wrong: `_orig_mod.` replaced as text
 # says: hidden test: names that contain the words
+# says: belong to the model: they stay.
 # caught: hidden
 def strip_wrappers(state):
     return checked(front_stripped(key.replace("_orig_mod.", "") for key in state), state)
@@ -283,6 +292,8 @@ def strip_wrappers(state):
 
 # %% wrong: an empty dict fails
 # says: Your code raised IndexError
+# says: An empty dict gives an empty dict
+# corner: empty
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
     while names[0].startswith("module.") and all(name.startswith("module.") for name in names):

@@ -1,3 +1,6 @@
+# corners: nan
+
+
 def groups_of(micro_batches, accum):
     return [micro_batches[k : k + accum] for k in range(0, len(micro_batches), accum)]
 
@@ -80,6 +83,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 # %% wrong: the given code
 # says: You clipped SCALED gradients
 # says: unscale_ first.
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for i, (x, y) in enumerate(micro_batches):
@@ -114,6 +118,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips before unscaling
 # says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -147,6 +152,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: unscale_ in every micro-batch
 # says: unscale_ may be called once per optimizer between updates: do it after the last micro-batch of the group.
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -164,6 +170,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: does not divide the loss
 # says: The gradient is the sum over the group, not the mean
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -390,6 +397,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: gives up when a norm is not finite
 # says: An overflowing group must be skipped by scaler.step and must not end the run or touch the weights.
+# corner: nan
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []

@@ -1,3 +1,5 @@
+# corners: none
+
 RIGHT = {
     "lin(x)": torch.bfloat16,
     "relu(y)": torch.bfloat16,
@@ -34,6 +36,7 @@ dtypes["d @ d"] = torch.double
 
 # %% wrong: sum by the CUDA table
 # says: y.sum() = torch.float32: That is the CUDA table: there sum and softmax go to float32.
+# lesson
 dtypes = RIGHT | {"y.sum()": torch.float32}
 
 
@@ -54,11 +57,13 @@ dtypes = RIGHT | {"relu(y)": torch.float32}
 
 # %% wrong: a sum of two dtypes is the lower one
 # says: A bfloat16 tensor and a float32 tensor give float32: ordinary type promotion
+# lesson
 dtypes = RIGHT | {"y + x": torch.bfloat16}
 
 
 # %% wrong: mse_loss keeps its input's dtype
 # says: F.mse_loss(y, x) = torch.bfloat16: mse_loss and cross_entropy are on the float32 list
+# lesson
 dtypes = RIGHT | {"F.mse_loss(y, x)": torch.bfloat16}
 
 
@@ -84,6 +89,7 @@ dtypes = RIGHT | {"x.addmm_(x, e)": torch.bfloat16}
 
 # %% wrong: the weight is converted
 # says: lin.weight = torch.bfloat16: autocast casts copies of the weights on the way into the op
+# lesson
 dtypes = RIGHT | {"lin.weight": torch.bfloat16}
 
 

@@ -1,3 +1,5 @@
+# corners: nan
+
 import contextlib
 
 
@@ -113,6 +115,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: forgets to divide by the scale
 # says: |g| is 65536 times too large: the gradients from autograd.grad are still scaled. Divide by scaler.get_scale().
+# lesson
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, unscale=lambda grads: grads)
 
@@ -125,6 +128,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: create_graph is missing
 # says: autograd.grad without create_graph=True returns constants and frees the graph
+# lesson
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def first(mse, parameters):
         return torch.autograd.grad(scaler.scale(mse), parameters)
@@ -143,12 +147,14 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: the penalty is detached
 # says: The penalty has no effect on the update
+# lesson
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, total=lambda mse, norm: mse + lam * norm.item())
 
 
 # %% wrong: the first gradient from the unscaled loss
 # says: The first gradient was taken from the unscaled loss: in float16 it underflows. Scale it, then unscale the result.
+# lesson
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def first(mse, parameters):
@@ -220,6 +226,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: skips by hand, the scale stays
 # says: A non-finite gradient must skip the optimizer step and shrink the scale.
+# corner: nan
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def finish(loss):

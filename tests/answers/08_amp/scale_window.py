@@ -1,3 +1,6 @@
+# corners: zeros, nan, empty
+
+
 def flattened(grads):
     return torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)
 
@@ -70,6 +73,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: divides by all entries
 # says: Entries that were 0 before are not lost; divide by the number of non-zero ones.
+# corner: zeros
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -82,6 +86,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: counts all zeros
 # says: Entries that were 0 before are not lost; divide by the number of non-zero ones.
+# corner: zeros
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -94,6 +99,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: compares with finfo.tiny
 # says: Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look.
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     flat = flat[flat != 0].abs()
@@ -124,6 +130,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the scale is max / amax
 # says: The scale must be a power of two (multiplying by it changes no digits).
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = (torch.finfo(dtype).max / flat.abs().max()).item()
@@ -157,6 +164,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: casts first, then multiplies
 # says: Multiply before casting: what has become 0 stays 0 whatever you multiply it by.
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     nonzero = flat[flat != 0]
@@ -180,6 +188,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: products in float32
 # says: s * g overflowed in float32 before the cast; form the product in float64.
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads).float()
     k = 300
@@ -206,6 +215,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: no checks
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
+# corner: empty
 def scale_window(grads, dtype=torch.float16):
     flat = flattened(grads)
     if not flat.any() or not flat.isfinite().all():
@@ -216,6 +226,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: lets nan pass
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
+# corner: nan
 def scale_window(grads, dtype=torch.float16):
     flat = flattened(grads)
     if not flat.any() or flat.isinf().any():

@@ -1,3 +1,5 @@
+# corners: nan
+
 import weakref
 
 
@@ -228,6 +230,7 @@ class LossScaler(Base):
 
 # %% wrong: steps in any case
 # says: The step must be skipped when a gradient is inf or nan.
+# lesson
 class LossScaler(Base):
     def step(self, optimizer):
         if id(optimizer) in self.stepped:
@@ -241,6 +244,8 @@ class LossScaler(Base):
 
 # %% wrong: checks isinf only
 # says: `isinf` alone misses nan: check `isfinite`.
+# lesson
+# corner: nan
 class LossScaler(Base):
     def bad(self, grads):
         return any(g.isinf().any() for g in grads)
@@ -262,6 +267,7 @@ class LossScaler(Base):
 
 # %% wrong: step always unscales
 # says: The gradients were divided twice: step must not unscale again after unscale_.
+# lesson
 class LossScaler(Base):
     def step(self, optimizer):
         if id(optimizer) in self.stepped:
@@ -310,6 +316,7 @@ class LossScaler(Base):
 
 # %% wrong: one found_inf for all optimizers
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
+# lesson
 # caught: hidden
 class LossScaler(Base):
     def step(self, optimizer):
@@ -372,6 +379,7 @@ class LossScaler(Base):
 
 # %% wrong: grows one iteration late
 # says: The scale must grow only after growth_interval good iterations IN A ROW
+# says: The scale grows too late
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -448,6 +456,7 @@ class LossScaler(Base):
 
 # %% wrong: the last gradient decides
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
+# says: every one of them counts.
 # caught: hidden
 class LossScaler(Base):
     def bad(self, grads):
@@ -641,3 +650,17 @@ class LossScaler(Base):
 class LossScaler(Base):
     def state_dict(self):
         return {"scale": int(self.now), "good": self.good}
+
+
+# %% wrong: inf is looked for in the sum of the squares
+# says: Gradients of 1e20 are finite: look at each of them
+class LossScaler(Base):
+    def bad(self, grads):
+        return not torch.stack([g.pow(2).sum() for g in grads]).sum().isfinite()
+
+
+# %% wrong: inf is looked for in the norm
+# says: Gradients of 1e20 are finite: look at each of them
+class LossScaler(Base):
+    def bad(self, grads):
+        return any(not g.norm().isfinite() for g in grads)
