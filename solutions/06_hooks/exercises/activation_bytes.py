@@ -286,13 +286,18 @@ with check("activation-bytes") as test:
 
     tracked = batch_of(10).requires_grad_()
 
-    for idea, kind, expected in [
-        ("the layers in a module of their own", "as it is", 1600),
-        ("the same layers, computed again in backward: only x is saved", "again", 320),
-        ("a custom Function that saves a tensor of its own", "extra", 376),
+    for idea, kind, expected, betrayed in [
+        (
+            "the layers in a module of their own",
+            "as it is",
+            1600,
+            {"params": [3648], "numel": [400], "no_x": [1280]},
+        ),
+        ("the same layers, computed again in backward: only x is saved", "again", 320, {}),
+        ("a custom Function that saves a tensor of its own", "extra", 376, {"numel": [87, 348]}),
     ]:
         test(idea)
-        judge(observe_scenario(of_function, activation_bytes, kind, tracked), expected)
+        judge(observe_scenario(of_function, activation_bytes, kind, tracked), expected, **betrayed)
 
     ### BEGIN HIDDEN TESTS
     def three_layers():

@@ -168,7 +168,20 @@ with check("gradient-reversal") as test:
 
     test("called again: same result")
     x, rows = torch.tensor([3.0, -5.0], requires_grad=True), torch.tensor([1.0, 10.0])
-    seen = observe_scenario(again, GradientReversal, x)
+    seen = observe_scenario(again, GradientReversal, x).expecting(
+        mistake(
+            "The old, non-full hook reports the inputs of an autograd node, not those of the module.",
+            raises="incorrect number of values",
+        ),
+        mistake(
+            "A full backward hook returns a tuple with one entry for each input.",
+            raises="invalid number of grad_input|has changed the size of value",
+        ),
+        mistake(
+            "No gradient comes through the module: x is detached on the way.",
+            raises="appears to not have been used|does not require grad",
+        ),
+    )
     for grad in seen.value:
         seen.that(
             torch.allclose(grad, -0.5 * rows),

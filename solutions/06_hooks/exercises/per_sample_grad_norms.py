@@ -243,6 +243,94 @@ with check("per-sample-grad-norms") as test:
 
 
 # %% check="per-sample-grad-norms" points=1
+"""No .grad is written or changed, and no hook stays."""
+with check("per-sample-grad-norms") as test:
+
+    def distances(out, y):
+        """One loss for each sample."""
+        return (out - y).square().sum(1)
+
+    def hooks_on(model, *tensors):
+        """Every hook of the model's modules, of all modules and of some tensors, with its place."""
+        places = [(f"module {name}".strip(), vars(module)) for name, module in model.named_modules()]
+        places.append(("all modules", vars(nn.modules.module)))
+        for tensor in tensors:
+            kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
+            places.append(("a tensor", {kind: getattr(tensor, kind) for kind in kinds}))
+        return [
+            (place, kind, key, hook)
+            for place, attributes in places
+            for kind, hooks in attributes.items()
+            if kind.endswith("_hooks") and isinstance(hooks, dict)
+            for key, hook in hooks.items()
+        ]
+
+    def traces(measure, x, old_gradients):
+        """What measuring leaves behind, on a net of square layers."""
+        torch.default_generator.manual_seed(3)
+        net = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
+        net[0].register_forward_hook(lambda *args: None)
+        tensors = {"x": x} | dict(net.named_parameters())
+        for shift, tensor in enumerate(tensors.values()):
+            if old_gradients and tensor.requires_grad:
+                tensor.grad = torch.full_like(tensor, 5.0 + shift)
+        flags = {name: tensor.requires_grad for name, tensor in tensors.items()}
+        values = {name: tensor.tolist() for name, tensor in tensors.items()}
+        grads = {name: tensor.grad for name, tensor in tensors.items()}
+        numbers = {name: None if grad is None else grad.tolist() for name, grad in grads.items()}
+        before = hooks_on(net)
+        norms = measure(net, distances, x, torch.tensor([[0.5, 1.0, -2.0], [1.5, -0.25, 0.75]]))
+        after, now = hooks_on(net, *tensors.values()), {"x": x} | dict(net.named_parameters())
+        return {
+            "size": len(norms) if isinstance(norms, Tensor) and norms.dim() == 1 else 0,
+            "came": [hook[0] for hook in after if hook not in before],
+            "went": [hook[0] for hook in before if hook not in after],
+            "grad": [
+                name
+                for name, tensor in now.items()
+                if (tensor.grad is None) != (grads[name] is None)
+                or (tensor.grad is not None and tensor.grad.tolist() != numbers[name])
+            ],
+            "changed": [
+                name for name, t in now.items() if t.requires_grad != flags[name] or t.tolist() != values[name]
+            ],
+        }
+
+    def judge(seen):
+        """Judge that nothing is left behind."""
+        seen.that(not seen["went"], "Someone else's hook disappeared: remove your own handles only.", stage="rule")
+        places = ", ".join(dict.fromkeys(seen["came"]))
+        seen.that(not seen["came"], f"Hooks stayed on the model ({places}).", stage="rule")
+        written = ", ".join(seen["grad"])
+        seen.that(
+            not written,
+            f".grad of the parameters changed ({written}): use autograd.grad, or save and restore.",
+            mistake("x.grad changed: it belongs to the caller.", when=lambda seen: seen["grad"] == ["x"]),
+            stage="arguments",
+        )
+        changed = ", ".join(seen["changed"])
+        seen.that(not changed, f"Values or requires_grad were changed: {changed}.", stage="arguments")
+
+    test("no hooks and no .grad left")
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+    seen = observe_scenario(traces, per_sample_grad_norms, x, False)
+    judge(seen)
+    seen.that(seen["size"] == 2, "The result must be a tensor with one norm for each sample.", stage="shape")
+
+    ### BEGIN HIDDEN TESTS
+    for idea, some_x, old_gradients in [
+        ("gradients that are there already stay", x, True),
+        ("an x that requires grad is accepted and left alone", x.clone().requires_grad_(), False),
+        ("the gradient of x stays", x.clone().requires_grad_(), True),
+    ]:
+        test.hidden(idea)
+        seen = observe_scenario(traces, per_sample_grad_norms, some_x, old_gradients)
+        judge(seen)
+        seen.that(seen["size"] == 2, "The result must be a tensor with one norm for each sample.", stage="shape")
+    ### END HIDDEN TESTS
+
+
+# %% check="per-sample-grad-norms" points=1
 """Sequences, other layers and losses, parameters that are not trained."""
 with check("per-sample-grad-norms") as test:
 
@@ -415,7 +503,8 @@ with check("per-sample-grad-norms") as test:
                 "For (N, T, D) the gradient of a sample is a sum over its T rows: of outer products for the weight, "
                 "of g for the bias.",
                 stage="value",
-            )
+            ),
+            mistake("(N, T, D) is allowed, too; here it raised: {detail}", stage="raised"),
         )
         wrong_norms = products_of_norms(kind)
         judge(
@@ -475,92 +564,4 @@ with check("per-sample-grad-norms") as test:
         ),
         mistake("A sample whose loss has no gradient has norm 0, exactly.", when=lambda seen: seen["norms"].all()),
     )
-    ### END HIDDEN TESTS
-
-
-# %% check="per-sample-grad-norms" points=1
-"""No .grad is written or changed, and no hook stays."""
-with check("per-sample-grad-norms") as test:
-
-    def distances(out, y):
-        """One loss for each sample."""
-        return (out - y).square().sum(1)
-
-    def hooks_on(model, *tensors):
-        """Every hook of the model's modules, of all modules and of some tensors, with its place."""
-        places = [(f"module {name}".strip(), vars(module)) for name, module in model.named_modules()]
-        places.append(("all modules", vars(nn.modules.module)))
-        for tensor in tensors:
-            kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
-            places.append(("a tensor", {kind: getattr(tensor, kind) for kind in kinds}))
-        return [
-            (place, kind, key, hook)
-            for place, attributes in places
-            for kind, hooks in attributes.items()
-            if kind.endswith("_hooks") and isinstance(hooks, dict)
-            for key, hook in hooks.items()
-        ]
-
-    def traces(measure, x, old_gradients):
-        """What measuring leaves behind, on a net of square layers."""
-        torch.default_generator.manual_seed(3)
-        net = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
-        net[0].register_forward_hook(lambda *args: None)
-        tensors = {"x": x} | dict(net.named_parameters())
-        for shift, tensor in enumerate(tensors.values()):
-            if old_gradients and tensor.requires_grad:
-                tensor.grad = torch.full_like(tensor, 5.0 + shift)
-        flags = {name: tensor.requires_grad for name, tensor in tensors.items()}
-        values = {name: tensor.tolist() for name, tensor in tensors.items()}
-        grads = {name: tensor.grad for name, tensor in tensors.items()}
-        numbers = {name: None if grad is None else grad.tolist() for name, grad in grads.items()}
-        before = hooks_on(net)
-        norms = measure(net, distances, x, torch.tensor([[0.5, 1.0, -2.0], [1.5, -0.25, 0.75]]))
-        after, now = hooks_on(net, *tensors.values()), {"x": x} | dict(net.named_parameters())
-        return {
-            "size": len(norms) if isinstance(norms, Tensor) and norms.dim() == 1 else 0,
-            "came": [hook[0] for hook in after if hook not in before],
-            "went": [hook[0] for hook in before if hook not in after],
-            "grad": [
-                name
-                for name, tensor in now.items()
-                if (tensor.grad is None) != (grads[name] is None)
-                or (tensor.grad is not None and tensor.grad.tolist() != numbers[name])
-            ],
-            "changed": [
-                name for name, t in now.items() if t.requires_grad != flags[name] or t.tolist() != values[name]
-            ],
-        }
-
-    def judge(seen):
-        """Judge that nothing is left behind."""
-        seen.that(not seen["went"], "Someone else's hook disappeared: remove your own handles only.", stage="rule")
-        places = ", ".join(dict.fromkeys(seen["came"]))
-        seen.that(not seen["came"], f"Hooks stayed on the model ({places}).", stage="rule")
-        written = ", ".join(seen["grad"])
-        seen.that(
-            not written,
-            f".grad of the parameters changed ({written}): use autograd.grad, or save and restore.",
-            mistake("x.grad changed: it belongs to the caller.", when=lambda seen: seen["grad"] == ["x"]),
-            stage="arguments",
-        )
-        changed = ", ".join(seen["changed"])
-        seen.that(not changed, f"Values or requires_grad were changed: {changed}.", stage="arguments")
-
-    test("no hooks and no .grad left")
-    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
-    seen = observe_scenario(traces, per_sample_grad_norms, x, False)
-    judge(seen)
-    seen.that(seen["size"] == 2, "The result must be a tensor with one norm for each sample.", stage="shape")
-
-    ### BEGIN HIDDEN TESTS
-    for idea, some_x, old_gradients in [
-        ("gradients that are there already stay", x, True),
-        ("an x that requires grad is accepted and left alone", x.clone().requires_grad_(), False),
-        ("the gradient of x stays", x.clone().requires_grad_(), True),
-    ]:
-        test.hidden(idea)
-        seen = observe_scenario(traces, per_sample_grad_norms, some_x, old_gradients)
-        judge(seen)
-        seen.that(seen["size"] == 2, "The result must be a tensor with one norm for each sample.", stage="shape")
     ### END HIDDEN TESTS

@@ -292,6 +292,7 @@ with check("sinusoidal-positions") as test:
     table = torch.tensor(
         [[(math.cos if k % 2 else math.sin)(t / 10000 ** (k // 2 * 2 / 6)) for k in range(6)] for t in range(5)]
     )
+    whole_table = mistake("Only the first T rows of the table are added to x.", raises="size of tensor")
     first_check = "What comes out is not x plus the table that the first check asks for, in the dtype of x."
     keep_dtype = mistake(
         "The result must keep x's dtype (a float32 table promotes half precision input).", stage="dtype"
@@ -307,7 +308,7 @@ with check("sinusoidal-positions") as test:
         test.hidden(idea)
         expected = (x.to(given) + table.to(given)).to(given)
         seen = observe_scenario(in_dtypes, SinusoidalPositions, cast, x.to(given))
-        seen.returns(expected, keep_dtype, rtol=0, atol=tolerance, because=first_check)
+        seen.returns(expected, keep_dtype, whole_table, rtol=0, atol=tolerance, because=first_check)
 
     def with_gradient(answer, x):
         """A forward pass through a deep copy of the module, after the model was set to train everything."""

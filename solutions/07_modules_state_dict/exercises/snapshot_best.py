@@ -402,7 +402,7 @@ with check("snapshot-best") as test:
         tracked = ", ".join(seen["tracked"])
         seen.that(not tracked, f"The snapshot's tensors must not require grad: {tracked}.", stage="gradient")
 
-    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0])
+    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0]).expecting(*known)
 
     test("train mode for train_step, eval mode for score; the flag is restored")
     judge_modes(seen)

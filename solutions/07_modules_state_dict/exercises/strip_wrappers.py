@@ -277,8 +277,9 @@ with check("strip-wrappers") as test:
         mistake(
             "A name that merely begins with `module`, such as module1 or modules, was cut: compare whole components.",
             when=lambda seen: any(
-                key.split(".")[0] not in ("module", "_orig_mod") and not key.startswith(name.split(".")[0])
+                part != "module" and part.startswith("module") and part.removeprefix("module") in name.split(".")
                 for key, name in zip(seen.args[1], seen["names"], strict=True)
+                for part in key.split(".")
             ),
         ),
         mistake(

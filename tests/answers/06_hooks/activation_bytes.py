@@ -107,6 +107,7 @@ def activation_bytes(model, x):
 
 # %% wrong: nothing is excluded
 # says: Parameters or buffers are included: Linear saves its weight too (as a transposed view).
+# earns: 0 of 2
 # lesson
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[])
@@ -114,6 +115,7 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes parameters by object identity
 # says: Exclude by storage, not by object identity.
+# earns: 0 of 2
 # lesson
 def activation_bytes(model, x):
     own = {id(tensor) for tensor in [*model.parameters(), *model.buffers()]}
@@ -131,6 +133,7 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes by the address of the first element
 # says: Parameters or buffers are included
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {tensor.data_ptr() for tensor in [*model.parameters(), *model.buffers()]}
@@ -148,6 +151,7 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes nn.Parameter by type
 # says: Parameters or buffers are included
+# earns: 0 of 2
 def activation_bytes(model, x):
     kept = {}
 
@@ -163,6 +167,7 @@ def activation_bytes(model, x):
 
 # %% wrong: forgets to exclude buffers
 # says: Parameters or buffers are included
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=list(model.parameters()))
@@ -170,6 +175,7 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes the state_dict, which lacks some buffers
 # says: Parameters or buffers are included
+# earns: 1 of 2
 # corner: members
 # caught: hidden
 def activation_bytes(model, x):
@@ -178,12 +184,15 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes what the model itself holds, not its children
 # says: Parameters or buffers are included
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[*model.parameters(recurse=False), *model.buffers()])
 
 
 # %% wrong: adds up every packed tensor
 # says: A storage that is saved through two views, or twice, was counted twice.
+# says: Autograd keeps 1600 bytes here; your instrument says 2880.
+# earns: 0 of 2
 # lesson
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -202,6 +211,7 @@ def activation_bytes(model, x):
 
 # %% wrong: distinct tensors by the address of their first element
 # says: was counted twice.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     kept, own = {}, {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -218,18 +228,21 @@ def activation_bytes(model, x):
 
 # %% wrong: sums numel
 # says: That is the number of elements, not bytes; half precision takes two bytes each.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, torch.numel)
 
 
 # %% wrong: four bytes for each element
 # says: That is the number of elements, not bytes; half precision takes two bytes each.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, lambda tensor: 4 * tensor.numel())
 
 
 # %% wrong: numel times element_size of the saved view
 # says: You counted the size of the view. What is kept alive is the whole storage behind it
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, lambda tensor: tensor.numel() * tensor.element_size())
@@ -237,6 +250,7 @@ def activation_bytes(model, x):
 
 # %% wrong: nbytes of the saved view
 # says: You counted the size of the view.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, lambda tensor: tensor.nbytes)
@@ -244,6 +258,7 @@ def activation_bytes(model, x):
 
 # %% wrong: calls backward at the end
 # says: The model or x was changed (gradients).
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -262,6 +277,7 @@ def activation_bytes(model, x):
 
 # %% wrong: makes x require grad
 # says: The model or x was changed (requires_grad).
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     total = measured(model, x, storage_bytes)
@@ -272,6 +288,7 @@ def activation_bytes(model, x):
 
 # %% wrong: trains what is frozen
 # says: Autograd keeps 0 bytes here
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     model.requires_grad_()
@@ -280,6 +297,7 @@ def activation_bytes(model, x):
 
 # %% wrong: switches to training mode
 # says: The number is wrong because the model was switched to another mode
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model.train(), x, storage_bytes)
@@ -287,6 +305,7 @@ def activation_bytes(model, x):
 
 # %% wrong: switches gradients on
 # says: Autograd keeps 0 bytes here
+# earns: 1 of 2
 # corner: caller's modes
 # caught: hidden
 def activation_bytes(model, x):
@@ -296,6 +315,8 @@ def activation_bytes(model, x):
 
 # %% wrong: forward hooks that sum the sizes of the outputs
 # says: You summed the layers' outputs. Not every output is saved
+# says: Autograd keeps 1600 bytes here; your instrument says 2880.
+# earns: 0 of 2
 # lesson
 def activation_bytes(model, x):
     total, handles = 0, []
@@ -315,6 +336,8 @@ def activation_bytes(model, x):
 
 # %% wrong: forward hooks on containers too
 # says: You summed the layers' outputs. Not every output is saved
+# says: Autograd keeps 1600 bytes here; your instrument says 3520.
+# earns: 0 of 2
 def activation_bytes(model, x):
     total, handles = 0, []
 
@@ -332,12 +355,15 @@ def activation_bytes(model, x):
 
 # %% wrong: x is left out
 # says: x is missing: a layer saves its input
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[x, *model.parameters(), *model.buffers()])
 
 
 # %% wrong: counts without the distinct storages of half precision, by sys.getsizeof
 # says: Autograd keeps 960 bytes here
+# says: Autograd keeps 1600 bytes here; your instrument says 160.
+# earns: 0 of 2
 def activation_bytes(model, x):
     import sys
 
@@ -346,6 +372,7 @@ def activation_bytes(model, x):
 
 # %% wrong: runs the model first without the hooks
 # says: model(x) must run once.
+# earns: 0 of 2
 def activation_bytes(model, x):
     model(x)
     return measured(model, x, storage_bytes)
@@ -353,18 +380,21 @@ def activation_bytes(model, x):
 
 # %% wrong: returns a tensor
 # says: The result must be a number of bytes, an int.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return torch.tensor(measured(model, x, storage_bytes))
 
 
 # %% wrong: returns nothing
 # says: The result must be a number of bytes, an int.
+# earns: 0 of 2
 def activation_bytes(model, x):
     measured(model, x, storage_bytes)
 
 
 # %% wrong: pack returns nothing
 # says: Storages are missing: what pack neither returns nor keeps is freed during forward
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -380,6 +410,7 @@ def activation_bytes(model, x):
 
 # %% wrong: counts each shape once
 # says: Two storages of one shape are two storages.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -397,6 +428,7 @@ def activation_bytes(model, x):
 
 # %% wrong: distinct tensors by their identity
 # says: was counted twice.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -414,12 +446,15 @@ def activation_bytes(model, x):
 
 # %% wrong: subtracts the size of the parameters
 # says: Autograd keeps 960 bytes here; your instrument says 364.
+# says: Autograd keeps 1600 bytes here; your instrument says 1440.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[]) - sum(p.nbytes for p in model.parameters())
 
 
 # %% wrong: counts in unpack
 # says: Nothing was counted.
+# earns: 0 of 2
 def activation_bytes(model, x):
     sizes = []
 
@@ -434,6 +469,7 @@ def activation_bytes(model, x):
 
 # %% wrong: runs the model before the block
 # says: Nothing was counted.
+# earns: 0 of 2
 def activation_bytes(model, x):
     sizes = []
     model(x)
@@ -444,6 +480,7 @@ def activation_bytes(model, x):
 
 # %% wrong: runs under no_grad
 # says: Nothing was counted.
+# earns: 0 of 2
 def activation_bytes(model, x):
     with torch.no_grad():
         return measured(model, x, storage_bytes)
@@ -451,6 +488,7 @@ def activation_bytes(model, x):
 
 # %% wrong: enters the hooks and never leaves
 # says: The hooks of saved tensors are still on
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -467,12 +505,16 @@ def activation_bytes(model, x):
 
 # %% wrong: from the shapes of three layers
 # says: model(x) must run once.
+# says: Autograd keeps 1600 bytes here; your instrument says 960.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return x.nbytes * 3
 
 
 # %% wrong: counts copies
 # says: was counted twice.
+# says: Autograd keeps 1600 bytes here; your instrument says 2880.
+# earns: 0 of 2
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
     copies = []
@@ -489,6 +531,8 @@ def activation_bytes(model, x):
 
 # %% wrong: inputs of Linear layers only
 # says: x is missing
+# says: Autograd keeps 320 bytes here; your instrument says 1600.
+# earns: 0 of 2
 def activation_bytes(model, x):
     kept, handles = {}, []
     for module in model.modules():
@@ -503,7 +547,9 @@ def activation_bytes(model, x):
 
 # %% wrong: leaves out only what is trained
 # says: Parameters or buffers are included
+# earns: 1 of 2
 # corner: members
+# caught: hidden
 def activation_bytes(model, x):
     own = [tensor for tensor in [*model.parameters(), *model.buffers()] if tensor.requires_grad]
     return measured(model, x, storage_bytes, own=own)
@@ -511,5 +557,7 @@ def activation_bytes(model, x):
 
 # %% wrong: floating tensors only
 # says: A saved mask is a tensor, too
+# earns: 1 of 2
+# caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, lambda t: storage_bytes(t) if t.is_floating_point() else 0)

@@ -185,6 +185,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: closure over the loop variable, lists made before
 # says: Every feature landed under one name
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 # lesson
 def capture_features(model, names, *args, **kwargs):
@@ -202,6 +204,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: closure over the loop variable of named_modules
 # says: Every feature landed under one name
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {}, []
@@ -218,6 +222,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: closure over the loop variable, and assigns
 # says: Every feature landed under one name
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {}, []
@@ -235,6 +241,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: looks names up in named_children
 # says: Only direct children are found; 'body.0' lives deeper.
+# says: A name was not found: '' is the model itself, and a dotted name may lie deeper
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_children())
@@ -250,6 +257,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: loops over named_children and skips the rest
 # says: Only direct children are found; 'body.0' lives deeper.
+# says: Hooks on the model itself did not fire
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {name: [] for name in names}, []
@@ -265,6 +274,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: getattr with a dotted name
 # says: Only direct children are found; 'body.0' lives deeper.
+# says: A name was not found: '' is the model itself, and a dotted name may lie deeper
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {name: [] for name in names}, []
@@ -286,6 +296,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: stores the output with its graph
 # says: The stored feature still requires grad, so it keeps the whole graph alive.
+# says: The captured tensor changed after you stored it: the next layer works in place
 # earns: 1 of 3
 # lesson
 def capture_features(model, names, *args, **kwargs):
@@ -324,7 +335,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: never removes the handles
 # says: Hooks are still registered after the call; the next forward would go on collecting.
-# earns: 1 of 3
+# earns: 2 of 3
 # lesson
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -339,7 +350,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a process-wide hook that stays
 # says: Hooks are still registered after the call
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     wanted = {model.get_submodule(name): name for name in names}
     features = {name: [] for name in names}
@@ -354,7 +365,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: removes the last handle only
 # says: Hooks are still registered after the call
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     features = {name: [] for name in names}
     for name in names:
@@ -366,7 +377,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: removes the handles only on success
 # says: When forward raised, your hooks stayed. Removal belongs into `finally`.
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
     for name in names:
@@ -382,7 +394,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: clears the modules' hook dictionaries
 # says: Someone else's hook disappeared: remove your own handles only
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
     for name in names:
@@ -400,7 +412,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: silently skips unknown names
 # says: An unknown name must raise KeyError with that name before anything runs
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     known = dict(model.named_modules(remove_duplicate=False))
     return captured(model, [name for name in names if name in known], args, kwargs)
@@ -408,7 +421,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: an unknown name raises AttributeError
 # says: An unknown name must raise KeyError; it raised AttributeError.
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     for name in names:
         model.get_submodule(name)
@@ -417,7 +431,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: looks a name up when it registers, outside of try
 # says: hooks for the other names stayed: look all names up first.
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
     features = {name: [] for name in names}
@@ -431,7 +446,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: misses a name after the forward pass
 # says: The model ran before the unknown name was refused
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     known = dict(model.named_modules(remove_duplicate=False))
     out, features = captured(model, [name for name in names if name in known], args, kwargs)
@@ -440,7 +456,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a KeyError without the name
 # says: The KeyError must name the unknown name.
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     known = dict(model.named_modules(remove_duplicate=False))
     if any(name not in known for name in names):
@@ -450,7 +467,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a parameter counts as a known name
 # says: An unknown name must raise KeyError
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     known, parameters = dict(model.named_modules(remove_duplicate=False)), dict(model.named_parameters())
     for name in names:
@@ -476,7 +494,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: the newest call first
-# says: The values are wrong
+# says: The entries stand in the order of the calls.
 # earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
@@ -493,6 +511,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a tensor in place of a list
 # says: Every name has a list, with one entry for each call; you stored the tensor itself.
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
@@ -501,6 +521,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: returns the features only
 # says: Return the model's output and the dict of features, in this order.
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs)[1]
@@ -508,6 +529,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: returns the features first
 # says: Return the model's output and the dict of features, in this order.
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs)[::-1]
@@ -515,6 +537,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: forgets the output
 # says: The features are there, but the output is missing
+# says: Return the model's output and the dict of features, in this order.
 # earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     return None, captured(model, names, args, kwargs)[1]
@@ -522,6 +545,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: detaches the returned output too
 # says: The returned output has lost its graph, so it can't train the model
+# says: The model's output may be of any kind, here a dict: return it as it is.
 # earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, give=lambda out, features: (out.detach(), features))
@@ -529,6 +553,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: runs the model under no_grad
 # says: The returned output has lost its graph, so it can't train the model
+# says: The returned output has lost its graph.
 # earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     with torch.no_grad():
@@ -537,6 +562,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: the hook returns the detached copy and so replaces the output
 # says: gives another gradient for body.0.weight than without your hooks.
+# says: The captured tensor changed after you stored it: the next layer works in place
 # earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     features = {name: [] for name in names}
@@ -559,6 +585,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: stores the input of each layer
 # says: Those are the layers' inputs; a feature is what a layer gives out.
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
 # earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -572,7 +599,9 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: switches to eval mode
 # says: Something of the model was changed: the training modes.
+# says: The model was in training mode and must run in it; a norm or a dropout gives
 # earns: 1 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     model.eval()
     return captured(model, names, args, kwargs)
@@ -580,7 +609,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: evaluates, then trains everything
 # says: Something of the model was changed: the training modes.
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     try:
         return captured(model, names, args, kwargs)
@@ -590,7 +620,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: freezes the model
 # says: Something of the model was changed: requires_grad
-# earns: 0 of 3
+# says: The returned output does not train this model: no gradient reaches its
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     result = captured(model, names, args, kwargs)
     model.requires_grad_(False)
@@ -599,7 +630,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: runs the model a second time for the output
 # says: The model must run once, and the hooks of others fire in it as usual.
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     features = captured(model, names, args, kwargs)[1]
     return model(*args, **kwargs), features
@@ -614,7 +645,8 @@ def capture_features(model, names, *args):
 
 # %% wrong: swallows the exception of forward
 # says: The model's own exception must reach the caller
-# earns: 1 of 3
+# earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     try:
         return captured(model, names, args, kwargs)
@@ -624,6 +656,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: records every module
 # says: The keys of the dict must be exactly the names that were asked for; item 1: not asked for
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, [name for name, _ in model.named_modules(remove_duplicate=False)], args, kwargs)
@@ -631,6 +665,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: returns nothing
 # says: Return the model's output and the dict of features, in this order.
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     model(*args, **kwargs)
@@ -645,7 +680,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: runs a deep copy of the model
 # says: no gradient reaches its parameters. Run the model itself, not a copy.
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(copy.deepcopy(model), names, args, kwargs)
 
@@ -653,6 +688,7 @@ def capture_features(model, names, *args, **kwargs):
 # %% wrong: runs in eval mode, then restores every mode
 # says: The model was in training mode and must run in it
 # earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     modes = [module.training for module in model.modules()]
     model.eval()
@@ -666,6 +702,7 @@ def capture_features(model, names, *args, **kwargs):
 # %% wrong: compares the last part of the names
 # says: a dotted name must be found as a whole.
 # earns: 2 of 3
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     known = dict(model.named_modules(remove_duplicate=False))
     features, handles = {name: [] for name in names if known[name] is not None}, []
@@ -707,6 +744,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: one stacked tensor for a name
 # says: Every name has a list, with one entry for each call
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
@@ -714,7 +753,6 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: stores float32 whatever comes
-# says: The dtype is wrong
 # earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, store=lambda output: output.detach().clone().float())
@@ -722,7 +760,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: leaves the grad mode off
 # says: After the call the grad mode is off
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     result = captured(model, names, args, kwargs)
     torch.set_grad_enabled(False)
@@ -731,7 +769,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: takes the hooks of others away while the model runs
 # says: and the hooks of others fire in it as usual.
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     others = {module: module._forward_hooks.copy() for module in model.modules()}
     for module in others:
@@ -745,7 +783,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: removes the handles only where it raised
 # says: Hooks are still registered after the call
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules(remove_duplicate=False))
     chosen = {name: modules[name] for name in names}
@@ -761,7 +799,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: leaves a process-wide hook that raises
 # says: Hooks are still registered after the call
-# earns: 1 of 3
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     result = captured(model, names, args, kwargs)
 
@@ -781,6 +819,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a string
 # says: Return the model's output and the dict of features, in this order.
+# says: The model must run once, and the hooks of others fire in it as usual.
 # earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return "features"
@@ -790,6 +829,7 @@ def capture_features(model, names, *args, **kwargs):
 # says: named_modules() lists an object once.
 # earns: 2 of 3
 # corner: second name
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_modules())
     features, handles = {name: [] for name in names}, []
@@ -804,9 +844,10 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: switches gradients on for the forward pass
-# says: leave the caller's mode as it is.
+# says: Called under no_grad, the grad mode was on in the forward pass or afterwards:
 # earns: 2 of 3
 # corner: caller's modes
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     def run(*args, **kwargs):
         with torch.enable_grad():
@@ -816,9 +857,10 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: gradients off while a feature is stored, and on afterwards
-# says: leave the caller's mode as it is.
+# says: Called under no_grad, the grad mode was on in the forward pass or afterwards:
 # earns: 2 of 3
 # corner: caller's modes
+# caught: hidden
 def capture_features(model, names, *args, **kwargs):
     def store(output):
         torch.set_grad_enabled(False)

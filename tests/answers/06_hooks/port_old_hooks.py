@@ -212,6 +212,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: the code as given
 # says: FutureWarning: you still register the non-full hook.
+# says: A full hook's grad_input has one entry for each input and none for parameters:
 # earns: 0 of 3
 # lesson
 def gradient_report(model, x, loss_fn):
@@ -233,6 +234,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: keeps register_backward_hook, indices adjusted
 # says: FutureWarning: you still register the non-full hook.
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
 # earns: 0 of 3
 # lesson
 def gradient_report(model, x, loss_fn):
@@ -258,6 +260,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: full hooks, but the loop variable is looked up late
 # says: All reports overwrite each other under one name: bind the loop variable when defining the hook.
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
 # earns: 0 of 3
 # lesson
 def gradient_report(model, x, loss_fn):
@@ -276,6 +279,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: the loop variable of named_modules, looked up late
 # says: All reports overwrite each other under one name
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
 # earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     report, handles = {}, []
@@ -343,6 +347,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: one entry for each parameter
 # says: The parameters of a layer are listed one by one: an entry stands for a layer
+# says: No entry of the report holds anything, so there was nothing to clean up.
 # earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     names, parameters = zip(*model.named_parameters(), strict=True)
@@ -351,6 +356,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: reads .grad after backward without clearing it first
 # says: The weight gradient includes what .grad held before the call: backward() adds. Report this loss only.
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
 # earns: 1 of 3
 # lesson
 def gradient_report(model, x, loss_fn):
@@ -576,6 +582,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: layer.bias.grad without looking
 # says: A layer without a bias has None there
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
 # earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -602,6 +609,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: leaves the bias out where there is none
 # says: missing: bias
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
@@ -621,6 +629,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: returns nothing
 # says: The report must be a dict from names to dicts.
+# says: No entry of the report holds anything, so there was nothing to clean up.
 # earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     reported(model, x, loss_fn)
@@ -678,6 +687,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: tuples in place of tensors
 # says: enc.0: output: expected a tensor, got a tuple
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     def hook(entry):
@@ -688,6 +698,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: the mean over the batch
 # says: The values are wrong
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x, lambda out: loss_fn(out) / len(out))

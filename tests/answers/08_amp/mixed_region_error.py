@@ -87,6 +87,7 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: casts the head to bfloat16
 # says: The head's parameters changed dtype: convert the activation, not the weights.
+# says: The head ran in bfloat16: its products rounded to 8 significant bits. Casting
 # earns: 0 of 2
 def forward_mixed(backbone, head, x):
     with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
@@ -137,6 +138,7 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: drops autocast altogether
 # says: The backbone no longer runs in bfloat16.
+# says: Called inside someone's autocast region the head runs in bfloat16 again:
 # earns: 0 of 2
 def forward_mixed(backbone, head, x):
     return head(backbone(x))
@@ -144,6 +146,7 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: the backbone in float32, rounded afterwards
 # says: The backbone no longer runs in bfloat16.
+# says: Called inside someone's autocast region the head runs in bfloat16 again:
 # earns: 0 of 2
 def forward_mixed(backbone, head, x):
     return head(backbone(x).bfloat16().float())
@@ -277,6 +280,7 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: copies of weights stay in the caller's region
 # says: autocast remembers its copies of the weights until the outermost region ends
+# says: Autocast remembers its copies of the weights until the outermost region ends,
 # earns: 1 of 2
 # corner: caller's modes
 # caught: hidden

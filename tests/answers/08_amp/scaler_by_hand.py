@@ -182,6 +182,7 @@ class LossScaler(Base):
 
 # %% wrong: wraps torch.amp.GradScaler
 # says: That is the library's scaler: write it yourself.
+# earns: 0 of 3
 class LossScaler:
     def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
         self.inner = torch.amp.GradScaler("cpu", init_scale, growth_factor, backoff_factor, growth_interval)
@@ -212,6 +213,7 @@ class LossScaler:
 
 # %% wrong: inherits from torch.amp.GradScaler
 # says: That is the library's scaler: write it yourself.
+# earns: 0 of 3
 class LossScaler(torch.amp.GradScaler):
     def __init__(self, *args, **kwargs):
         super().__init__("cpu", *args, **kwargs)
@@ -219,6 +221,7 @@ class LossScaler(torch.amp.GradScaler):
 
 # %% wrong: unscales with the library's function
 # says: That is the library's scaler: write it yourself.
+# earns: 1 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -230,6 +233,7 @@ class LossScaler(Base):
 
 # %% wrong: steps in any case
 # says: The step must be skipped when a gradient is inf or nan.
+# earns: 0 of 3
 # lesson
 class LossScaler(Base):
     def step(self, optimizer):
@@ -244,6 +248,8 @@ class LossScaler(Base):
 
 # %% wrong: checks isinf only
 # says: `isinf` alone misses nan: check `isfinite`.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 # lesson
 # corner: nan
 class LossScaler(Base):
@@ -253,6 +259,8 @@ class LossScaler(Base):
 
 # %% wrong: checks isnan only
 # says: The step must be skipped when a gradient is inf or nan.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def bad(self, grads):
         return any(g.isnan().any() for g in grads)
@@ -260,6 +268,8 @@ class LossScaler(Base):
 
 # %% wrong: looks for inf, not for -inf
 # says: The step must be skipped when a gradient is inf or nan.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def bad(self, grads):
         return any((g.isnan() | (g == math.inf)).any() for g in grads)
@@ -267,6 +277,8 @@ class LossScaler(Base):
 
 # %% wrong: step always unscales
 # says: The gradients were divided twice: step must not unscale again after unscale_.
+# says: The gradients or weights are not those of torch.amp.GradScaler: unscale_
+# earns: 0 of 3
 # lesson
 class LossScaler(Base):
     def step(self, optimizer):
@@ -283,6 +295,7 @@ class LossScaler(Base):
 
 # %% wrong: unscale_ divides, notes nothing
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         self.found.pop(id(optimizer), None)
@@ -291,6 +304,7 @@ class LossScaler(Base):
 
 # %% wrong: a second step is let pass
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         self.stepped.clear()
@@ -299,6 +313,7 @@ class LossScaler(Base):
 
 # %% wrong: a second call returns quietly
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) not in self.found:
@@ -307,6 +322,7 @@ class LossScaler(Base):
 
 # %% wrong: a second call raises ValueError
 # says: Your code raised ValueError
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -316,6 +332,7 @@ class LossScaler(Base):
 
 # %% wrong: one found_inf for all optimizers
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
+# earns: 2 of 3
 # lesson
 # caught: hidden
 class LossScaler(Base):
@@ -333,6 +350,7 @@ class LossScaler(Base):
 
 # %% wrong: the last optimizer decides about the scale
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -343,6 +361,7 @@ class LossScaler(Base):
 
 # %% wrong: shrinks once for each optimizer
 # says: it does shrink the scale (once per iteration)
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -353,6 +372,7 @@ class LossScaler(Base):
 
 # %% wrong: the count survives a skip
 # says: The scale must grow only after growth_interval good iterations IN A ROW; a skipped one restarts the count.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -364,6 +384,7 @@ class LossScaler(Base):
 
 # %% wrong: the count is not reset after growth
 # says: The scale must grow only after growth_interval good iterations IN A ROW
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -378,8 +399,8 @@ class LossScaler(Base):
 
 
 # %% wrong: grows one iteration late
-# says: The scale must grow only after growth_interval good iterations IN A ROW
 # says: The scale grows too late
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -390,6 +411,7 @@ class LossScaler(Base):
 
 # %% wrong: assigns a new .grad
 # says: Gradients must be divided in place; others may hold the same tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -403,6 +425,7 @@ class LossScaler(Base):
 
 # %% wrong: scales the loss in place
 # says: `scale` must keep the graph and must not change the loss tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return loss.mul_(self.now)
@@ -410,6 +433,7 @@ class LossScaler(Base):
 
 # %% wrong: scale detaches
 # says: `scale` must keep the graph and must not change the loss tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return loss.detach() * self.now
@@ -417,6 +441,7 @@ class LossScaler(Base):
 
 # %% wrong: scale returns a number
 # says: `scale` must keep the graph and must not change the loss tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return loss.item() * self.now
@@ -424,6 +449,8 @@ class LossScaler(Base):
 
 # %% wrong: a detached loss that requires grad
 # says: `scale` must keep the graph and must not change the loss tensor.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return (loss.detach() * self.now).requires_grad_()
@@ -431,6 +458,7 @@ class LossScaler(Base):
 
 # %% wrong: no check for None gradients
 # says: Parameters without gradient must simply be ignored.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def unscale_(self, optimizer):
@@ -444,6 +472,8 @@ class LossScaler(Base):
 
 # %% wrong: the first group only
 # says: After step the gradients must be the unscaled ones.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -455,9 +485,8 @@ class LossScaler(Base):
 
 
 # %% wrong: the last gradient decides
-# says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
 # says: every one of them counts.
-# caught: hidden
+# earns: 2 of 3
 class LossScaler(Base):
     def bad(self, grads):
         return not grads[-1].isfinite().all()
@@ -465,6 +494,7 @@ class LossScaler(Base):
 
 # %% wrong: saves the scale only
 # says: The growth count belongs to the state: after loading, growth must come at the same iteration.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -476,6 +506,7 @@ class LossScaler(Base):
 
 # %% wrong: saves the count only
 # says: The growth count belongs to the state
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -487,6 +518,7 @@ class LossScaler(Base):
 
 # %% wrong: gives its own dict as state
 # says: `state_dict` must return a dict of plain numbers.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -498,6 +530,7 @@ class LossScaler(Base):
 
 # %% wrong: the state is a tuple
 # says: `state_dict` must return a dict of plain numbers.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -509,6 +542,7 @@ class LossScaler(Base):
 
 # %% wrong: step returns nothing
 # says: `step` returns True if the optimizer stepped, False if it was skipped. Yours returned
+# earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         super().step(optimizer)
@@ -516,6 +550,7 @@ class LossScaler(Base):
 
 # %% wrong: step returns the opposite
 # says: A good step must be taken, once.
+# earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         return not super().step(optimizer)
@@ -523,7 +558,7 @@ class LossScaler(Base):
 
 # %% wrong: shrinks the scale inside step
 # says: Gradients must be divided by the scale they were multiplied with: the scale changes only in update().
-# caught: hidden
+# earns: 2 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         stepped = super().step(optimizer)
@@ -540,6 +575,7 @@ class LossScaler(Base):
 
 # %% wrong: other defaults
 # says: The defaults are init_scale 65536, growth_factor 2, backoff_factor 0.5, growth_interval 2000.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=1000):
@@ -548,6 +584,7 @@ class LossScaler(Base):
 
 # %% wrong: get_scale gives a tensor
 # says: get_scale returns a float, not a Tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def get_scale(self):
         return torch.tensor(self.now)
@@ -555,6 +592,7 @@ class LossScaler(Base):
 
 # %% wrong: a method is missing
 # says: A method is missing or can't be called
+# earns: 0 of 3
 class LossScaler(Base):
     update = property()
 
@@ -572,6 +610,7 @@ class LossScaler:
 
 # %% wrong: one state for all scalers
 # says: Each scaler must have a state of its own: what one meets must not change the other.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     seen = {}
@@ -588,6 +627,7 @@ class LossScaler(Base):
 
 # %% wrong: a step that was skipped may be repeated
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def step(self, optimizer):
@@ -599,6 +639,7 @@ class LossScaler(Base):
 
 # %% wrong: step unscales without a note of it
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     met = False
@@ -615,8 +656,8 @@ class LossScaler(Base):
 
 
 # %% wrong: leaves gradients scaled where one is inf
-# says: unscale_ divides every gradient of its optimizer, also where one of them is inf or nan.
-# caught: hidden
+# says: unscale_ divides every gradient of its optimizer once, also where one of them is inf or nan.
+# earns: 2 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -629,6 +670,7 @@ class LossScaler(Base):
 
 # %% wrong: always halves and doubles
 # says: The scale changes when it should, but not by the right factor
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
@@ -637,6 +679,7 @@ class LossScaler(Base):
 
 # %% wrong: update forgets who has stepped
 # says: After update the next iteration must work like the first one.
+# earns: 0 of 3
 class LossScaler(Base):
     def update(self):
         stepped = self.stepped
@@ -646,6 +689,7 @@ class LossScaler(Base):
 
 # %% wrong: saves a whole number
 # says: The growth count belongs to the state
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -654,6 +698,8 @@ class LossScaler(Base):
 
 # %% wrong: inf is looked for in the sum of the squares
 # says: Gradients of 1e20 are finite: look at each of them
+# earns: 2 of 3
+# caught: hidden
 class LossScaler(Base):
     def bad(self, grads):
         return not torch.stack([g.pow(2).sum() for g in grads]).sum().isfinite()
@@ -661,6 +707,8 @@ class LossScaler(Base):
 
 # %% wrong: inf is looked for in the norm
 # says: Gradients of 1e20 are finite: look at each of them
+# earns: 2 of 3
+# caught: hidden
 class LossScaler(Base):
     def bad(self, grads):
         return any(not g.norm().isfinite() for g in grads)
