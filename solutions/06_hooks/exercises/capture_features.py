@@ -346,6 +346,11 @@ with check("capture-features") as test:
             returned[0].fill_(7.0)
         return returned[1]
 
+    def too_many(seen):
+        """Whether every name has a list, and that of the model itself more than one entry."""
+        full = all(isinstance(entries, list) and entries for entries in seen.value.values())
+        return full and len(seen.value[""]) > 1
+
     test("what works in place later does not change a feature")
     torch.manual_seed(4)
     first, second = nn.Linear(3, 4), nn.Linear(4, 2)
@@ -363,7 +368,7 @@ with check("capture-features") as test:
             "Hooks on the model itself did not fire: model.forward(...) skips them; named_children() does not list it.",
             when=lambda seen: not seen.value[""] and all(seen.value[name] for name in "023"),
         ),
-        mistake("The name '' is the model itself and no other module.", when=lambda seen: len(seen.value[""]) > 1),
+        mistake("The name '' is the model itself and no other module.", when=too_many),
         mistake(
             "The captured tensor changed after you stored it: the next layer works in place and detach() shares "
             "memory. Clone it.",

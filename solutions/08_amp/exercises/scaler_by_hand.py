@@ -478,20 +478,21 @@ with check("scaler-by-hand") as test:
         wanted = told(Library, settings, story)
         alike = [[*came[:2]] == [*want[:2]] for came, want in zip(seen["log"], wanted["log"], strict=True)]
         scales = [[scale for _, _, scale in log] for log in (seen["log"], wanted["log"])]
+        plain = "raised" not in outcomes(wanted, "step")
         seen.that(
             all(alike) and seen["steps"] == wanted["steps"],
             words,
             mistake(
                 "A step was taken although one of the optimizer's gradients is inf or nan: every one of them counts.",
-                when=lambda seen: any(came > want for came, want in zip(seen["steps"], wanted["steps"], strict=True)),
+                when=lambda seen: plain and any(map(int.__gt__, seen["steps"], wanted["steps"])),
             ),
             mistake(
                 "After update the next iteration must work like the first one.",
-                when=lambda seen: "raised" in outcomes(seen, "step") and "raised" not in outcomes(wanted, "step"),
+                when=lambda seen: plain and "raised" in outcomes(seen, "step"),
             ),
             mistake(
                 returned,
-                when=lambda seen: seen["steps"] == wanted["steps"] and "raised" not in outcomes(seen, "step"),
+                when=lambda seen: plain and seen["steps"] == wanted["steps"],
             ),
         )
         seen.that(near(seen["notes"], wanted["notes"]), as_library)

@@ -753,6 +753,7 @@ def capture_features(model, names, *args, **kwargs):
 
 
 # %% wrong: stores float32 whatever comes
+# says: A feature has the dtype of the output: item 1: cell: item 0: expected
 # earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, store=lambda output: output.detach().clone().float())

@@ -555,6 +555,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: reports gradients with a graph
 # says: A gradient in the report carries a graph
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     def backward(loss):

@@ -233,6 +233,7 @@ class LossScaler(Base):
 
 # %% wrong: steps in any case
 # says: The step must be skipped when a gradient is inf or nan.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
 # earns: 0 of 3
 # lesson
 class LossScaler(Base):
@@ -334,7 +335,6 @@ class LossScaler(Base):
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
 # earns: 2 of 3
 # lesson
-# caught: hidden
 class LossScaler(Base):
     def step(self, optimizer):
         if id(optimizer) in self.stepped:
@@ -351,7 +351,6 @@ class LossScaler(Base):
 # %% wrong: the last optimizer decides about the scale
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
 # earns: 2 of 3
-# caught: hidden
 class LossScaler(Base):
     def update(self):
         last = list(self.found.values())[-1:]
@@ -550,6 +549,7 @@ class LossScaler(Base):
 
 # %% wrong: step returns the opposite
 # says: A good step must be taken, once.
+# says: `step` returns True if the optimizer stepped, False if it was skipped.
 # earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):
