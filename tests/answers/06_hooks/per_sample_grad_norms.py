@@ -158,6 +158,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: backward of the mean loss
 # says: Your norms are N times too small: backward of the mean divides each sample's gradient by N. Sum the losses.
+# earns: 1 of 3
 # lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y, reduce=torch.mean)
@@ -166,6 +167,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: forgets the bias
 # says: The bias gradients are missing from the norm.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -178,6 +180,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: adds norms over layers
 # says: Norms of layers do not add; their squares do.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g).sqrt() for layer, (a, g) in ends.items()).to(losses.dtype)
@@ -185,6 +188,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: adds norms of weights and biases
 # says: Norms of layers do not add; their squares do.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -196,6 +200,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: forgets the root
 # says: These are squares: the root is missing.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).to(losses.dtype)
@@ -203,8 +208,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the product of norms also for sequences
 # says: For (N, T, D) the norm of a sum of outer products is not the product of norms: sum over T first.
+# earns: 2 of 3
 # lesson
-# caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -218,8 +223,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: knows only (N, D)
-# says: Here it raised
-# caught: hidden
+# says: (N, T, D) is allowed, too; here it raised: your code raised RuntimeError:
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -233,7 +238,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a row of a sequence is a sample
 # says: For (N, T, D) the gradient of a sample is a sum over its T rows
-# caught: hidden
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -250,6 +255,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: reads grad_input
 # says: Did you multiply the input with the gradient of the layer's OUTPUT (grad_output), not with grad_input?
+# says: For (N, T, D) the gradient of a sample is a sum over its T rows: of outer
+# earns: 1 of 3
 # lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     x = x.detach().requires_grad_()
@@ -268,6 +275,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: reads grad_input, which is None in the first layer
 # says: Multiply the input with the gradient of the layer's OUTPUT (grad_output), not with grad_input.
+# says: Your code raised AttributeError: 'NoneType' object has no attribute 'reshape'.
+# says: (N, T, D) is allowed, too; here it raised: your code raised AttributeError:
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
     for layer in linears(model):
@@ -284,6 +294,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: one forward and backward per sample
 # says: The model ran more than once: get all samples from one forward and one backward.
+# says: Backward ran more than once.
+# earns: 1 of 3
 # lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -296,6 +308,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: one forward, a backward per sample
 # says: Backward ran 5 times: get all samples from one backward, without a loop over samples.
+# says: Backward ran more than once.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     parameters = [p for p in model.parameters() if p.requires_grad]
     losses = loss_fn(model(x), y)
@@ -308,6 +322,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: plain backward, .grad not restored
 # says: .grad of the parameters changed
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
     for layer in linears(model):
@@ -325,6 +340,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: plain backward, then zero_grad
 # says: .grad of the parameters changed
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
@@ -344,6 +360,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: restores the parameters' .grad, writes x.grad
 # says: x.grad changed: it belongs to the caller.
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
@@ -379,6 +396,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: clears all forward hooks
 # says: Someone else's hook disappeared: remove your own handles only.
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     for module in model.modules():
@@ -387,9 +405,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: includes frozen layers
-# says: Frozen layers must not count.
+# says: Frozen parameters must not count, not even beside a trained bias.
+# earns: 2 of 3
 # corner: members
-# caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     flags = [p.requires_grad for p in model.parameters()]
     model.requires_grad_()
@@ -401,9 +419,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: looks at the weight only to see whether a layer is frozen
-# says: Frozen parameters must not count, not even in a layer that is trained.
+# says: Frozen parameters must not count, not even beside a trained bias.
+# earns: 2 of 3
 # corner: members
-# caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -418,6 +436,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: every layer has a bias
 # says: A Linear may have no bias.
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -433,6 +452,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the children only
 # says: Layers inside of containers belong to the model too.
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     class Flat(nn.Module):
@@ -450,8 +470,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: the dtype of the weights
-# says: The result must have the dtype of the loss, torch.float64; it has torch.float32.
-# caught: hidden
+# says: The norms have the dtype of the loss, here float64.
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, _ = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt()
@@ -459,6 +479,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: divides by the norm and multiplies again
 # says: A sample whose loss has no gradient has norm 0, not nan.
+# earns: 2 of 3
 # corner: zeros
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
@@ -469,6 +490,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the norms carry a graph
 # says: The norms carry a graph: detach them.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     scale = sum(p.sum() for p in model.parameters() if p.requires_grad) * 0 + 1
@@ -477,6 +499,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the norm of the whole batch's gradient
 # says: The result must have shape (5,), one norm for each sample, not ().
+# says: The result must be a tensor with one norm for each sample.
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     grads = torch.autograd.grad(loss_fn(model(x), y).sum(), [p for p in model.parameters() if p.requires_grad])
     return torch.stack([g.norm() for g in grads]).norm()
@@ -484,6 +508,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a column
 # says: The result must have shape (5,), one norm for each sample, not (5, 1).
+# says: The result must be a tensor with one norm for each sample.
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype).unsqueeze(1)
@@ -491,6 +517,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a list
 # says: The result must be a tensor with one norm for each sample.
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().tolist()
@@ -498,6 +525,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: makes x require grad
 # says: Values or requires_grad were changed: x.
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x.requires_grad_(), y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype)
@@ -505,6 +533,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: one backward, then a loop over samples
 # says: Seven samples more take seven torch calls more, or a multiple
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     norms = []
@@ -516,6 +545,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: post-accumulate hooks stay on the parameters
 # says: Hooks stayed on the model (a tensor).
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     for parameter in model.parameters():
@@ -526,6 +556,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a process-wide hook stays
 # says: Hooks stayed on the model (all modules).
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     kept = {}
 
@@ -542,6 +573,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the last layer only
 # says: The norms differ from one backward per sample.
+# says: For (N, T, D) the gradient of a sample is a sum over its T rows: of outer
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     layer, (a, g) = list(ends.items())[-1]
@@ -550,6 +583,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the gradient with respect to x
 # says: The norms differ from one backward per sample.
+# says: For (N, T, D) the gradient of a sample is a sum over its T rows: of outer
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     x = x.detach().clone().requires_grad_()
     losses = loss_fn(model(x), y)
@@ -559,6 +594,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: something small under the root
 # says: A sample whose loss has no gradient has norm 0, exactly.
+# earns: 2 of 3
 # corner: zeros
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
@@ -568,7 +604,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the mean over the rows of a sequence
 # says: For (N, T, D) the gradient of a sample is a sum over its T rows
-# caught: hidden
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     ends = {m: (a.mean(1) if a.dim() == 3 else a, g.sum(1) if g.dim() == 3 else g) for m, (a, g) in ends.items()}
@@ -577,6 +613,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: backward of the losses without a sum
 # says: grad can be implicitly created only for scalar outputs
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y, reduce=lambda losses: losses)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt()
@@ -584,6 +621,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: full hooks and autograd.grad for the parameters
 # says: the first layer's full hook does not fire
+# earns: 2 of 3
+# caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     layers = [
         m for m in model.modules() if isinstance(m, torch.nn.Linear) and any(p.requires_grad for p in m.parameters())

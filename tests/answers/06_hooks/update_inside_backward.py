@@ -154,6 +154,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: a tensor hook that reads p.grad where there is one
 # says: In a tensor hook .grad is not filled yet (None, or the previous value).
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     def hook_for(p):
@@ -183,6 +184,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: treats the hook's argument as the gradient
 # says: The weights shrank by a factor: the hook receives the PARAMETER, not its gradient; read p.grad.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 # lesson
 def attach_sgd(model, lr):
@@ -198,6 +200,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: never clears .grad
 # says: After backward .grad still holds tensors
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 # lesson
 def attach_sgd(model, lr):
@@ -220,6 +223,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: waits for the last hook, then steps all
 # says: All gradients were alive at the same time: step and free each one in its own hook.
+# says: Here it raised (a layer that the loss does not need stays as it is): your code
 # earns: 0 of 2
 # lesson
 def attach_sgd(model, lr):
@@ -239,6 +243,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: takes the gradients away and steps all at the end
 # says: A parameter was not yet updated when the next gradient arrived: step each one in its own hook.
+# says: A parameter that the loss does not need gets no gradient; don't wait for it.
 # earns: 0 of 2
 def attach_sgd(model, lr):
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -256,6 +261,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: steps all when the hook of the first parameter fires
 # says: All gradients were alive at the same time
+# says: A parameter that the loss does not need gets no gradient; don't wait for it.
 # earns: 0 of 2
 def attach_sgd(model, lr):
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -271,6 +277,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: an optimizer over all parameters steps in each hook
 # says: Nothing was updated.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     optimizer = torch.optim.SGD(model.parameters(), lr)
@@ -419,6 +426,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: sets a new Parameter on the module
 # says: The parameter object was replaced
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     def hook_for(name):
@@ -440,6 +448,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: divides by the number of parameters
 # says: After one backward pass the weights are not those of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     count = len(list(model.parameters()))
@@ -453,6 +462,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: goes uphill
 # says: The sign is wrong: a step goes against the gradient.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(p):
@@ -506,6 +516,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: momentum
 # says: The first step is right, but a later one is not that of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     momentum = {}
@@ -549,6 +560,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: full backward hooks on the modules, that skip a missing gradient
 # says: After one backward pass the weights are not those of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(module, grad_input, grad_output):
@@ -575,6 +587,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: weights only
 # says: After one backward pass the weights are not those of plain SGD.
+# says: A frozen parameter has no gradient to hook: skip requires_grad=False
 # earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(p):
@@ -587,6 +600,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: every hook works once
 # says: The first step is right, but a later one is not that of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
 # earns: 0 of 2
 def attach_sgd(model, lr):
     done = set()
@@ -602,6 +616,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: a string
 # says: Nothing was updated.
+# says: Return a function that removes the hooks.
 # earns: 0 of 2
 def attach_sgd(model, lr):
     return "attached"

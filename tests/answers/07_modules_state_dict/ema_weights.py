@@ -123,6 +123,7 @@ class EMA(Base):
 
 # %% wrong: starts without a clone
 # says: The average follows the model exactly: it shares memory with the parameter. Clone at construction.
+# earns: 0 of 3
 # lesson
 class EMA(Base):
     def first(self, tensor):
@@ -131,6 +132,8 @@ class EMA(Base):
 
 # %% wrong: starts from zeros
 # says: The EMA starts at the model's current values.
+# says: After 50 small updates the average is not that of the formula.
+# earns: 0 of 3
 class EMA(Base):
     def first(self, tensor):
         return torch.zeros_like(tensor)
@@ -138,6 +141,9 @@ class EMA(Base):
 
 # %% wrong: weights exchanged
 # says: Decay and 1 - decay are exchanged: the average moved almost all the way.
+# says: After copy_to one more update does not give what the formula says.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         average.lerp_(current.to(average.dtype), self.decay)
@@ -145,6 +151,9 @@ class EMA(Base):
 
 # %% wrong: both weights are decay
 # says: The average is not decay * average + (1 - decay) * current
+# says: After copy_to one more update does not give what the formula says.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         average.mul_(self.decay).add_(current, alpha=self.decay)
@@ -152,6 +161,7 @@ class EMA(Base):
 
 # %% wrong: update outside no_grad on live parameters
 # says: The averages require grad (or grow a graph): update under no_grad, from detached values.
+# earns: 0 of 3
 class EMA(Base):
     def update(self, model):
         state = model.state_dict(keep_vars=True)
@@ -163,6 +173,7 @@ class EMA(Base):
 
 # %% wrong: averages in a plain dict
 # says: ema.state_dict() (or ema.to()) does not reach the averages
+# earns: 1 of 3
 # lesson
 class EMA(Base):
     def keep(self, k, tensor):
@@ -174,6 +185,7 @@ class EMA(Base):
 
 # %% wrong: averages as plain attributes
 # says: plain attributes and dicts are neither saved nor moved. Use buffers.
+# earns: 1 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         setattr(self, f"b{k}", tensor)
@@ -181,6 +193,7 @@ class EMA(Base):
 
 # %% wrong: a deep copy of the model in a list
 # says: does not reach the averages
+# earns: 1 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
         nn.Module.__init__(self)
@@ -193,6 +206,7 @@ class EMA(Base):
 
 # %% wrong: non-persistent buffers
 # says: does not reach the averages
+# earns: 2 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         self.register_buffer(f"b{k}", tensor, persistent=False)
@@ -200,6 +214,8 @@ class EMA(Base):
 
 # %% wrong: averages parameters() only
 # says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
+# says: Your code raised RuntimeError: Error(s) in loading state_dict for Sequential:
+# earns: 0 of 3
 # lesson
 class EMA(Base):
     def names_of(self, model):
@@ -208,6 +224,7 @@ class EMA(Base):
 
 # %% wrong: copies the statistics in place of averaging them
 # says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
+# earns: 1 of 3
 class EMA(Base):
     def update(self, model):
         super().update(model)
@@ -218,6 +235,7 @@ class EMA(Base):
 
 # %% wrong: averages the integer counter too
 # says: Integer entries cannot be averaged: copy them.
+# earns: 0 of 3
 # lesson
 class EMA(Base):
     @torch.no_grad()
@@ -229,6 +247,9 @@ class EMA(Base):
 
 # %% wrong: turns the integer counter into a float
 # says: Integer entries cannot be averaged: copy them
+# says: A second copy_to must bring the averages of that moment into the model.
+# says: ema.state_dict() (or ema.to()) does not reach the averages: plain attributes
+# earns: 0 of 3
 class EMA(Base):
     @torch.no_grad()
     def update(self, model):
@@ -239,6 +260,8 @@ class EMA(Base):
 
 # %% wrong: leaves the integer counter where it started
 # says: Integer entries cannot be averaged: copy them
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 1 of 3
 class EMA(Base):
     @torch.no_grad()
     def update(self, model):
@@ -250,6 +273,8 @@ class EMA(Base):
 
 # %% wrong: without the integer entries
 # says: All entries of the state_dict belong in average(), the integer ones too.
+# says: After copy_to the model must hold the averages, parameters and buffers.
+# earns: 0 of 3
 class EMA(Base):
     def names_of(self, model):
         return [name for name, tensor in model.state_dict().items() if tensor.is_floating_point()]
@@ -257,6 +282,7 @@ class EMA(Base):
 
 # %% wrong: uses dotted names for buffers
 # says: A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().
+# earns: 0 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         self.register_buffer(self.names[k], tensor)
@@ -264,6 +290,8 @@ class EMA(Base):
 
 # %% wrong: average() with internal names
 # says: average() must have the names of model.state_dict().
+# says: Your code raised RuntimeError: Error(s) in loading state_dict for Sequential:
+# earns: 0 of 3
 class EMA(Base):
     def average(self):
         return dict(self.named_buffers())
@@ -271,6 +299,8 @@ class EMA(Base):
 
 # %% wrong: dots become underscores, and back
 # says: average() must have the names of model.state_dict().
+# says: Your code raised RuntimeError: Error(s) in loading state_dict for Sequential:
+# earns: 0 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         self.register_buffer(self.names[k].replace(".", "_"), tensor)
@@ -284,6 +314,7 @@ class EMA(Base):
 
 # %% wrong: dots become underscores, with the list of names
 # says: Names that differ only in dots and underscores have become one.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def keep(self, k, tensor):
@@ -298,6 +329,7 @@ class EMA(Base):
 
 # %% wrong: dots become two underscores, and back
 # says: average() must have the names of model.state_dict().
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def keep(self, k, tensor):
@@ -312,6 +344,7 @@ class EMA(Base):
 
 # %% wrong: averages as nn.Parameter
 # says: ema.parameters() holds trainable parameters: an optimizer would train the average.
+# earns: 1 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         if tensor.is_floating_point():
@@ -325,6 +358,8 @@ class EMA(Base):
 
 # %% wrong: keeps the model itself as a child
 # says: ema.parameters() holds trainable parameters: an optimizer would train the average.
+# says: The averages require grad (or grow a graph): update under no_grad, from
+# earns: 0 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
         super().__init__(model, decay)
@@ -333,6 +368,7 @@ class EMA(Base):
 
 # %% wrong: a deep copy of the model that stays trainable
 # says: ema.parameters() holds trainable parameters
+# earns: 1 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
         nn.Module.__init__(self)
@@ -345,6 +381,7 @@ class EMA(Base):
 
 # %% wrong: a tied weight averaged twice
 # says: A weight with two names was averaged twice: state_dict() lists it under both.
+# earns: 2 of 3
 # corner: second name
 # caught: hidden
 class EMA(Base):
@@ -359,6 +396,7 @@ class EMA(Base):
 
 # %% wrong: named_parameters() and named_buffers(), which list a shared weight once
 # says: average() must have the names of model.state_dict().
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def names_of(self, model):
@@ -370,6 +408,9 @@ class EMA(Base):
 
 # %% wrong: works in place on the model's tensors
 # says: update() changed the model
+# says: After a cast of the EMA an update gives something else than decay * average +
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         current.mul_(1 - self.decay)
@@ -378,6 +419,8 @@ class EMA(Base):
 
 # %% wrong: writes the averages into the model at once
 # says: update() changed the model
+# says: The average is computed in the model's dtype and loses precision: compute in
+# earns: 0 of 3
 class EMA(Base):
     def update(self, model):
         super().update(model)
@@ -387,6 +430,8 @@ class EMA(Base):
 # %% wrong: update does nothing
 # says: Not updated: 0.weight, 0.bias, 1.weight, 1.bias, 1.running_mean, 1.running_var.
 # says: update() did not move the averages.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         average * self.decay + (1 - self.decay) * current
@@ -394,6 +439,7 @@ class EMA(Base):
 
 # %% wrong: copy_to sets new Parameters
 # says: copy_to must write in place; the model's parameter objects were replaced.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -409,6 +455,7 @@ class EMA(Base):
 
 # %% wrong: copy_to assigns the averages
 # says: copy_to must write in place; the model's parameter objects were replaced.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -417,6 +464,7 @@ class EMA(Base):
 
 # %% wrong: copy_to assigns .data
 # says: After copy_to the model still shares memory with the averages: an update changes it.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -426,6 +474,7 @@ class EMA(Base):
 
 # %% wrong: copy_to without the buffers
 # says: After copy_to the model must hold the averages, parameters and buffers.
+# earns: 2 of 3
 class EMA(Base):
     @torch.no_grad()
     def copy_to(self, model):
@@ -435,6 +484,7 @@ class EMA(Base):
 
 # %% wrong: copy_to freezes the model
 # says: copy_to must leave requires_grad alone.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -444,6 +494,7 @@ class EMA(Base):
 
 # %% wrong: copy_to does nothing
 # says: copy_to wrote nothing.
+# earns: 2 of 3
 class EMA(Base):
     def copy_to(self, model):
         return self.average()
@@ -451,6 +502,7 @@ class EMA(Base):
 
 # %% wrong: lerp_ without a cast
 # says: After a cast of the EMA update() must go on, whatever the model's dtype: cast the current values.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def step(self, average, current):
@@ -459,6 +511,7 @@ class EMA(Base):
 
 # %% wrong: computed in the model's dtype
 # says: Small steps are lost: compute in the dtype of the averages.
+# earns: 2 of 3
 # corner: half precision
 # caught: hidden
 class EMA(Base):
@@ -468,6 +521,7 @@ class EMA(Base):
 
 # %% wrong: takes over the model's dtype
 # says: update() must keep the dtype that the averages have.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     @torch.no_grad()
@@ -481,6 +535,7 @@ class EMA(Base):
 
 # %% wrong: the default decay is 0.99
 # says: The average is not decay * average + (1 - decay) * current
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def __init__(self, model, decay=0.99):
@@ -489,6 +544,9 @@ class EMA(Base):
 
 # %% wrong: a decay that warms up
 # says: The average is not decay * average + (1 - decay) * current
+# says: After copy_to one more update does not give what the formula says.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         self.steps = getattr(self, "steps", 0) + 1
@@ -498,6 +556,8 @@ class EMA(Base):
 
 # %% wrong: average() returns a list
 # says: average() must return a dict from names to tensors.
+# says: Your code raised AttributeError: 'list' object has no attribute 'items'.
+# earns: 0 of 3
 class EMA(Base):
     def average(self):
         return [self.look(k) for k in range(len(self.names))]
@@ -508,6 +568,8 @@ class EMA(Base):
 
 # %% wrong: no module
 # says: EMA must be a module.
+# says: Your code raised AttributeError: 'EMA' object has no attribute
+# earns: 0 of 3
 class EMA:
     def __init__(self, model, decay=0.999):
         self.decay, self.values = decay, {name: t.clone() for name, t in model.state_dict().items()}
@@ -550,6 +612,7 @@ class EMA(Base):
 
 # %% wrong: frozen parameters are left out
 # says: Not updated: head.bias.
+# earns: 2 of 3
 # corner: members
 # caught: hidden
 class EMA(Base):
@@ -565,6 +628,8 @@ class EMA(Base):
 # %% wrong: the first update copies
 # says: The average is not decay * average + (1 - decay) * current
 # says: After a cast of the EMA an update gives something else than decay * average + (1 - decay) * current.
+# says: Decay and 1 - decay are exchanged: the average moved almost all the way.
+# earns: 0 of 3
 class EMA(Base):
     def update(self, model):
         decay = self.decay
@@ -575,6 +640,9 @@ class EMA(Base):
 
 # %% wrong: the ready-made one, whose first update copies
 # says: The average is not decay * average + (1 - decay) * current
+# says: After a cast of the EMA an update gives something else than decay * average +
+# says: ema.parameters() holds trainable parameters: an optimizer would train the
+# earns: 0 of 3
 class EMA(torch.optim.swa_utils.AveragedModel):
     def __init__(self, model, decay=0.999):
         super().__init__(model, avg_fn=lambda old, new, count: decay * old + (1 - decay) * new, use_buffers=True)

@@ -99,6 +99,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: the optimizer's state not saved
 # says: The run drifts after resuming although the weights are right: Adam's moments and step count are state too.
+# says: The checkpoint is not what was loaded.
 # earns: 0 of 3
 # lesson
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
@@ -109,6 +110,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the optimizer saved and not restored
 # says: Adam's moments and step count are state too.
+# says: The checkpoint is not what was loaded.
 # earns: 0 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     checkpoint = torch.load(path, map_location="cpu")
@@ -190,6 +192,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the weights are not restored
 # says: After loading, the weights are not those that were saved.
+# says: The second checkpoint is not what was loaded.
 # earns: 0 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     checkpoint = torch.load(path, map_location="cpu")
@@ -235,6 +238,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: keeps the old file as a backup
 # says: Next to the checkpoint another file stayed in its folder.
+# says: After two saves the folder should hold run.pt
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch), path)
@@ -277,7 +281,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 
 # %% wrong: calls model.train() after loading
-# says: Loading changed the train/eval flag.
+# says: changed the train/eval flag.
 # earns: 2 of 3
 # corner: caller's modes
 def load_checkpoint(path, model, optimizer, scheduler):
@@ -288,6 +292,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: calls model.eval() while saving
 # says: Saving disturbed the run that saves
+# says: changed the train/eval flag.
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     model.eval()
@@ -328,6 +333,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: adds an ending to the name
 # says: save_checkpoint wrote no file at `path`.
+# says: FileNotFoundError
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch), f"{path}.pt")
@@ -363,6 +369,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: Python's pickle in place of torch.save
 # says: A bare torch.load(path) refuses the file
+# says: The file must load where the device is missing
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     pathlib.Path(path).write_bytes(pickle.dumps(parts(model, optimizer, scheduler, epoch)))
@@ -374,6 +381,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: the generator in a file of its own
 # says: Next to the checkpoint another file stayed in its folder.
+# says: After two saves the folder should hold run.pt
 # earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     torch.save(torch.get_rng_state(), f"{path}.rng")
