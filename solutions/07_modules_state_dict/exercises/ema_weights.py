@@ -595,6 +595,8 @@ with check("ema-weights") as test:
         seen.expecting(*known)
         all_dicts = all(seen[key] is not None for key in ("wanted", "before", "after", "next"))
         seen.that(all_dicts, "average() must return a dict from names to tensors.", stage="type")
+        named = seen["wanted"].keys() == seen["model"].keys()
+        seen.that(named, "average() must have the names of model.state_dict().", stage="shape")
         seen.that(same_state(seen["after"], seen["wanted"]), not_saved)
         independent = same_state(seen["first after update"], seen["wanted"])
         seen.that(independent, "Two EMAs share their averages after load_state_dict.", stage="aliasing")

@@ -215,6 +215,7 @@ class EMA(Base):
 # %% wrong: averages parameters() only
 # says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
 # says: Your code raised RuntimeError: Error(s) in loading state_dict for Sequential:
+# says: average() must have the names of model.state_dict().
 # earns: 0 of 3
 # lesson
 class EMA(Base):
@@ -274,6 +275,7 @@ class EMA(Base):
 # %% wrong: without the integer entries
 # says: All entries of the state_dict belong in average(), the integer ones too.
 # says: After copy_to the model must hold the averages, parameters and buffers.
+# says: average() must have the names of model.state_dict().
 # earns: 0 of 3
 class EMA(Base):
     def names_of(self, model):
