@@ -9,11 +9,12 @@
 # **Contract**
 #
 # - Runs `model(x)` once and returns the number of bytes that autograd keeps for backward, apart from the model's own
-#   parameters and buffers. x itself counts if it is saved.
+#   parameters and buffers, frozen ones too. x itself counts if it is saved.
 # - What counts is the sum over *distinct storages*: a storage that is seen through several views counts once, with its
 #   whole size.
 # - Under `no_grad` nothing is saved, and the result is 0.
-# - The model, its gradients and x are unchanged, no hook stays, and no backward pass is run.
+# - The model, its gradients and x are unchanged, apart from what the model's own forward writes (the running statistics
+#   of a batch norm in train mode); no hook stays, and no backward pass is run.
 #
 # **Rule.** Measure, don't derive it from shapes: the check has layers that you have not seen, such as a custom Function
 # and one that keeps only its input and computes everything again in backward (checkpointing).
@@ -53,7 +54,7 @@ def activation_bytes(model: nn.Module, x: Tensor) -> int:
     ### END SOLUTION
 
 
-# %% check="activation-bytes" points=2
+# %% check="activation-bytes" points=1
 """The bytes of all distinct storages that are saved, parameters and buffers not counted."""
 with check("activation-bytes") as test:
 
@@ -164,42 +165,82 @@ with check("activation-bytes") as test:
     seen = observe_scenario(of_three_layers, activation_bytes, batch_of(10, torch.float16))
     judge(seen, 480, numel=[240, 960], params=[640, 960], twice=[800])
 
-    ### BEGIN HIDDEN TESTS
-    class Slice(nn.Module):
-        """Saves a small view of a large storage."""
 
-        def forward(self, x):
-            return (2 * x)[:, 1:3].square()
+# %% check="activation-bytes" points=1
+"""Custom Functions, views and frozen layers, many layers; nothing is saved under no_grad; no trace."""
+with check("activation-bytes") as test:
 
-    class Spread(nn.Module):
-        """Saves a large view of a small storage."""
+    def watched(measure, model, x):
+        """Measure, and note what happened to the model and to x."""
+        leaves, tensors = [*model.parameters(), x], [*model.parameters(), *model.buffers(), x]
+        calls, modes = [], [module.training for module in model.modules()]
+        grads, flags = [t.grad for t in leaves], [t.requires_grad for t in leaves]
+        values = [t.tolist() for t in tensors]
+        tables = [table for m in model.modules() for kind, table in vars(m).items() if kind.endswith("_hooks")]
+        counter = model.register_forward_pre_hook(lambda *args: calls.append(1))
+        hooks = [len(table) for table in tables]
+        came = measure(model, x)
+        changed = {
+            "gradients": any(t.grad is not grad for t, grad in zip(leaves, grads, strict=True)),
+            "requires_grad": [t.requires_grad for t in leaves] != flags,
+            "training mode": [module.training for module in model.modules()] != modes,
+            "values": [t.tolist() for t in tensors] != values,
+            "hooks": [len(table) for table in tables] != hooks,
+            "hooks of saved tensors": torch._C._autograd._top_saved_tensors_default_hooks(True) is not None,
+        }
+        counter.remove()
+        return {"bytes": came, "calls": len(calls), "changed": [what for what, differs in changed.items() if differs]}
 
-        def forward(self, x):
-            return x.sum(1, keepdim=True).expand(-1, 1000).square()
+    sentences = {
+        "params": "Parameters or buffers are included: Linear saves its weight too (as a transposed view). Exclude by "
+        "storage, not by object identity.",
+        "lost": "Storages are missing: what pack neither returns nor keeps is freed during forward, and its address is "
+        "given to the next one.",
+        "shape": "Two storages of one shape are two storages.",
+        "twice": "A storage that is saved through two views, or twice, was counted twice.",
+        "numel": "That is the number of elements, not bytes; half precision takes two bytes each.",
+        "outputs": "You summed the layers' outputs. Not every output is saved (a last Linear does not need its own), "
+        "and some layers save their input or extra tensors.",
+        "no x": "x is missing: a layer saves its input for the gradient of its weight, and the first one's input is x.",
+        "view": "You counted the size of the view. What is kept alive is the whole storage behind it; an expanded "
+        "tensor is the other way round.",
+    }
 
-    class Halves(nn.Module):
-        """Saves two views of one storage that begin at different places."""
+    def judge(seen, expected, note="", **betrayed):
+        """Judge the number of bytes; numbers that betray a misconception are given by its name."""
+        came = seen["bytes"]
+        seen.that(
+            isinstance(came, (int, float)) and not isinstance(came, bool),
+            "The result must be a number of bytes, an int.",
+            stage="type",
+        )
+        named = [
+            mistake(
+                "The number is wrong because the model was switched to another mode, which saves other things.",
+                when=lambda seen: "training mode" in seen["changed"],
+            ),
+            mistake(
+                "Nothing was counted. model(x) must run inside the block, with the grad mode as it is, and it is pack "
+                "that is called there; unpack is called in backward.",
+                when=lambda seen: (
+                    came == 0 and not any(0 in numbers for numbers in betrayed.values()) and "mask" not in note
+                ),
+            ),
+            mistake(
+                "A saved mask is a tensor, too: every dtype counts, bool as well.",
+                when=lambda seen: came == 0 and "mask" in note,
+            ),
+        ]
+        named += [
+            mistake(sentences[name.replace("_", " ")], when=lambda seen, numbers=numbers: came in numbers)
+            for name, numbers in betrayed.items()
+        ]
+        seen.that(came == expected, f"Autograd keeps {expected} bytes here; your instrument says {came}.", *named)
+        seen.that(seen["calls"] == 1, "model(x) must run once.", stage="rule")
 
-        def forward(self, x):
-            h = 2 * x
-            return h[:, :4] * h[:, 4:]
-
-    class PartOfWeight(nn.Module):
-        """Saves a part of its weight, which is itself a part of something larger, and a buffer."""
-
-        def __init__(self):
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(7, 8)[1:])
-            self.register_buffer("scale", torch.full((4,), 2.0), persistent=False)
-
-        def forward(self, x):
-            return (2 * x) @ self.weight[2:].t() * self.scale
-
-    class Choice(nn.Module):
-        """Saves a mask of one byte for each element."""
-
-        def forward(self, x):
-            return torch.where(x > 0, 2 * x, 3 * x)
+    def batch_of(size, dtype=torch.float32):
+        """A batch of inputs."""
+        return (torch.arange(8 * size) * 7 % 11 - 5).reshape(size, 8).to(dtype)
 
     class SavesExtra(torch.autograd.Function):
         """Saves its input and a tensor of its own."""
@@ -238,6 +279,67 @@ with check("activation-bytes") as test:
         def forward(self, x):
             return self.function(self.inner, x)
 
+    def of_function(measure, kind, x):
+        """What a custom Function keeps."""
+        functions = {"as it is": lambda module, x: module(x), "again": Recomputes.apply, "extra": SavesExtra.apply}
+        return watched(measure, Through(functions[kind]), x)
+
+    tracked = batch_of(10).requires_grad_()
+
+    for idea, kind, expected, betrayed in [
+        (
+            "the layers in a module of their own",
+            "as it is",
+            1600,
+            {"params": [3648], "numel": [400], "no_x": [1280]},
+        ),
+        ("the same layers, computed again in backward: only x is saved", "again", 320, {}),
+        ("a custom Function that saves a tensor of its own", "extra", 376, {"numel": [87, 348]}),
+    ]:
+        test(idea)
+        judge(observe_scenario(of_function, activation_bytes, kind, tracked), expected, **betrayed)
+
+    ### BEGIN HIDDEN TESTS
+    def three_layers():
+        """Linear, ReLU, Linear."""
+        return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 5))
+
+    class Slice(nn.Module):
+        """Saves a small view of a large storage."""
+
+        def forward(self, x):
+            return (2 * x)[:, 1:3].square()
+
+    class Spread(nn.Module):
+        """Saves a large view of a small storage."""
+
+        def forward(self, x):
+            return x.sum(1, keepdim=True).expand(-1, 1000).square()
+
+    class Halves(nn.Module):
+        """Saves two views of one storage that begin at different places."""
+
+        def forward(self, x):
+            h = 2 * x
+            return h[:, :4] * h[:, 4:]
+
+    class PartOfWeight(nn.Module):
+        """Saves a part of its weight, which is itself a part of something larger, and a buffer."""
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(7, 8)[1:])
+            self.register_buffer("scale", torch.full((4,), 2.0), persistent=False)
+
+        def forward(self, x):
+            return (2 * x) @ self.weight[2:].t() * self.scale
+
+    class Choice(nn.Module):
+        """Saves a mask of one byte for each element."""
+
+        def forward(self, x):
+            return torch.where(x > 0, 2 * x, 3 * x)
+
     def of_layer(measure, kind, x):
         """What a layer keeps, or three layers of which not all are trained."""
         if kind == "slice":
@@ -263,12 +365,6 @@ with check("activation-bytes") as test:
         with torch.set_grad_enabled(kind != "no_grad"):
             return watched(measure, model, x)
 
-    def of_function(measure, kind, x):
-        """What a custom Function keeps."""
-        functions = {"as it is": lambda module, x: module(x), "again": Recomputes.apply, "extra": SavesExtra.apply}
-        return watched(measure, Through(functions[kind]), x)
-
-    tracked = batch_of(10).requires_grad_()
     for idea, kind, x, expected, betrayed in [
         ("a slice keeps the whole storage behind it", "slice", tracked, 320, {"view": [80]}),
         ("an expanded tensor keeps its small storage only", "spread", tracked, 40, {"view": [40000]}),
@@ -279,6 +375,7 @@ with check("activation-bytes") as test:
         ("under no_grad nothing is saved", "no_grad", batch_of(10), 0, {}),
         ("under no_grad nothing is saved, also where x requires grad", "no_grad", tracked, 0, {}),
         ("a frozen model saves nothing for a plain x", "frozen", batch_of(10), 0, {"outputs": [1480], "params": [320]}),
+        ("a frozen model between x and its gradient", "frozen", tracked, 640, {"params": [1152, 1472, 960]}),
         ("a frozen first layer", "frozen below", batch_of(10), 640, {"params": [960]}),
         ("a part of a weight, and a buffer", "part of weight", tracked, 320, {"params": [336, 544, 560]}),
         (
@@ -291,20 +388,12 @@ with check("activation-bytes") as test:
     ]:
         test.hidden(idea)
         seen = observe_scenario(of_layer, activation_bytes, kind, x)
-        judge(seen, expected, **{name.replace(" ", "_"): numbers for name, numbers in betrayed.items()})
+        judge(seen, expected, note=idea, **{name.replace(" ", "_"): numbers for name, numbers in betrayed.items()})
 
     test.hidden("many layers of one size")
     for width in (50, 70, 90, 110, 1000):  # whether a freed address is given out again depends on the size
         seen = observe_scenario(of_layer, activation_bytes, "deep", torch.ones(10, width).requires_grad_())
         judge(seen, 1200 * width, shape=[40 * width], lost=range(1200 * width))
-
-    for idea, kind, expected in [
-        ("the layers in a module of their own", "as it is", 1600),
-        ("the same layers, computed again in backward: only x is saved", "again", 320),
-        ("a custom Function that saves a tensor of its own", "extra", 376),
-    ]:
-        test.hidden(idea)
-        judge(observe_scenario(of_function, activation_bytes, kind, tracked), expected)
 
     test.hidden("the model and x are unchanged")
     for kind, x in (("three", batch_of(10)), ("norm", tracked), ("frozen below", tracked)):

@@ -11,13 +11,15 @@
 # - Runs `model(*args, **kwargs)` once and returns its output, untouched and still attached to its graph, and a dict of
 #   features. Its keys are exactly the given names.
 # - `features[name]` lists the outputs of the submodule with that dotted name (`""` is the model itself), one entry for
-#   each call of the submodule, in the order of the calls; no call, no entry. The outputs asked for are tensors.
+#   each call of the submodule, in the order of the calls; no call, no entry. The outputs asked for are tensors. A
+#   submodule with two names may be asked for by either.
 # - Every feature is a detached copy of its own: what happens in place later does not change it.
 # - Afterwards the model has exactly the hooks and the training mode that it had before, also when its forward raises;
 #   the exception passes through.
 # - An unknown name raises `KeyError` with that name, before anything runs and without leaving a hook.
 #
-# **Rule.** The model's own code, its state, hooks that are not yours and torch's grad mode stay as they are.
+# **Rule.** The model's own code, its state, hooks that are not yours and the caller's grad mode, whichever it is, stay
+# as they are.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -61,8 +63,8 @@ def capture_features(
     ### END SOLUTION
 
 
-# %% check="capture-features" points=2
-"""Output and features are right; the features are detached copies, one for each call of a layer."""
+# %% check="capture-features" points=1
+"""Output and features are those of the named layers; features are detached, the output is not."""
 with check("capture-features") as test:
 
     def small_net():
@@ -176,115 +178,6 @@ with check("capture-features") as test:
         )
     seen.that(seen["grad mode"], "After the call the grad mode is off: leave it as it is.", stage="rule")
 
-    ### BEGIN HIDDEN TESTS
-    test.hidden("the model itself, under the name ''")
-    seen = observe_scenario(features_of, capture_features, ["", "body.1", "body"], x)
-    seen.returns(
-        (net(x), {"": [net(x)], "body.1": [torch.tanh(body_0)], "body": [body_2]}),
-        mistake(
-            "Hooks on the model itself did not fire: you called model.forward(...), which skips them. Call model(...).",
-            when=lambda seen: filled(seen) == ["body.1", "body"],
-        ),
-        mistake("The name '' is the model itself and no other module.", when=lambda seen: len(seen.value[1][""]) > 1),
-        mistake("The name '' is the model itself; here it raised: {detail}", raises="."),
-    )
-    seen.that(not seen.value[1][""][0].requires_grad, still_attached, stage="gradient")
-
-    def before_in_place(capture, x):
-        """The layer after the captured ones works in place; then the returned output is changed in place."""
-        torch.manual_seed(4)
-        net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2), nn.Identity())
-        returned = capture(net, ["0", "2", "3", ""], x)
-        with torch.no_grad():
-            returned[0].fill_(7.0)
-        return returned[1]
-
-    test.hidden("what works in place later does not change a feature")
-    torch.manual_seed(4)
-    first, second = nn.Linear(3, 4), nn.Linear(4, 2)
-    before, after = first(x), second(first(x).relu())
-    seen = observe_scenario(before_in_place, capture_features, x)
-    seen.returns(
-        {"0": [before], "2": [after], "3": [after], "": [after]},
-        mistake(
-            "The captured tensor changed after you stored it: the next layer works in place and detach() shares "
-            "memory. Clone it.",
-            when=lambda seen: torch.equal(seen.value["0"][0], before.relu()),
-        ),
-        mistake(
-            "A feature changed when the returned output was changed in place: every feature needs memory of its own.",
-            when=lambda seen: any((entries[0] == 7).all() for entries in seen.value.values()),
-        ),
-    )
-
-    class Again(nn.Module):
-        """Uses one layer three times, another one not at all."""
-
-        def __init__(self):
-            super().__init__()
-            self.cell, self.idle = nn.Linear(2, 2), nn.Linear(2, 2)
-
-        def forward(self, start, *, steps=1, shift=0.0):
-            state = start + shift
-            for _ in range(steps):
-                state = self.cell(state)
-            return {"state": state, "steps": steps}
-
-    def repeated(capture, start):
-        """One layer, several calls; keyword arguments; a dict as output."""
-        torch.manual_seed(5)
-        return capture(Again().double(), ("cell", "idle"), start, steps=3, shift=0.5)
-
-    test.hidden("a layer called three times gives three entries; one that is not called gives none")
-    torch.manual_seed(5)
-    start, again = torch.tensor([[0.25, -1.5]], dtype=torch.float64), Again().double()
-    one = again.cell(start + 0.5)
-    two = again.cell(one)
-    three = again.cell(two)
-    seen = observe_scenario(repeated, capture_features, start)
-    seen.returns(
-        ({"state": three, "steps": 3}, {"cell": [one, two, three], "idle": []}),
-        mistake(
-            "A layer used twice must give two entries; a plain assignment keeps only the last.",
-            when=lambda seen: len(seen.value[1]["cell"]) == 1,
-        ),
-        mistake(
-            "A layer that was not called has an empty list: its name is a key of the dict all the same.",
-            when=lambda seen: "idle" not in seen.value[1],
-        ),
-        mistake("The arguments of the call must all reach the model, those given by keyword too.", raises="TypeError"),
-    )
-    seen.that(seen.value[0]["state"].requires_grad, "The returned output has lost its graph.", stage="gradient")
-
-    def two_towers():
-        """left and right, each with layers 0 and 1; a norm in training mode."""
-        torch.manual_seed(6)
-        net = nn.Sequential()
-        net.add_module("left", nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)))
-        net.add_module("right", nn.Sequential(nn.Linear(4, 2), nn.Tanh()))
-        return net
-
-    def in_training(capture, x):
-        """Features of the two towers."""
-        return capture(two_towers(), ["left.1", "right.1"], x)
-
-    test.hidden("a model in training mode, with layers of the same name in two containers")
-    net = two_towers()
-    left = net.left(x)
-    frozen = two_towers().eval()
-    seen = observe_scenario(in_training, capture_features, x)
-    seen.returns(
-        (net.right(left), {"left.1": [left], "right.1": [net.right(left)]}),
-        mistake(
-            "The model was in training mode and must run in it; a norm or a dropout gives other values in eval mode.",
-            when=lambda seen: torch.allclose(seen.value[0], frozen(x)),
-        ),
-        mistake(
-            "Layers 'left.1' and 'right.1' are two: a dotted name must be found as a whole.",
-            when=lambda seen: any(len(entries) > 1 for entries in seen.value[1].values()),
-        ),
-    )
-    ### END HIDDEN TESTS
 
 # %% check="capture-features" points=1
 """No hook stays and none is lost, also after an error; an unknown name is refused at once."""
@@ -353,7 +246,13 @@ with check("capture-features") as test:
 
     test("no hook is left, and the hooks of others survive")
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
-    seen = observe_scenario(with_hooks_of_others, capture_features, x)
+    seen = observe_scenario(with_hooks_of_others, capture_features, x).expecting(
+        mistake(
+            "Only direct children are found; 'body.0' lives deeper. Look the names up in named_modules() or with "
+            "get_submodule().",
+            raises=r"(Key|Attribute)Error.*body\.0",
+        )
+    )
     judge_hooks(
         seen,
         "Hooks are still registered after the call; the next forward would go on collecting. Remove the handles "
@@ -427,4 +326,216 @@ with check("capture-features") as test:
         seen.that(seen["runs"] == 0, "The model ran before the unknown name was refused: look all names up first.")
         judge_hooks(seen, too_late)
         seen.that(unknown in message, "The KeyError must name the unknown name.", stage="raised")
+    ### END HIDDEN TESTS
+
+
+# %% check="capture-features" points=1
+"""Features are copies, one for each call; names of all kinds; the model runs in its own mode."""
+with check("capture-features") as test:
+    pair = "Return the model's output and the dict of features, in this order."
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+
+    def before_in_place(capture, x):
+        """The layer after the captured ones works in place; then the returned output is changed in place."""
+        torch.manual_seed(4)
+        net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2), nn.Identity())
+        returned = capture(net, ["0", "2", "3", ""], x)
+        if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Tensor)):
+            return None
+        with torch.no_grad():
+            returned[0].fill_(7.0)
+        return returned[1]
+
+    def too_many(seen):
+        """Whether every name has a list, and that of the model itself more than one entry."""
+        full = all(isinstance(entries, list) and entries for entries in seen.value.values())
+        return full and len(seen.value[""]) > 1
+
+    test("what works in place later does not change a feature")
+    torch.manual_seed(4)
+    first, second = nn.Linear(3, 4), nn.Linear(4, 2)
+    before, after = first(x), second(first(x).relu())
+    seen = observe_scenario(before_in_place, capture_features, x).expecting(
+        mistake(
+            "A name was not found: '' is the model itself, and a dotted name may lie deeper than named_children().",
+            raises="KeyError|AttributeError",
+        )
+    )
+    seen.that(seen.value is not None, pair, stage="type")
+    seen.returns(
+        {"0": [before], "2": [after], "3": [after], "": [after]},
+        mistake(
+            "Hooks on the model itself did not fire: model.forward(...) skips them; named_children() does not list it.",
+            when=lambda seen: not seen.value[""] and all(seen.value[name] for name in "023"),
+        ),
+        mistake("The name '' is the model itself and no other module.", when=too_many),
+        mistake(
+            "The captured tensor changed after you stored it: the next layer works in place and detach() shares "
+            "memory. Clone it.",
+            when=lambda seen: torch.equal(seen.value["0"][0], before.relu()),
+        ),
+        mistake(
+            "A feature changed when the returned output was changed in place: every feature needs memory of its own.",
+            when=lambda seen: any((entries[0] == 7).all() for entries in seen.value.values()),
+        ),
+        because="Each name has a list: the outputs of its layer, one for each call, as they were at that moment.",
+    )
+
+    class Again(nn.Module):
+        """Uses one layer three times, another one not at all."""
+
+        def __init__(self):
+            super().__init__()
+            self.cell, self.idle = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def forward(self, start, *, steps=1, shift=0.0):
+            state = start + shift
+            for _ in range(steps):
+                state = self.cell(state)
+            return {"state": state, "steps": steps}
+
+    def repeated(capture, start):
+        """One layer, several calls; keyword arguments; a dict as output."""
+        torch.manual_seed(5)
+        return capture(Again().double(), ("cell", "idle"), start, steps=3, shift=0.5)
+
+    test("a layer called three times gives three entries; one that is not called gives none")
+    torch.manual_seed(5)
+    start, again = torch.tensor([[0.25, -1.5]], dtype=torch.float64), Again().double()
+    one = again.cell(start + 0.5)
+    two = again.cell(one)
+    three = again.cell(two)
+    seen = observe_scenario(repeated, capture_features, start)
+    seen.returns(
+        ({"state": three, "steps": 3}, {"cell": [one, two, three], "idle": []}),
+        mistake(
+            "A layer used twice must give two entries; a plain assignment keeps only the last.",
+            when=lambda seen: len(seen.value[1]["cell"]) == 1,
+        ),
+        mistake(
+            "A layer that was not called has an empty list: its name is a key of the dict all the same.",
+            when=lambda seen: "idle" not in seen.value[1],
+        ),
+        mistake(
+            "The entries stand in the order of the calls.",
+            when=lambda seen: torch.allclose(seen.value[1]["cell"][0], three),
+        ),
+        mistake("A feature has the dtype of the output: {detail}.", stage="dtype"),
+        mistake("The model's output may be of any kind, here a dict: return it as it is.", raises="AttributeError"),
+        mistake("The arguments of the call must all reach the model, those given by keyword too.", raises="TypeError"),
+    )
+    seen.that(seen.value[0]["state"].requires_grad, "The returned output has lost its graph.", stage="gradient")
+
+    ### BEGIN HIDDEN TESTS
+    def small_net():
+        """body.0, body.1, body.2, head and last, one after the other."""
+        torch.manual_seed(3)
+        net = nn.Sequential()
+        net.add_module("body", nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)))
+        net.add_module("head", nn.Linear(4, 2))
+        net.add_module("last", nn.Tanh())
+        return net
+
+    def features_of(capture, names, x):
+        """Capture features of the small net."""
+        return capture(small_net(), names, x)
+
+    def filled(seen):
+        """The names under which something arrived."""
+        return [name for name, entries in seen.value[1].items() if not isinstance(entries, list) or entries]
+
+    still_attached = (
+        "The stored feature still requires grad, so it keeps the whole graph alive. "
+        "Detach it (but not the output you return)."
+    )
+    net = small_net()
+    body_0 = net.body[0](x)
+    body_2 = net.body[2](net.body[1](body_0))
+    net = small_net()
+
+    test.hidden("the model itself, under the name ''")
+    seen = observe_scenario(features_of, capture_features, ["", "body.1", "body"], x)
+    seen.returns(
+        (net(x), {"": [net(x)], "body.1": [torch.tanh(body_0)], "body": [body_2]}),
+        mistake(
+            "Hooks on the model itself did not fire: model.forward(...) skips them; named_children() does not list it.",
+            when=lambda seen: filled(seen) == ["body.1", "body"],
+        ),
+        mistake("The name '' is the model itself and no other module.", when=lambda seen: len(seen.value[1][""]) > 1),
+        mistake("The name '' is the model itself; here it raised: {detail}", raises="."),
+        mistake("The keys of the dict must be exactly the names that were asked for; {detail}.", stage="shape"),
+    )
+    seen.that(not seen.value[1][""][0].requires_grad, still_attached, stage="gradient")
+
+    def two_towers():
+        """left and right, each with layers 0 and 1; a norm in training mode."""
+        torch.manual_seed(6)
+        net = nn.Sequential()
+        net.add_module("left", nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)))
+        net.add_module("right", nn.Sequential(nn.Linear(4, 2), nn.Tanh()))
+        return net
+
+    def in_training(capture, x):
+        """Features of the two towers."""
+        return capture(two_towers(), ["left.1", "right.1"], x)
+
+    test.hidden("a model in training mode, with layers of the same name in two containers")
+    net = two_towers()
+    left = net.left(x)
+    frozen = two_towers().eval()
+    seen = observe_scenario(in_training, capture_features, x)
+    seen.returns(
+        (net.right(left), {"left.1": [left], "right.1": [net.right(left)]}),
+        mistake(
+            "The model was in training mode and must run in it; a norm or a dropout gives other values in eval mode.",
+            when=lambda seen: torch.allclose(seen.value[0], frozen(x)),
+        ),
+        mistake(
+            "Layers 'left.1' and 'right.1' are two: a dotted name must be found as a whole.",
+            when=lambda seen: any(len(entries) > 1 for entries in seen.value[1].values()),
+        ),
+    )
+
+    class Shared(nn.Module):
+        """One layer under two names."""
+
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(3, 3)
+            self.second = self.first
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    def shared(capture, names, x):
+        """Features of a layer with two names."""
+        torch.manual_seed(7)
+        return capture(Shared(), names, x)[1]
+
+    test.hidden("a layer that has two names")
+    torch.manual_seed(7)
+    layer = nn.Linear(3, 3)
+    two_calls = [layer(x), layer(layer(x))]
+    for names in (["second"], ["first"]):
+        seen = observe_scenario(shared, capture_features, names, x)
+        seen.returns(
+            {name: two_calls for name in names},
+            mistake(
+                "A layer with two names was not found under the second one: named_modules() lists an object once. Use "
+                "get_submodule, or remove_duplicate=False.",
+                raises="KeyError",
+            ),
+            because="A layer with two names is called under both of them: each has all of its calls.",
+        )
+
+    def under_no_grad(capture, x):
+        """Capture features where the caller has switched gradients off."""
+        with torch.no_grad():
+            output = capture(small_net(), ["head"], x)[0]
+            return {"grad mode": torch.is_grad_enabled(), "tracked": output.requires_grad}
+
+    test.hidden("inside the caller's no_grad")
+    seen = observe_scenario(under_no_grad, capture_features, x)
+    own_mode = "Called under no_grad, the grad mode was on in the forward pass or afterwards: leave it as it is."
+    seen.that(not seen["grad mode"] and not seen["tracked"], own_mode, stage="rule")
     ### END HIDDEN TESTS

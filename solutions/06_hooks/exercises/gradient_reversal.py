@@ -148,6 +148,64 @@ with check("gradient-reversal") as test:
         )
         seen.that(seen["lambda_"] == -factor, "The module must keep lambda_ as its attribute.")
 
+
+# %% check="gradient-reversal" points=1
+"""Called again and again, with another lambda_, as a copy, for an x that needs no gradient."""
+with check("gradient-reversal") as test:
+
+    def gradient_through(layer, x):
+        """The gradient of x for the incoming gradient (1, 10); zeros if what comes out is no such tensor."""
+        passed = layer(2 * x)
+        if not isinstance(passed, Tensor) or passed.shape != x.shape:
+            return torch.zeros(2)
+        (grad,) = torch.autograd.grad(passed, x, torch.tensor([1.0, 10.0]))
+        return grad / 2
+
+    def again(answer, x):
+        """The same x, three times."""
+        layer = answer(0.5)
+        return [gradient_through(layer, x) for _ in range(3)]
+
+    test("called again: same result")
+    x, rows = torch.tensor([3.0, -5.0], requires_grad=True), torch.tensor([1.0, 10.0])
+    seen = observe_scenario(again, GradientReversal, x).expecting(
+        mistake(
+            "The old, non-full hook reports the inputs of an autograd node, not those of the module.",
+            raises="incorrect number of values",
+        ),
+        mistake(
+            "A full backward hook returns a tuple with one entry for each input.",
+            raises="invalid number of grad_input|has changed the size of value",
+        ),
+        mistake(
+            "No gradient comes through the module: x is detached on the way.",
+            raises="appears to not have been used|does not require grad",
+        ),
+    )
+    for grad in seen.value:
+        seen.that(
+            torch.allclose(grad, -0.5 * rows),
+            "The gradient must be -lambda_ times the one that came in, each time.",
+            mistake(
+                "The first call is reversed, and a later one is not any more: the hook must stay.",
+                when=lambda seen: torch.allclose(seen[0], -0.5 * rows) and torch.allclose(seen[2], rows),
+            ),
+            mistake(
+                "The first call is not reversed, the next one is: a module hook that is registered inside forward "
+                "counts from the next call on. Register it in __init__.",
+                when=lambda seen: (
+                    torch.allclose(seen[0], rows)
+                    and torch.allclose(seen[1], -0.5 * rows)
+                    and torch.allclose(seen[2], -0.5 * rows)
+                ),
+            ),
+            mistake(
+                "The second call has the wrong sign or size: a new hook is added in each forward.",
+                when=lambda seen: not torch.allclose(seen[1], seen[2]),
+            ),
+            stage="gradient",
+        )
+
     ### BEGIN HIDDEN TESTS
     def two_calls(answer, x):
         """Two calls side by side and one after the other, in one graph."""
@@ -208,53 +266,7 @@ with check("gradient-reversal") as test:
     seen.that(seen["kind"] == "a module", "GradientReversal must be an nn.Module.", stage="type")
     seen.that(seen["parameters"] == 0, "lambda_ is no parameter: the optimizer would train it.")
     seen.that(seen["state"] == [], f"The state_dict must be empty; it holds {', '.join(seen['state'])}.")
-    ### END HIDDEN TESTS
 
-# %% check="gradient-reversal" points=1
-"""Called again and again, with another lambda_, as a copy, for an x that needs no gradient."""
-with check("gradient-reversal") as test:
-
-    def gradient_through(layer, x):
-        """The gradient of x for the incoming gradient (1, 10); zeros if what comes out is no such tensor."""
-        passed = layer(2 * x)
-        if not isinstance(passed, Tensor) or passed.shape != x.shape:
-            return torch.zeros(2)
-        (grad,) = torch.autograd.grad(passed, x, torch.tensor([1.0, 10.0]))
-        return grad / 2
-
-    def again(answer, x):
-        """The same x, three times."""
-        layer = answer(0.5)
-        return [gradient_through(layer, x) for _ in range(3)]
-
-    test("called again: same result")
-    x, rows = torch.tensor([3.0, -5.0], requires_grad=True), torch.tensor([1.0, 10.0])
-    seen = observe_scenario(again, GradientReversal, x)
-    for grad in seen.value:
-        seen.that(
-            torch.allclose(grad, -0.5 * rows),
-            "The gradient must be -lambda_ times the one that came in, each time.",
-            mistake(
-                "The first call is reversed, and a later one is not any more: the hook must stay.",
-                when=lambda seen: torch.allclose(seen[0], -0.5 * rows) and torch.allclose(seen[2], rows),
-            ),
-            mistake(
-                "The first call is not reversed, the next one is: a module hook that is registered inside forward "
-                "counts from the next call on. Register it in __init__.",
-                when=lambda seen: (
-                    torch.allclose(seen[0], rows)
-                    and torch.allclose(seen[1], -0.5 * rows)
-                    and torch.allclose(seen[2], -0.5 * rows)
-                ),
-            ),
-            mistake(
-                "The second call has the wrong sign or size: a new hook is added in each forward.",
-                when=lambda seen: not torch.allclose(seen[1], seen[2]),
-            ),
-            stage="gradient",
-        )
-
-    ### BEGIN HIDDEN TESTS
     def schedule(answer, x):
         """lambda_ changes during training; at last in eval mode."""
         layer = answer(0.5)

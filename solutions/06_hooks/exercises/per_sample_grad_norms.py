@@ -12,7 +12,8 @@
 # - `loss_fn(model(x), y)` gives one loss for each sample, shape (N,). Returned is for each sample the L2 norm of the
 #   gradient of *its* loss with respect to all trainable parameters together: shape (N,), dtype of the loss, detached.
 # - You may count on this: all trainable parameters belong to nn.Linear layers (with or without bias, each called once)
-#   that see (N, D) or (N, T, D); nothing works in place. What is frozen does not count.
+#   that see (N, D) or (N, T, D); nothing works in place. What is frozen does not count, be it a layer or a single
+#   bias. The loss may be float64 where the model is float32, and x may require grad.
 # - No `.grad` changes, neither of a parameter nor of x, and no hook stays.
 #
 # **Rule.** The model runs once, backward runs once, and there is no loop over samples.
@@ -64,7 +65,7 @@ def per_sample_grad_norms(
     ### END SOLUTION
 
 
-# %% check="per-sample-grad-norms" points=2
+# %% check="per-sample-grad-norms" points=1
 """The norms that one backward pass for each sample would give, from a single forward and backward."""
 with check("per-sample-grad-norms") as test:
 
@@ -116,7 +117,7 @@ with check("per-sample-grad-norms") as test:
         x = numbers((size, 3))
         if kind in ("classes", "one sample", "twelve samples", "nested"):
             return x, torch.arange(size) % 2
-        if kind == "square":
+        if kind == "tracked x":
             x.requires_grad_()
         return (x.double() if kind == "float64" else x), numbers((size, 2), 0.25)
 
@@ -240,80 +241,6 @@ with check("per-sample-grad-norms") as test:
         stage="rule",
     )
 
-    ### BEGIN HIDDEN TESTS
-    def products_of_norms(kind):
-        """What the product of norms would give for sequences, all layers and their biases together."""
-        model, (x, y) = model_for(kind), data_for(kind)
-        total, h, kept = 0, x, []
-        for layer in model:
-            out = layer(h)
-            if isinstance(layer, nn.Linear):
-                kept.append((h, out))
-            h = out
-        grads = torch.autograd.grad(losses_for(kind, h, y).sum(), [out for _, out in kept])
-        for (a, _), g in zip(kept, grads, strict=True):
-            a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (a, g))
-            total = total + (g.square().sum((1, 2)) * a.square().sum((1, 2))) + g.sum(1).square().sum(1)
-        return total.sqrt()
-
-    for idea, kind, sentence in [
-        ("layers without a bias", "no bias", "A Linear may have no bias."),
-        ("float64", "float64", "The norms differ where the model and the loss are float64."),
-        ("a batch of one", "one sample", "The norms differ for a batch of one."),
-        ("layers inside of containers", "nested", "Layers inside of containers belong to the model too."),
-        ("a loss of a wider dtype than the model", "wide loss", "The norms differ where the loss is float64."),
-        ("a frozen first layer", "frozen first", "Frozen layers must not count."),
-        ("a frozen layer in the middle", "frozen middle", "Frozen layers must not count."),
-        ("a frozen last layer", "frozen last", "Frozen layers must not count."),
-        (
-            "only two biases are trained",
-            "biases",
-            "Frozen parameters must not count, not even in a layer that is trained.",
-        ),
-        ("one bias is frozen", "weights", "Frozen parameters must not count, not even in a layer that is trained."),
-        ("square layers, and an x that requires grad", "square", "The norms differ for square layers."),
-        ("a sequence of one step", "one step", "The norms differ for x of shape (N, 1, D)."),
-    ]:
-        test.hidden(idea)
-        seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(mistake(sentence, stage="value"))
-        seen.expecting(mistake(sentence + " Here it raised: {detail}", stage="raised"))
-        judge(seen, kind)
-        seen.that(seen["calls"] == 1, loop, stage="rule")
-
-    for idea, kind in [
-        ("x of shape (N, T, D)", "sequence"),
-        ("some layers see (N, T, D), others (N, D)", "pooled"),
-    ]:
-        test.hidden(idea)
-        seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(
-            mistake(
-                "For (N, T, D) the gradient of a sample is a sum over its T rows: of outer products for the weight, "
-                "of g for the bias.",
-                stage="value",
-            )
-        )
-        wrong_norms = products_of_norms(kind)
-        judge(
-            seen,
-            kind,
-            mistake(
-                "For (N, T, D) the norm of a sum of outer products is not the product of norms: sum over T first.",
-                when=lambda seen, norms=wrong_norms: torch.allclose(seen["norms"], norms, rtol=1e-3),
-            ),
-        )
-        seen.that(seen["backwards"] <= 1, "Backward ran more than once.", stage="rule")
-
-    test.hidden("samples whose loss has no gradient")
-    seen = observe_scenario(measured, per_sample_grad_norms, "no gradient")
-    judge(
-        seen,
-        "no gradient",
-        mistake(
-            "A sample whose loss has no gradient has norm 0, not nan.", when=lambda seen: seen["norms"].isnan().any()
-        ),
-        mistake("A sample whose loss has no gradient has norm 0, exactly.", when=lambda seen: seen["norms"].all()),
-    )
-    ### END HIDDEN TESTS
 
 # %% check="per-sample-grad-norms" points=1
 """No .grad is written or changed, and no hook stays."""
@@ -400,4 +327,241 @@ with check("per-sample-grad-norms") as test:
         seen = observe_scenario(traces, per_sample_grad_norms, some_x, old_gradients)
         judge(seen)
         seen.that(seen["size"] == 2, "The result must be a tensor with one norm for each sample.", stage="shape")
+    ### END HIDDEN TESTS
+
+
+# %% check="per-sample-grad-norms" points=1
+"""Sequences, other layers and losses, parameters that are not trained."""
+with check("per-sample-grad-norms") as test:
+
+    class Pool(nn.Module):
+        """The mean over T: (N, T, D) becomes (N, D)."""
+
+        def forward(self, x):
+            return x.mean(1)
+
+    def numbers(shape, shift=0.0):
+        """Fixed numbers of all sizes."""
+        count = torch.Size(shape).numel()
+        return torch.tensor([k * 7 % 11 / 8 + shift - 0.6 for k in range(count)]).reshape(shape)
+
+    def model_for(kind):
+        """The model of a setting, with fixed weights."""
+        bias = kind != "no bias"
+        width = 3 if kind == "square" else 4
+        layers = [nn.Linear(3, width, bias=bias), nn.Tanh(), nn.Linear(width, width, bias=bias), nn.Tanh()]
+        layers.append(nn.Linear(width, 2))
+        if kind == "pooled":
+            layers.insert(3, Pool())
+        if kind == "nested":
+            layers = [nn.Sequential(*layers[:2]), nn.Sequential(nn.Sequential(*layers[2:]))]
+        model = nn.Sequential(*layers)
+        with torch.no_grad():
+            for shift, parameter in enumerate(model.parameters()):
+                parameter.copy_(numbers(parameter.shape, shift / 16))
+        if kind == "frozen first":
+            model[0].requires_grad_(False)
+        if kind == "frozen middle":
+            model[2].requires_grad_(False)
+        if kind == "frozen last":
+            model[4].requires_grad_(False)
+        if kind == "biases":
+            model.requires_grad_(False)
+            model[0].bias.requires_grad_()
+            model[4].bias.requires_grad_()
+        if kind == "weights":
+            model[2].bias.requires_grad_(False)
+        return model.double() if kind == "float64" else model
+
+    def data_for(kind):
+        """x and y of a setting."""
+        size = {"one sample": 1, "twelve samples": 12}.get(kind, 5)
+        if kind in ("sequence", "pooled", "one step"):
+            x = numbers((size, 1 if kind == "one step" else 6, 3))
+            return x, numbers((size, 2) if kind == "pooled" else (*x.shape[:2], 2), 0.25)
+        x = numbers((size, 3))
+        if kind in ("classes", "one sample", "twelve samples", "nested"):
+            return x, torch.arange(size) % 2
+        if kind == "tracked x":
+            x.requires_grad_()
+        return (x.double() if kind == "float64" else x), numbers((size, 2), 0.25)
+
+    def losses_for(kind, out, y):
+        """The losses of a setting, one for each sample."""
+        if not y.is_floating_point():
+            return nn.functional.cross_entropy(out, y, reduction="none")
+        if kind == "wide loss":
+            out = out.double()
+        squares = (out - y).square().flatten(1).mean(1)
+        return (squares - 0.9).relu() if kind == "no gradient" else squares
+
+    def measured(measure, kind):
+        """The norms, and how often the first Linear and the backward pass of the output ran."""
+        model, (x, y) = model_for(kind), data_for(kind)
+        calls, backwards = [], []
+        first = next(module for module in model.modules() if isinstance(module, nn.Linear))
+
+        def count_call(module, args):
+            calls.append(1)
+
+        def count_backward(module, args, output):
+            with suppress(RuntimeError):  # inside of torch.func no hook can be registered
+                output.register_hook(lambda grad: backwards.append(1))
+
+        first.register_forward_pre_hook(count_call)
+        model.register_forward_hook(count_backward)
+        norms = measure(model, lambda out, y: losses_for(kind, out, y), x, y)
+        return {"norms": norms, "calls": len(calls), "backwards": len(backwards)}
+
+    def one_by_one(kind):
+        """For each sample the norms of the gradients of all trainable parameters, by a backward pass of its own."""
+        model, (x, y) = model_for(kind), data_for(kind)
+        parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        rows = []
+        for i in range(len(x)):
+            loss = losses_for(kind, model(x[i : i + 1]), y[i : i + 1]).sum()
+            grads = torch.autograd.grad(loss, list(parameters.values()))
+            rows.append({name: grad.norm() for name, grad in zip(parameters, grads, strict=True)})
+        return rows
+
+    def together(rows, keep=lambda name: True):
+        """The norm of some parameters' gradients together, for each sample."""
+        return torch.stack([torch.stack([n for name, n in row.items() if keep(name)]).norm() for row in rows])
+
+    def judge(seen, kind, *mistakes):
+        """Judge shape, dtype and values of the norms."""
+        came, rows = seen["norms"], one_by_one(kind)
+        expected = together(rows)
+        if kind == "wide loss":
+            expected = expected.double()
+        seen.that(isinstance(came, Tensor), "The result must be a tensor with one norm for each sample.", stage="type")
+        seen.that(
+            came.shape == expected.shape,
+            f"The result must have shape {tuple(expected.shape)}, one norm for each sample, not {tuple(came.shape)}.",
+            stage="shape",
+        )
+        seen.that(
+            came.dtype == expected.dtype,
+            f"The result must have the dtype of the loss, {expected.dtype}; it has {came.dtype}.",
+            stage="dtype",
+        )
+
+        seen.that(came.device == expected.device, "The result must be on the device of the loss.", stage="device")
+
+        def looks_like(norms):
+            return torch.allclose(came, norms.to(came.dtype), rtol=1e-4, atol=1e-6)
+
+        size = len(expected)
+        owners = {name.rpartition(".")[0] for name in rows[0]}
+        of_layers = [together(rows, lambda name, owner=owner: name.rpartition(".")[0] == owner) for owner in owners]
+        of_parameters = [together(rows, lambda name, one=one: name == one) for one in rows[0]]
+        biased = any("bias" in name for name in rows[0])
+        seen.that(
+            looks_like(expected),
+            "The norms differ from one backward per sample. Did you multiply the input with the gradient of the "
+            "layer's OUTPUT (grad_output), not with grad_input?",
+            *mistakes,
+            mistake(
+                "Your norms are N times too small: backward of the mean divides each sample's gradient by N. "
+                "Sum the losses.",
+                when=lambda seen: looks_like(expected / size),
+            ),
+            mistake(
+                "The bias gradients are missing from the norm.",
+                when=lambda seen: biased and looks_like(together(rows, lambda name: "bias" not in name)),
+            ),
+            mistake(
+                "Norms of layers do not add; their squares do.",
+                when=lambda seen: looks_like(sum(of_layers)) or looks_like(sum(of_parameters)),
+            ),
+            mistake("These are squares: the root is missing.", when=lambda seen: looks_like(expected.square())),
+        )
+        seen.that(not came.requires_grad, "The norms carry a graph: detach them.", stage="gradient")
+
+    def products_of_norms(kind):
+        """What the product of norms would give for sequences, all layers and their biases together."""
+        model, (x, y) = model_for(kind), data_for(kind)
+        total, h, kept = 0, x, []
+        for layer in model:
+            out = layer(h)
+            if isinstance(layer, nn.Linear):
+                kept.append((h, out))
+            h = out
+        grads = torch.autograd.grad(losses_for(kind, h, y).sum(), [out for _, out in kept])
+        for (a, _), g in zip(kept, grads, strict=True):
+            a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (a, g))
+            total = total + (g.square().sum((1, 2)) * a.square().sum((1, 2))) + g.sum(1).square().sum(1)
+        return total.sqrt()
+
+    for idea, kind in [
+        ("x of shape (N, T, D)", "sequence"),
+        ("some layers see (N, T, D), others (N, D)", "pooled"),
+    ]:
+        test(idea)
+        seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(
+            mistake(
+                "For (N, T, D) the gradient of a sample is a sum over its T rows: of outer products for the weight, "
+                "of g for the bias.",
+                stage="value",
+            ),
+            mistake("(N, T, D) is allowed, too; here it raised: {detail}", stage="raised"),
+        )
+        wrong_norms = products_of_norms(kind)
+        judge(
+            seen,
+            kind,
+            mistake(
+                "For (N, T, D) the norm of a sum of outer products is not the product of norms: sum over T first.",
+                when=lambda seen, norms=wrong_norms: torch.allclose(seen["norms"], norms, rtol=1e-3),
+            ),
+        )
+        seen.that(seen["backwards"] <= 1, "Backward ran more than once.", stage="rule")
+
+    for idea, kind, sentence in [
+        ("a float64 loss over a float32 model", "wide loss", "The norms have the dtype of the loss, here float64."),
+        ("only two biases are trained", "biases", "Frozen parameters must not count, not even beside a trained bias."),
+    ]:
+        test(idea)
+        seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(
+            mistake(sentence, stage=("value", "dtype")), mistake(sentence + " Here it raised: {detail}", stage="raised")
+        )
+        judge(seen, kind)
+
+    ### BEGIN HIDDEN TESTS
+    loop = "The model ran more than once: get all samples from one forward and one backward."
+
+    for idea, kind, sentence in [
+        ("layers without a bias", "no bias", "A Linear may have no bias."),
+        ("float64", "float64", "The norms differ where the model and the loss are float64."),
+        ("a batch of one", "one sample", "The norms differ for a batch of one."),
+        ("layers inside of containers", "nested", "Layers inside of containers belong to the model too."),
+        ("a frozen first layer", "frozen first", "Frozen layers must not count."),
+        ("a frozen layer in the middle", "frozen middle", "Frozen layers must not count."),
+        ("a frozen last layer", "frozen last", "Frozen layers must not count."),
+        ("one bias is frozen", "weights", "Frozen parameters must not count, not even in a layer that is trained."),
+        ("square layers", "square", "The norms differ for square layers."),
+        (
+            "an x that requires grad",
+            "tracked x",
+            "The norms differ where x requires grad. torch.autograd.grad runs only what leads to the tensors that it "
+            "is asked for: the first layer's full hook does not fire unless x is among them.",
+        ),
+        ("a sequence of one step", "one step", "The norms differ for x of shape (N, 1, D)."),
+    ]:
+        test.hidden(idea)
+        seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(mistake(sentence, stage="value"))
+        seen.expecting(mistake(sentence + " Here it raised: {detail}", stage="raised"))
+        judge(seen, kind)
+        seen.that(seen["calls"] == 1, loop, stage="rule")
+
+    test.hidden("samples whose loss has no gradient")
+    seen = observe_scenario(measured, per_sample_grad_norms, "no gradient")
+    judge(
+        seen,
+        "no gradient",
+        mistake(
+            "A sample whose loss has no gradient has norm 0, not nan.", when=lambda seen: seen["norms"].isnan().any()
+        ),
+        mistake("A sample whose loss has no gradient has norm 0, exactly.", when=lambda seen: seen["norms"].all()),
+    )
     ### END HIDDEN TESTS

@@ -9,10 +9,11 @@
 # **Contract**
 #
 # - Runs `loss_fn(model(x))` and returns a dict with one entry for each *leaf* module that owns parameters, under its
-#   dotted name. You may count on this: each of them is called once, with one tensor, and all parameters require grad.
+#   dotted name. You may count on this: each of them is called once, with one tensor, all parameters require grad, and
+#   nothing works in place.
 # - Each entry is a dict with `output` and `input` (the gradients of the module's output and input), `weight` and `bias`
 #   (the gradients of this loss, whatever `.grad` holds already). `input` is None where the input needs no gradient,
-#   `bias` is None where there is no bias.
+#   `bias` is None where there is no bias. `input` is what goes back through this layer, whatever else uses that tensor.
 # - All tensors are detached and have the shape of what they belong to. No `FutureWarning`.
 # - Afterwards no hook remains, also where the loss raises. `x` and its `requires_grad` are not touched. The `.grad` of
 #   every parameter, and of `x`, is the same object (or None) with the same values as before.
@@ -86,8 +87,8 @@ def gradient_report(
     ### END GIVEN
 
 
-# %% check="port-old-hooks" points=2
-"""One entry for each leaf module with parameters, with the right gradients of this loss."""
+# %% check="port-old-hooks" points=1
+"""One entry for each leaf module with parameters, with the right gradients."""
 with check("port-old-hooks") as test:
 
     def nested_net(width=4):
@@ -212,87 +213,6 @@ with check("port-old-hooks") as test:
     old_hook = any(category == "FutureWarning" for category, _ in seen.noted.warned)
     seen.that(not old_hook, "A FutureWarning came up: register full backward hooks.", *known[:1], stage="rule")
 
-    ### BEGIN HIDDEN TESTS
-    def report_with_old_gradients(answer, x):
-        """The report on a net whose parameters hold gradients already."""
-        net = nested_net()
-        for shift, parameter in enumerate(net.parameters()):
-            parameter.grad = torch.full_like(parameter, 100.0 + shift)
-        return answer(net, x, weighted_loss)
-
-    test.hidden("the parameters hold gradients already")
-    old = dict(nested_net().named_parameters())
-    added = {name: 100.0 + shift for shift, name in enumerate(old)}
-    seen = observe_scenario(report_with_old_gradients, gradient_report, x).expecting(*known)
-    seen.returns(
-        wanted,
-        mistake(
-            "The weight gradient includes what .grad held before the call: backward() adds. Report this loss only.",
-            when=lambda seen: torch.allclose(seen["head"]["weight"], wanted["head"]["weight"] + added["head.weight"]),
-        ),
-        mistake(
-            "The report holds what .grad held before the call. Report this loss only.",
-            when=lambda seen: (seen["head"]["weight"] == added["head.weight"]).all(),
-        ),
-    )
-
-    test.hidden("an x that requires grad")
-    seen = observe_scenario(report_of, gradient_report, x.clone().requires_grad_()).expecting(*known)
-    seen.returns(
-        by_hand(nested_net(), steps, x.clone().requires_grad_()),
-        mistake(
-            "Where x requires grad, the first layer must be reported too. torch.autograd.grad runs only what leads to "
-            "the tensors that it is asked for, and a hook elsewhere does not fire.",
-            when=lambda seen: "input" not in seen["enc.0"],
-        ),
-        mistake(
-            "Where x requires grad, the first layer's input has a gradient, and the report must tell it.",
-            when=lambda seen: seen["enc.0"].get("input") is None,
-        ),
-    )
-
-    def report_on_squares(answer, x):
-        """The report on a net of square layers."""
-        return answer(nested_net(width=3), x, weighted_loss)
-
-    test.hidden("square layers: the shape alone cannot tell a transposed gradient")
-    wanted = by_hand(nested_net(width=3), steps, x)
-    seen = observe_scenario(report_on_squares, gradient_report, x).expecting(*known)
-    seen.returns(
-        wanted,
-        mistake(
-            "A weight gradient is transposed: it has the weight's own layout (out, in).",
-            when=lambda seen: torch.allclose(seen["head"]["weight"], wanted["head"]["weight"].t()),
-        ),
-        *no_input_gradient,
-    )
-
-    def other_layers():
-        """A convolution, a layer whose class knows no bias, a norm, in float64."""
-        torch.manual_seed(2)
-        return nn.Sequential(
-            nn.Conv2d(1, 2, 2), nn.PReLU(2), nn.Flatten(), nn.LayerNorm(8), nn.Linear(8, 2, bias=False)
-        ).double()
-
-    def report_on_others(answer, x):
-        """The report on other kinds of layers."""
-        return answer(other_layers(), x, weighted_loss)
-
-    test.hidden("other layers: a convolution, a norm, one that has no bias at all; float64")
-    x = torch.arange(18.0, dtype=torch.float64).reshape(2, 1, 3, 3) * 7 % 5 - 2
-    seen = observe_scenario(report_on_others, gradient_report, x)
-    seen.returns(
-        by_hand(other_layers(), ["0", "1", "2", "3", "4"], x),
-        mistake(
-            "A layer may have no attribute `bias` at all: its bias is reported as None.",
-            raises="has no attribute 'bias'|'NoneType'",
-        ),
-        mistake(
-            "Every leaf module that owns parameters belongs in the report, whatever its class.",
-            when=lambda seen: list(seen.value) == ["4"],
-        ),
-    )
-    ### END HIDDEN TESTS
 
 # %% check="port-old-hooks" points=1
 """No hook remains; x, its requires_grad and all .grad are as they were."""
@@ -334,7 +254,7 @@ with check("port-old-hooks") as test:
         before = hooks_on(net)
         report = answer(net, x, squares)
         after = hooks_on(net, *tensors.values())
-        entries = [entry for entry in report.values() if entry] if isinstance(report, dict) else []
+        entries = [e for e in report.values() if isinstance(e, dict) and e] if isinstance(report, dict) else []
         now = {"x": x} | dict(net.named_parameters())
         return {
             "entries": len(entries),
@@ -363,12 +283,18 @@ with check("port-old-hooks") as test:
 
     test("x keeps its requires_grad flag")
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
-    seen = observe_scenario(traces, gradient_report, x, False)
+    seen = observe_scenario(traces, gradient_report, x, False).expecting(
+        mistake(
+            "A full hook's grad_input has one entry for each input and none for parameters: read the gradients of "
+            "weight and bias elsewhere.",
+            raises="IndexError: tuple index out of range",
+        )
+    )
     judge_values(seen)
 
     test("no hooks afterwards")
     judge_hooks(seen, "Hooks remain after the call: each further report would pay for all earlier ones.")
-    seen.that(seen["entries"] > 0, "Nothing was reported, so there was nothing to clean up.")
+    seen.that(seen["entries"] > 0, "No entry of the report holds anything, so there was nothing to clean up.")
 
     ### BEGIN HIDDEN TESTS
     touched = "A parameter's .grad differs after the call: restore it, or use autograd.grad, which does not write it."
@@ -407,4 +333,206 @@ with check("port-old-hooks") as test:
     stayed = "When the loss raised, your hooks stayed. Removal belongs into `finally`."
     seen.that(seen["came"] == 0, stayed, stage="rule")
     seen.that(seen["raised"] == "ArithmeticError", "The exception of the loss must reach the caller.", stage="raised")
+    ### END HIDDEN TESTS
+
+
+# %% check="port-old-hooks" points=1
+"""The gradients of this loss, whatever .grad holds; square and other layers; x that requires grad."""
+with check("port-old-hooks") as test:
+
+    def nested_net(width=4):
+        """enc.0, enc.1 (no parameters), enc.2 (no bias), head and last (no parameters), with fixed weights."""
+        net = nn.Sequential()
+        encoder = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, width, bias=False))
+        net.add_module("enc", encoder)
+        net.add_module("head", nn.Linear(width, 3))
+        net.add_module("last", nn.Tanh())
+        with torch.no_grad():
+            for shift, parameter in enumerate(net.parameters()):
+                numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
+                parameter.copy_(numbers.reshape(parameter.shape))
+        return net
+
+    def weighted_loss(out):
+        """A loss that treats every output differently."""
+        weights = torch.arange(1.0, out.numel() + 1, dtype=out.dtype).reshape(out.shape)
+        return (weights * out.square()).sum()
+
+    def by_hand(net, steps, x):
+        """The report, layer after layer, with one torch.autograd.grad for each entry."""
+        ends = {}
+        for name in steps:
+            before, x = x, net.get_submodule(name)(x)
+            ends[name] = (x, before)
+        loss, report = weighted_loss(x), {}
+        for name, (output, before) in ends.items():
+            layer = net.get_submodule(name)
+            if list(layer.parameters()):
+                belongings = (output, before, layer.weight, getattr(layer, "bias", None))
+                report[name] = {}
+                for what, tensor in zip(("output", "input", "weight", "bias"), belongings, strict=True):
+                    tracked = tensor is not None and tensor.requires_grad
+                    grad = torch.autograd.grad(loss, tensor, retain_graph=True)[0] if tracked else None
+                    report[name][what] = grad
+        return report
+
+    def filled(seen):
+        """The names of entries that hold something."""
+        return [name for name, entry in seen.value.items() if entry]
+
+    known = [
+        mistake(
+            "FutureWarning: you still register the non-full hook. Its grad_input lists the inputs of the last autograd "
+            "node, not of the layer.",
+            when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
+        ),
+        mistake(
+            "All reports overwrite each other under one name: bind the loop variable when defining the hook.",
+            when=lambda seen: (
+                filled(seen) in ([name] for name in ("enc", "enc.2", "last"))
+                or (filled(seen) == ["head"] and seen.value["head"]["output"].shape != (2, 3))
+            ),
+        ),
+        mistake(
+            "Layers inside a container are missing: named_children() is one level deep.",
+            when=lambda seen: "head" in filled(seen) and "enc.0" not in filled(seen),
+        ),
+        mistake(
+            "Containers or layers without parameters are listed; only leaf modules with parameters belong in the "
+            "report.",
+            when=lambda seen: {"", "enc", "enc.1", "last"} & set(seen.value),
+        ),
+        mistake(
+            "The parameters of a layer are listed one by one: an entry stands for a layer, such as 'enc.0'.",
+            when=lambda seen: "enc.0.weight" in seen.value,
+        ),
+        mistake(
+            "A full hook's grad_input has one entry for each input and none for parameters: read the gradients of "
+            "weight and bias elsewhere.",
+            raises="IndexError: tuple index out of range",
+        ),
+        mistake(
+            "A layer without a bias has None there; here it raised: {detail}", raises="'NoneType' object has no .*grad"
+        ),
+    ]
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+    steps = ["enc.0", "enc.1", "enc.2", "head", "last"]
+    wanted = by_hand(nested_net(), steps, x)
+
+    def report_with_old_gradients(answer, x):
+        """The report on a net whose parameters hold gradients already."""
+        net = nested_net()
+        for shift, parameter in enumerate(net.parameters()):
+            parameter.grad = torch.full_like(parameter, 100.0 + shift)
+        return answer(net, x, weighted_loss)
+
+    no_input_gradient = [
+        mistake(
+            "The first layer's input needs no gradient: report None, not zeros - "
+            "and do not switch on requires_grad for the caller's tensor.",
+            when=lambda seen: not seen.value["enc.0"]["input"].any(),
+        ),
+        mistake(
+            "The first layer's input needs no gradient: report None, and do not switch on requires_grad to get one.",
+            when=lambda seen: isinstance(seen.value["enc.0"]["input"], Tensor),
+        ),
+    ]
+
+    in_out = [
+        mistake(
+            "weight gradients have the weight's own shape (out, in); the transpose belonged to the old hook.",
+            when=lambda seen: seen.value["enc.0"]["weight"].shape == (3, 4),
+        ),
+        mistake(
+            "`input` and `output` are swapped: grad_input belongs to what goes into the layer.",
+            when=lambda seen: torch.equal(seen.value["head"]["input"], wanted["head"]["output"]),
+        ),
+    ]
+
+    as_autograd = "The report does not hold the gradients that torch.autograd.grad gives for this loss."
+
+    test("the parameters hold gradients already")
+    old = dict(nested_net().named_parameters())
+    added = {name: 100.0 + shift for shift, name in enumerate(old)}
+    seen = observe_scenario(report_with_old_gradients, gradient_report, x).expecting(*known)
+    seen.returns(
+        wanted,
+        mistake(
+            "The weight gradient includes what .grad held before the call: backward() adds. Report this loss only.",
+            when=lambda seen: torch.allclose(seen["head"]["weight"], wanted["head"]["weight"] + added["head.weight"]),
+        ),
+        mistake(
+            "The report holds what .grad held before the call. Report this loss only.",
+            when=lambda seen: (seen["head"]["weight"] == added["head.weight"]).all(),
+        ),
+        *in_out,
+        *no_input_gradient,
+        mistake("The report must be a dict from names to dicts.", when=lambda seen: not isinstance(seen.value, dict)),
+        because=as_autograd,
+    )
+
+    ### BEGIN HIDDEN TESTS
+    def report_of(answer, x):
+        """The report on the nested net."""
+        return answer(nested_net(), x, weighted_loss)
+
+    test.hidden("an x that requires grad")
+    seen = observe_scenario(report_of, gradient_report, x.clone().requires_grad_()).expecting(*known)
+    seen.returns(
+        by_hand(nested_net(), steps, x.clone().requires_grad_()),
+        mistake(
+            "Where x requires grad, the first layer must be reported too. torch.autograd.grad runs only what leads to "
+            "the tensors that it is asked for, and a hook elsewhere does not fire.",
+            when=lambda seen: "input" not in seen["enc.0"],
+        ),
+        mistake(
+            "Where x requires grad, the first layer's input has a gradient, and the report must tell it.",
+            when=lambda seen: seen["enc.0"].get("input") is None,
+        ),
+        because=as_autograd,
+    )
+
+    def report_on_squares(answer, x):
+        """The report on a net of square layers."""
+        return answer(nested_net(width=3), x, weighted_loss)
+
+    test.hidden("square layers: the shape alone cannot tell a transposed gradient")
+    wanted = by_hand(nested_net(width=3), steps, x)
+    seen = observe_scenario(report_on_squares, gradient_report, x).expecting(*known)
+    seen.returns(
+        wanted,
+        mistake(
+            "A weight gradient is transposed: it has the weight's own layout (out, in).",
+            when=lambda seen: torch.allclose(seen["head"]["weight"], wanted["head"]["weight"].t()),
+        ),
+        *no_input_gradient,
+        because=as_autograd,
+    )
+
+    def other_layers():
+        """A convolution, a layer whose class knows no bias, a norm, in float64."""
+        torch.manual_seed(2)
+        return nn.Sequential(
+            nn.Conv2d(1, 2, 2), nn.PReLU(2), nn.Flatten(), nn.LayerNorm(8), nn.Linear(8, 2, bias=False)
+        ).double()
+
+    def report_on_others(answer, x):
+        """The report on other kinds of layers."""
+        return answer(other_layers(), x, weighted_loss)
+
+    test.hidden("other layers: a convolution, a norm, one that has no bias at all; float64")
+    x = torch.arange(18.0, dtype=torch.float64).reshape(2, 1, 3, 3) * 7 % 5 - 2
+    seen = observe_scenario(report_on_others, gradient_report, x).expecting(known[0])
+    seen.returns(
+        by_hand(other_layers(), ["0", "1", "2", "3", "4"], x),
+        mistake(
+            "A layer may have no attribute `bias` at all: its bias is reported as None.",
+            raises="has no attribute 'bias'|'NoneType'",
+        ),
+        mistake(
+            "Every leaf module that owns parameters belongs in the report, whatever its class.",
+            when=lambda seen: list(seen.value) == ["4"],
+        ),
+        because=as_autograd,
+    )
     ### END HIDDEN TESTS

@@ -51,8 +51,8 @@ def attach_sgd(model: nn.Module, lr: float) -> Callable[[], None]:
     ### END SOLUTION
 
 
-# %% check="update-inside-backward" points=2
-"""The weights of plain SGD from backward alone; one gradient at a time; detach() ends it."""
+# %% check="update-inside-backward" points=1
+"""The weights of plain SGD from backward alone; one gradient at a time."""
 with check("update-inside-backward") as test:
 
     def small_net():
@@ -187,14 +187,49 @@ with check("update-inside-backward") as test:
         stage="rule",
     )
 
+
+# %% check="update-inside-backward" points=1
+"""detach() ends it; frozen, tied and idle parameters; several models."""
+with check("update-inside-backward") as test:
+
+    def small_net():
+        """Three Linear layers with fixed weights."""
+        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+        with torch.no_grad():
+            for shift, parameter in enumerate(net.parameters()):
+                numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
+                parameter.copy_(numbers.reshape(parameter.shape))
+        return net
+
+    def loss_of(net, x):
+        """The sum of squares of the net's output."""
+        return net(x).square().sum()
+
+    def values_of(net):
+        """Copies of the parameters."""
+        return {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+
+    def with_gradient(net):
+        """The names of parameters whose .grad is not None."""
+        return [name for name, parameter in net.named_parameters() if parameter.grad is not None]
+
+    no_gradient = mistake(
+        "A hook found no gradient. In a tensor hook .grad is not filled yet (None, or the previous value), in a "
+        "module's backward hook perhaps not. Use the post-accumulate hook; and hook each parameter once, since a "
+        "second hook finds a gradient that the first one has freed.",
+        raises="NoneType",
+    )
+    x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+
     def detached(attach, x):
         """A step, then detach(), then two backward passes."""
         net = small_net()
         detach = attach(net, 0.125)
         loss_of(net, x).backward()
         if not callable(detach):
-            return {"kind": type(detach).__name__}
+            return {"callable": False}
         detach()
+        net.zero_grad()
         before = values_of(net)
         kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
         left = [name for name, p in net.named_parameters() if any(getattr(p, kind) for kind in kinds)]
@@ -203,11 +238,12 @@ with check("update-inside-backward") as test:
             loss_of(net, x).backward()
             grads.append({name: parameter.grad for name, parameter in net.named_parameters()})
             grads[-1] = {name: None if grad is None else grad.clone() for name, grad in grads[-1].items()}
-        return {"before": before, "after": values_of(net), "grads": grads, "left": left}
+        return {"callable": True, "before": before, "after": values_of(net), "grads": grads, "left": left}
 
     test("detach() ends it")
+    switched = mistake("A parameter must stay a leaf that requires grad.", raises="does not require grad")
+    seen = observe_scenario(detached, attach_sgd, x).expecting(no_gradient, switched)
     seen.that(seen["callable"], "Return a function that removes the hooks.", stage="type")
-    seen = observe_scenario(detached, attach_sgd, x).expecting(no_gradient)
     changed = ", ".join(name for name, w in seen["before"].items() if not torch.equal(w, seen["after"][name]))
     seen.that(
         not changed,
@@ -227,6 +263,22 @@ with check("update-inside-backward") as test:
     )
 
     ### BEGIN HIDDEN TESTS
+    def by_hand(net, x, lr, steps):
+        """The parameters after each of some steps of plain SGD."""
+        found = []
+        for _ in range(steps):
+            parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
+            grads = torch.autograd.grad(loss_of(net, x), parameters, materialize_grads=True)
+            with torch.no_grad():
+                for parameter, grad in zip(parameters, grads, strict=True):
+                    parameter -= lr * grad
+            found.append(values_of(net))
+        return found
+
+    def same_weights(came, expected):
+        """Whether all parameters agree."""
+        return all(torch.allclose(came[name], expected[name], rtol=1e-4, atol=1e-5) for name in expected)
+
     def special_net(kind):
         """A net with a frozen layer, tied weights or a layer that the loss does not need; nested, or in float64."""
         net = small_net()
@@ -298,7 +350,9 @@ with check("update-inside-backward") as test:
     ]:
         test.hidden(idea)
         data = x.double() if kind == "float64" else x
-        seen = observe_scenario(two_steps, attach_sgd, kind, data).expecting(known)
+        seen = observe_scenario(two_steps, attach_sgd, kind, data).expecting(
+            known, mistake(f"Here it raised ({idea}): {{detail}}.", stage="raised")
+        )
         wanted = by_hand(special_net(kind), data, 0.125, steps=2)
         for came, weights in zip(seen["steps"], wanted, strict=True):
             seen.that(

@@ -81,6 +81,8 @@ with check("param-report") as test:
         "buffers": "Buffers belong in `buffers` and `bytes`, not in trainable or frozen.",
         "element size": "Not every element takes 4 bytes: use element_size() of each tensor.",
         "frozen": "Frozen parameters must be separated by requires_grad.",
+        "storage": "Number of elements times element size: what lies behind a view does not count.",
+        "addresses": "On the meta device every address is 0: tell tensors apart by identity, not by data_ptr().",
         "no buffers": "`bytes` is the memory of all parameters and buffers.",
     }
 
@@ -146,7 +148,6 @@ with check("param-report") as test:
         },
     )
 
-    ### BEGIN HIDDEN TESTS
     class Tied(nn.Module):
         """A weight, a layer and a buffer with several names; a bare parameter; a non-persistent buffer."""
 
@@ -166,6 +167,25 @@ with check("param-report") as test:
         """A weight, a layer and a buffer with several names."""
         return watched(answer, Tied())
 
+    test("a weight, a layer and a buffer with several names; a bare parameter; a non-persistent buffer")
+    judge(
+        observe_scenario(on_tied, param_report),
+        trainable=25,
+        frozen=0,
+        buffers=10,
+        size=131,
+        betrayed={
+            "tied": [("trainable", n) for n in (40, 46, 31)]
+            + [("buffers", n) for n in (13, 16)]
+            + [("bytes", n) for n in (256, 263)],
+            "nested": [("trainable", n) for n in (61, 55, 50)],
+            "top level": [("trainable", n) for n in (0, 4, 6, 12, 15, 21, 27, 36, 42)] + [("buffers", 7)],
+            "non-persistent": [("buffers", n) for n in (3, 6, 9)] + [("bytes", 124)],
+            "element size": [("bytes", 140)],
+        },
+    )
+
+    ### BEGIN HIDDEN TESTS
     def on_partly_frozen(answer):
         """A frozen layer and a frozen bias; half precision."""
         model = nn.Sequential(nn.Linear(3, 2), nn.Conv1d(2, 2, 3), nn.LayerNorm(5)).to(torch.bfloat16)
@@ -194,22 +214,6 @@ with check("param-report") as test:
         model.register_parameter("bias", None)
         return watched(answer, model)
 
-    test.hidden("a weight, a layer and a buffer with several names; a bare parameter; a non-persistent buffer")
-    judge(
-        observe_scenario(on_tied, param_report),
-        trainable=25,
-        frozen=0,
-        buffers=10,
-        size=131,
-        betrayed={
-            "tied": [("trainable", n) for n in (40, 46, 31)] + [("buffers", n) for n in (13, 16)],
-            "nested": [("trainable", n) for n in (61, 55, 50)],
-            "top level": [("trainable", n) for n in (0, 4, 6, 12, 15, 21, 27, 36, 42)] + [("buffers", 7)],
-            "non-persistent": [("buffers", n) for n in (3, 6, 9)] + [("bytes", 124)],
-            "element size": [("bytes", 140)],
-        },
-    )
-
     test.hidden("a frozen layer, a frozen bias, half precision, eval mode")
     judge(
         observe_scenario(on_partly_frozen, param_report),
@@ -230,7 +234,7 @@ with check("param-report") as test:
         frozen=0,
         buffers=2 * 10**6 + 1,
         size=4 * (10**12 + 5 * 10**6) + 8,
-        betrayed={},
+        betrayed={"addresses": [("trainable", n) for n in (10**6, 10**12, 0)]},
     )
 
     test.hidden("a layer of 10,100 parameters: nothing of that size is made")
@@ -246,6 +250,6 @@ with check("param-report") as test:
         frozen=0,
         buffers=0,
         size=24,
-        betrayed={"top level": [("trainable", 0)]},
+        betrayed={"top level": [("trainable", 0)], "storage": [("bytes", 96)]},
     )
     ### END HIDDEN TESTS

@@ -126,7 +126,256 @@ with check("partial-load") as test:
     )
     squeezed = mistake(
         "Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).",
-        when=lambda seen: seen.args[1] == "same number" and "same number.weight" in seen["report"]["loaded"],
+        when=lambda seen: (
+            seen.args[1] == "same number"
+            and "same number.weight" in seen["report"]["loaded"]
+            and not torch.equal(seen["before"]["same number.weight"], seen["after"]["same number.weight"])
+        ),
+    )
+
+    def judge(seen, state, loaded, missing, unexpected, mismatched):
+        """Judge report, values, objects and the checkpoint."""
+        seen.expecting(
+            refuses,
+            squeezed,
+            mistake("Names and tensors must fit: {detail}.", raises="must match the size|must match the existing"),
+        )
+        report = seen["report"]
+        for field, came in report.items():
+            seen.that(
+                came is not None,
+                f"Return a LoadReport; its field {field} must be a {'dict' if field == 'mismatched' else 'list'}.",
+                mistake("Return the LoadReport.", when=lambda seen: seen["kind"] == "NoneType"),
+                stage="type",
+            )
+        expected = {"loaded": loaded, "missing": missing, "unexpected": unexpected, "mismatched": mismatched}
+        names = {field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in report.items()}
+        wanted = {
+            field: [row[0] for row in rows] if field == "mismatched" else rows for field, rows in expected.items()
+        }
+        seen.that(
+            sorted(names["missing"]) == sorted(missing) and sorted(names["unexpected"]) == sorted(unexpected),
+            "`missing` or `unexpected` is not right.",
+            squeezed,
+            mistake(
+                "Buffers (running_mean ...) are part of a checkpoint too.",
+                when=lambda seen: (
+                    any("running" in name for name in wanted["loaded"])
+                    and not any("running" in name for name in names["loaded"])
+                ),
+            ),
+            mistake(
+                "A mismatched name must not appear under missing or unexpected too.",
+                when=lambda seen: set(wanted["mismatched"]) & {*names["missing"], *names["unexpected"]},
+            ),
+            mistake(
+                "missing and unexpected are exchanged: missing is what the model has and the checkpoint has not.",
+                when=lambda seen: (
+                    sorted(names["missing"]) == sorted(unexpected) and sorted(names["unexpected"]) == sorted(missing)
+                ),
+            ),
+            mistake(
+                "A non-persistent buffer is not in model.state_dict(): it can't be missing, nor be loaded.",
+                when=lambda seen: any("mask" in name for name in (*names["missing"], *names["loaded"])),
+            ),
+            mistake(
+                "load_state_dict supplies num_batches_tracked on its own when an old checkpoint lacks it, and does not "
+                "list it; the report must.",
+                when=lambda seen: set(missing) - set(names["missing"]) == {"norm.num_batches_tracked"},
+            ),
+        )
+        doubled = "A name is in exactly one group; here one is in two, or in none."
+        same_names = all(sorted(names[field]) == sorted(wanted[field]) for field in wanted)
+        seen.that(
+            same_names,
+            doubled,
+            squeezed,
+            mistake(
+                "Mismatched entries belong under `mismatched` only.",
+                when=lambda seen: set(names["loaded"]) & set(wanted["mismatched"]),
+            ),
+        )
+        seen.that(report == expected, "Names sorted, shapes as (checkpoint, model).", stage="value")
+        seen.that(not seen["cast"], f"The dtype must stay the model's: {', '.join(seen['cast'])}.", stage="dtype")
+        before, after = seen["before"], seen["after"]
+        differ = ", ".join(n for n in loaded if not same_numbers(after[n], state[n].detach().to(before[n].dtype)))
+        seen.that(not differ, f"Not loaded, although name and shape fit: {differ}.")
+        touched = ", ".join(n for n in before if n not in loaded and not same_numbers(after[n], before[n]))
+        seen.that(not touched, f"What does not fit must keep its values; changed: {touched}.")
+        seen.that(
+            not seen["replaced"],
+            "The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.",
+            stage="aliasing",
+        )
+        seen.that(seen["flags same"], "requires_grad of the model's parameters must stay.", stage="gradient")
+        mutated = seen["keys same"] and not seen["changed"]
+        seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
+        shared = "Model and checkpoint now share memory: training would change the checkpoint."
+        seen.that(not seen["shared"], shared, stage="aliasing")
+
+    def same_numbers(a, b):
+        """Whether two tensors agree, dtype and all."""
+        return a.dtype == b.dtype and torch.equal(a, b)
+
+    def new_head(answer, state):
+        """The model has another head than the checkpoint."""
+        return story(answer, body_and_head(classes=4), state)
+
+    body = ["body.bias", "body.weight", "norm.bias", "norm.num_batches_tracked", "norm.running_mean"]
+    body = [*body, "norm.running_var", "norm.weight"]
+
+    test("another head: the body is loaded, the head is reported and keeps its values")
+    state = body_and_head(classes=5).state_dict()
+    judge(
+        observe_scenario(new_head, load_matching, state),
+        state,
+        loaded=body,
+        missing=[],
+        unexpected=[],
+        mismatched=[["head.bias", [5], [4]], ["head.weight", [5, 3], [4, 3]]],
+    )
+
+    test("names that are missing, and names that nobody expects")
+    state = {name.replace("head", "classifier"): tensor for name, tensor in state.items() if name != "norm.weight"}
+    judge(
+        observe_scenario(new_head, load_matching, state),
+        state,
+        loaded=body[:-1],
+        missing=["head.bias", "head.weight", "norm.weight"],
+        unexpected=["classifier.bias", "classifier.weight"],
+        mismatched=[],
+    )
+
+
+# %% check="partial-load" points=1
+"""An optimizer made before trains on; shapes, dtypes and names of all kinds."""
+with check("partial-load") as test:
+
+    def trained_after(answer, state):
+        """An optimizer is made, a checkpoint is loaded, two steps are made; the checkpoint is looked at."""
+        torch.default_generator.manual_seed(3)
+        net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+        parameters = list(net.parameters())
+        copies = {name: tensor.clone() for name, tensor in state.items()}
+        answer(net, state)
+        loaded = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+        x = torch.tensor([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5]])
+        for _ in range(2):
+            for parameter in parameters:
+                parameter.grad = None
+            net(x).square().sum().backward()
+            with torch.no_grad():
+                for parameter in parameters:
+                    if parameter.grad is not None:
+                        parameter -= 0.1 * parameter.grad
+        now = net.state_dict()
+        return {
+            "same objects": all(a is b for a, b in zip(parameters, net.parameters(), strict=True)),
+            "loaded": [name for name in state if name in loaded and torch.equal(loaded[name], copies[name])],
+            "trained": [name for name in now if not torch.equal(now[name], loaded[name])],
+            "checkpoint same": all(torch.equal(tensor, copies[name]) for name, tensor in state.items()),
+            "keys": len(state),
+        }
+
+    test("after loading, the optimizer's parameters are still the model's, and the checkpoint stays as it is")
+    state = {
+        "0.weight": torch.tensor([[1.0, 2.0], [3.0, -4.0], [0.5, 0.25]]),
+        "0.bias": torch.tensor([0.5, 1.0, 1.5]),
+        "1.weight": torch.tensor([1.0, 2.0, 3.0]),
+        "1.running_mean": torch.tensor([4.0, 5.0, 6.0]),
+        "2.weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
+        "3.weight": torch.tensor([1.0]),
+    }
+    seen = observe_scenario(trained_after, load_matching, state).expecting(
+        mistake(
+            "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
+            raises="size mismatch",
+        ),
+        mistake("Names and tensors must fit: {detail}.", raises="must match the (size|existing size)"),
+    )
+    fitting = ["0.weight", "0.bias", "1.weight", "1.running_mean"]
+    left = ", ".join(name for name in fitting if name not in seen["loaded"])
+    seen.that(not left, f"Not loaded, although name and shape fit: {left}.")
+    seen.that(
+        seen["same objects"],
+        "The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.",
+        stage="aliasing",
+    )
+    still = [name for name in ("0.weight", "1.weight", "2.weight") if name not in seen["trained"]]
+    seen.that(not still, f"After loading, a step of training changes nothing in {', '.join(still)}.", stage="gradient")
+    seen.that(seen["keys"] == 6, "The checkpoint dict was changed; work on a copy.", stage="arguments")
+    shared = "Model and checkpoint now share memory: training would change the checkpoint."
+    seen.that(seen["checkpoint same"], shared, stage="aliasing")
+
+    ### BEGIN HIDDEN TESTS
+    def body_and_head(classes, width=3):
+        """A body with batch norm, and a head; fixed values that depend on the number of classes."""
+        net = nn.Sequential(OrderedDict(body=nn.Linear(2, width), norm=nn.BatchNorm1d(width)))
+        net.add_module("head", nn.Linear(width, classes))
+        return filled(net, classes)
+
+    def filled(net, shift):
+        """The net, its entries filled with numbers that depend on name, place and shift."""
+        with torch.no_grad():
+            for place, tensor in enumerate(net.state_dict().values()):
+                numbers = torch.arange(tensor.numel()) * 7 % 11 + 16 * place + 128 * shift + 1
+                tensor.copy_(numbers.reshape(tensor.shape))
+        return net
+
+    def as_lists(report, field):
+        """One field of a report in plain data, or None."""
+        value = getattr(report, field, None)
+        if field != "mismatched":
+            return [str(name) for name in value] if isinstance(value, (list, tuple)) else None
+        if not isinstance(value, dict):
+            return None
+        pairs = [(str(name), pair if isinstance(pair, (tuple, list)) else [pair]) for name, pair in value.items()]
+        return [[name, *[list(s) if isinstance(s, (tuple, list)) else str(s) for s in pair]] for name, pair in pairs]
+
+    def story(answer, model, state):
+        """Load a checkpoint; note the report, what the model holds, and what became of the checkpoint."""
+        objects = {name: (id(tensor), tensor.dtype) for name, tensor in model.named_parameters()}
+        objects |= {name: (0, tensor.dtype) for name, tensor in model.named_buffers()}
+        flags = [parameter.requires_grad for parameter in model.parameters()]
+        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        given = {name: (tensor, tensor.detach().clone()) for name, tensor in state.items()}
+        order = list(state)
+        report = answer(model, state)
+        now = dict(model.named_parameters())
+        changed = [
+            name
+            for name, (tensor, values) in given.items()
+            if name in state and (state[name] is not tensor or not torch.equal(tensor.detach(), values))
+        ]
+        facts = {
+            "kind": type(report).__name__,
+            "report": {field: as_lists(report, field) for field in ("loaded", "missing", "unexpected", "mismatched")},
+            "before": before,
+            "after": {name: tensor.detach().clone() for name, tensor in model.state_dict().items()},
+            "replaced": [name for name in now if objects.get(name, (0,))[0] != id(now[name])],
+            "cast": [n for n, t in [*now.items(), *model.named_buffers()] if objects.get(n, (0, 0))[1] != t.dtype],
+            "flags same": [parameter.requires_grad for parameter in model.parameters()] == flags,
+            "keys same": list(state) == order,
+            "changed": changed,
+        }
+        with torch.no_grad():
+            for tensor in model.state_dict().values():
+                tensor.add_(1)
+        facts["shared"] = [n for n, (tensor, values) in given.items() if not torch.equal(tensor.detach(), values)]
+        facts["shared"] = [name for name in facts["shared"] if name not in changed]
+        return facts
+
+    refuses = mistake(
+        "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
+        raises="size mismatch",
+    )
+    squeezed = mistake(
+        "Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).",
+        when=lambda seen: (
+            seen.args[1] == "same number"
+            and "same number.weight" in seen["report"]["loaded"]
+            and not torch.equal(seen["before"]["same number.weight"], seen["after"]["same number.weight"])
+        ),
     )
 
     def judge(seen, state, loaded, missing, unexpected, mismatched):
@@ -216,31 +465,8 @@ with check("partial-load") as test:
         return story(answer, body_and_head(classes=4), state)
 
     body = ["body.bias", "body.weight", "norm.bias", "norm.num_batches_tracked", "norm.running_mean"]
-    body += ["norm.running_var", "norm.weight"]
+    body = [*body, "norm.running_var", "norm.weight"]
 
-    test("another head: the body is loaded, the head is reported and keeps its values")
-    state = body_and_head(classes=5).state_dict()
-    judge(
-        observe_scenario(new_head, load_matching, state),
-        state,
-        loaded=body,
-        missing=[],
-        unexpected=[],
-        mismatched=[["head.bias", [5], [4]], ["head.weight", [5, 3], [4, 3]]],
-    )
-
-    test("names that are missing, and names that nobody expects")
-    state = {name.replace("head", "classifier"): tensor for name, tensor in state.items() if name != "norm.weight"}
-    judge(
-        observe_scenario(new_head, load_matching, state),
-        state,
-        loaded=body[:-1],
-        missing=["head.bias", "head.weight", "norm.weight"],
-        unexpected=["classifier.bias", "classifier.weight"],
-        mismatched=[],
-    )
-
-    ### BEGIN HIDDEN TESTS
     def special_model(kind):
         """A model of a certain kind."""
         if kind in ("same number", "other"):
@@ -383,62 +609,3 @@ with check("partial-load") as test:
         mismatched=[],
     )
     ### END HIDDEN TESTS
-
-# %% check="partial-load" points=1
-"""Parameter objects stay, so that an optimizer made before trains on; the checkpoint stays as it is."""
-with check("partial-load") as test:
-
-    def trained_after(answer, state):
-        """An optimizer is made, a checkpoint is loaded, two steps are made; the checkpoint is looked at."""
-        torch.default_generator.manual_seed(3)
-        net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
-        parameters = list(net.parameters())
-        copies = {name: tensor.clone() for name, tensor in state.items()}
-        answer(net, state)
-        loaded = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-        x = torch.tensor([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5]])
-        for _ in range(2):
-            for parameter in parameters:
-                parameter.grad = None
-            net(x).square().sum().backward()
-            with torch.no_grad():
-                for parameter in parameters:
-                    if parameter.grad is not None:
-                        parameter -= 0.1 * parameter.grad
-        now = net.state_dict()
-        return {
-            "same objects": all(a is b for a, b in zip(parameters, net.parameters(), strict=True)),
-            "loaded": [name for name in state if name in loaded and torch.equal(loaded[name], copies[name])],
-            "trained": [name for name in now if not torch.equal(now[name], loaded[name])],
-            "checkpoint same": all(torch.equal(tensor, copies[name]) for name, tensor in state.items()),
-            "keys": len(state),
-        }
-
-    test("after loading, the optimizer's parameters are still the model's, and the checkpoint stays as it is")
-    state = {
-        "0.weight": torch.tensor([[1.0, 2.0], [3.0, -4.0], [0.5, 0.25]]),
-        "0.bias": torch.tensor([0.5, 1.0, 1.5]),
-        "1.weight": torch.tensor([1.0, 2.0, 3.0]),
-        "1.running_mean": torch.tensor([4.0, 5.0, 6.0]),
-        "2.weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
-        "3.weight": torch.tensor([1.0]),
-    }
-    seen = observe_scenario(trained_after, load_matching, state).expecting(
-        mistake(
-            "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
-            raises="size mismatch",
-        )
-    )
-    fitting = ["0.weight", "0.bias", "1.weight", "1.running_mean"]
-    left = ", ".join(name for name in fitting if name not in seen["loaded"])
-    seen.that(not left, f"Not loaded, although name and shape fit: {left}.")
-    seen.that(
-        seen["same objects"],
-        "The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.",
-        stage="aliasing",
-    )
-    still = [name for name in ("0.weight", "1.weight", "2.weight") if name not in seen["trained"]]
-    seen.that(not still, f"After loading, a step of training changes nothing in {', '.join(still)}.", stage="gradient")
-    seen.that(seen["keys"] == 6, "The checkpoint dict was changed; work on a copy.", stage="arguments")
-    shared = "Model and checkpoint now share memory: training would change the checkpoint."
-    seen.that(seen["checkpoint same"], shared, stage="aliasing")

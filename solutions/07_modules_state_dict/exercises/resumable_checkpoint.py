@@ -286,7 +286,7 @@ with check("resumable-checkpoint") as test:
         seen.that(seen["files"] == ["run.pt"], f"After two saves the folder should hold run.pt; it holds {files}.")
         seen.that(seen["other"][0] == seen["run"][0], "The second checkpoint is not what was loaded.")
         flags = seen["other"][3] == training and seen["run"][3] != training
-        seen.that(flags, "Loading changed the train/eval flag.", stage="rule")
+        seen.that(flags, "Saving or loading changed the train/eval flag.", stage="rule")
         seen.that(seen["epoch"] == 8, "load_checkpoint must return the epoch to continue WITH (saved epoch + 1).")
 
     def missing(save, load):

@@ -132,6 +132,11 @@ with check("sinusoidal-positions") as test:
             mistake(angles_off, gives=lambda *asked: x + exponent_i(d, t)),
             mistake(angles_off, gives=lambda *asked: x + exponent_k(d, t)),
             mistake("The table was returned; it is to be added to x.", gives=lambda *asked: table.expand(n, t, d)),
+            mistake(
+                "The first T rows of the table are added, not the last ones.",
+                gives=lambda *asked: x + table_of(d, [*seen.args[1], 512][1])[-t:],
+            ),
+            mistake("T = max_len and T = 0 are fine: only T > max_len is refused.", raises="ValueError"),
             mistake("Positions count from 0.", gives=lambda *asked: x + table_of(d, t + 1)[1:]),
             mistake(
                 along_batch,
@@ -155,7 +160,7 @@ with check("sinusoidal-positions") as test:
             ),
             mistake(angles_off, when=lambda seen: starts_right(seen.value.double() - x, d)),
         ]
-        seen.expecting(*known).returns((x + table).to(x.dtype), rtol=1e-4, atol=1e-4)
+        seen.returns((x + table).to(x.dtype), *known, rtol=1e-4, atol=1e-4)
         changed = torch.equal(seen.noted.arguments["x"].detach(), x.detach())
         seen.that(changed, "x was changed in place.", stage="arguments")
 
@@ -167,7 +172,8 @@ with check("sinusoidal-positions") as test:
     expected = torch.tensor(
         [[[0.0, 1.0, 0.0, 1.0], [0.84147, 0.54030, 0.01000, 0.99995], [0.90930, -0.41615, 0.02000, 0.99980]]]
     )
-    zeros = observe_scenario(added, SinusoidalPositions, [4, 8], torch.zeros(1, 3, 4))
+    forgotten = mistake("super().__init__() comes first in __init__.", raises="before Module.__init__")
+    zeros = observe_scenario(added, SinusoidalPositions, [4, 8], torch.zeros(1, 3, 4)).expecting(forgotten)
     judge(zeros)
     zeros.returns(expected, rtol=0, atol=1e-4)
 
@@ -286,6 +292,8 @@ with check("sinusoidal-positions") as test:
     table = torch.tensor(
         [[(math.cos if k % 2 else math.sin)(t / 10000 ** (k // 2 * 2 / 6)) for k in range(6)] for t in range(5)]
     )
+    whole_table = mistake("Only the first T rows of the table are added to x.", raises="size of tensor")
+    first_check = "What comes out is not x plus the table that the first check asks for, in the dtype of x."
     keep_dtype = mistake(
         "The result must keep x's dtype (a float32 table promotes half precision input).", stage="dtype"
     )
@@ -300,7 +308,7 @@ with check("sinusoidal-positions") as test:
         test.hidden(idea)
         expected = (x.to(given) + table.to(given)).to(given)
         seen = observe_scenario(in_dtypes, SinusoidalPositions, cast, x.to(given))
-        seen.returns(expected, keep_dtype, rtol=0, atol=tolerance)
+        seen.returns(expected, keep_dtype, whole_table, rtol=0, atol=tolerance, because=first_check)
 
     def with_gradient(answer, x):
         """A forward pass through a deep copy of the module, after the model was set to train everything."""
@@ -322,8 +330,8 @@ with check("sinusoidal-positions") as test:
             models[1].load_state_dict(models[0].state_dict())
         except RuntimeError:
             return {"loads": False}
-        indices = torch.zeros(1, long, dtype=torch.int64)
-        return {"loads": True, "same": torch.equal(models[0](indices[:, :short]), models[1](indices)[:, :short])}
+        indices = torch.zeros(1, short - 1, dtype=torch.int64)
+        return {"loads": True, "same": torch.equal(models[0](indices), models[1](indices))}
 
     for short, long in ((4, 9), (9, 4)):
         test.hidden("a checkpoint loads into a model of another max_len")

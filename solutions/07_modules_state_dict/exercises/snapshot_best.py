@@ -10,8 +10,8 @@
 #
 # - Runs `train_step(model)` and `score(model)` in turn, `steps` times each: train_step with the model in train mode and
 #   with gradients as usual, score in eval mode and without gradient tracking.
-# - Keeps an independent snapshot of all that is in the state_dict, from the step with the highest score. The first one
-#   wins a tie, NaN never wins, minus infinity is a score like any other.
+# - Keeps an independent snapshot of all that is in the state_dict, frozen parameters included, from the step with the
+#   highest score. The first one wins a tie, NaN never wins, minus infinity is a score like any other.
 # - Returns (best score, snapshot). The snapshot is a dict of tensors that don't require grad, and whatever happens to
 #   the model later does not change it.
 # - At the end the model holds the snapshot's values and has the training flag that it came with.
@@ -69,8 +69,8 @@ def fit_keep_best(
     ### END GIVEN
 
 
-# %% check="snapshot-best" points=2
-"""The best step's state comes back, independent of the model; modes, ties and NaN are handled."""
+# %% check="snapshot-best" points=1
+"""The best state comes back, as a copy of its own, and is in the model at the end."""
 with check("snapshot-best") as test:
 
     def small_net():
@@ -79,6 +79,169 @@ with check("snapshot-best") as test:
         with torch.no_grad():
             net[0].weight.copy_(torch.tensor([0.5, -1.0]))
             net[0].bias.copy_(torch.tensor([0.1, -0.2]))
+        return net
+
+    def values_of(net):
+        """Copies of all that is in the state_dict."""
+        return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
+
+    def story(answer, scores, training=True, steps=None):
+        """Train with given scores; note each call, the state after each step, and what is there at the end."""
+        net = small_net().train(training)
+        calls, states = [], [values_of(net)]
+
+        def note(name, module):
+            calls.append(
+                {
+                    "call": name,
+                    "model": module is net,
+                    "modes": sorted({m.training for m in net.modules()}),
+                    "tracks": torch.is_grad_enabled(),
+                }
+            )
+
+        def one_step(module):
+            """What a step of training does: parameters and buffers change in place."""
+            with torch.no_grad():
+                for tensor in (net[0].weight, net[0].bias, net[0].running_mean, net[0].num_batches_tracked):
+                    tensor += 1
+
+        def train_step(module):
+            note("train_step", module)
+            one_step(module)
+            states.append(values_of(net))
+
+        def score(module):
+            note("score", module)
+            return scores[min(len(states), len(scores) + 1) - 2]
+
+        facts = {"calls": calls, "states": states, "raised": ""}
+        try:
+            result = answer(net, train_step, score, len(scores) if steps is None else steps)
+        except ValueError as error:
+            facts |= {"raised": type(error).__name__, "message": str(error)}
+            return facts | {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
+        facts |= {"model": values_of(net), "flags": sorted({m.training for m in net.modules()})}
+        pair = isinstance(result, (tuple, list)) and len(result) == 2
+        best, snapshot = result if pair else (None, None)
+        facts |= {
+            "kind": type(result).__name__,
+            "pair": pair,
+            "best": best,
+            "kind of snapshot": type(snapshot).__name__,
+        }
+        if not isinstance(snapshot, dict) or not all(isinstance(t, Tensor) for t in snapshot.values()):
+            return facts | {"snapshot": None}
+        facts["tracked"] = [name for name, tensor in snapshot.items() if tensor.requires_grad]
+        facts["snapshot"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
+        net.train()
+        one_step(net)
+        facts["model later"] = values_of(net)
+        facts["snapshot later"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
+        return facts
+
+    def same_state(came, state):
+        """Whether two states agree, name by name."""
+        return came.keys() == state.keys() and all(
+            came[name].dtype == state[name].dtype and torch.equal(came[name], state[name]) for name in state
+        )
+
+    def agrees_in(came, state, kind):
+        """Whether a state agrees with another one in its parameters, or in its buffers."""
+        names = [name for name in state if ("weight" in name or "bias" in name) == (kind == "parameters")]
+        return all(name in came and torch.equal(came[name], state[name]) for name in names)
+
+    sentences = {
+        "alias": "The snapshot changed while training went on: state_dict() hands out references to the living "
+        "tensors. Copy them.",
+        "params": "The batch-norm statistics belong to the best state too; parameters alone are not enough.",
+        "not restored": "At the end the model must hold the best weights, not the last ones.",
+        "mode": "train_step needs train mode, score needs eval mode; and the flag the model came with must be back at "
+        "the end.",
+        "grad": "score ran with gradient tracking.",
+        "tie": "On equal scores the first one wins.",
+        "nan": "NaN must never win (and all-NaN is a ValueError): every comparison with NaN is False - check which way "
+        "round you compare.",
+        "infinity": "Minus infinity is a score like any other: where nothing else came, it is the best.",
+    }
+    known = [
+        mistake(sentences["params"], raises=r"(?s)Missing key\(s\)"),
+        mistake(
+            "There was no snapshot to load: nothing had beaten the start value of your comparison.",
+            raises="Expected state_dict to be dict-like|NoneType",
+        ),
+    ]
+
+    def judge_turns(seen):
+        """Judge that train_step and score ran in turn, on the model itself."""
+        calls = seen["calls"]
+        in_turn = [call["call"] for call in calls] == ["train_step", "score"] * len(seen.args[1])
+        seen.that(in_turn, "train_step and score must run in turn, once each for every step.", stage="rule")
+        itself = all(call["model"] for call in calls)
+        seen.that(itself, "train_step and score get the model itself, not a copy.", stage="rule")
+
+    def judge_result(seen, best, step, *mistakes):
+        """Judge that the state of a step came back, as the snapshot and in the model."""
+        seen.expecting(*known)
+        seen.that(seen["raised"] == "", "It raised a ValueError where there is a best step.", *mistakes, stage="raised")
+        judge_turns(seen)
+        seen.that(seen["pair"], "Return a pair: the best score and the snapshot.", stage="type")
+        seen.that(
+            seen["snapshot"] is not None,
+            "The snapshot must be a dict from the names of the state_dict to tensors.",
+            stage="type",
+        )
+        wanted, last = seen["states"][step], seen["states"][-1]
+        snapshot, later = seen["snapshot"], seen["snapshot later"]
+        score_is_right = type(seen["best"]) in (int, float) and seen["best"] == best
+        seen.that(score_is_right, "The first item of the result must be the best score.", *mistakes)
+        seen.that(
+            same_state(later, snapshot),
+            sentences["alias"],
+            stage="aliasing",
+        )
+        betrayed = [
+            mistake(sentences["params"], when=lambda seen: snapshot.keys() < wanted.keys()),
+            mistake(
+                sentences["params"],
+                when=lambda seen: (
+                    agrees_in(snapshot, wanted, "parameters") and not agrees_in(snapshot, wanted, "buffers")
+                ),
+            ),
+            mistake(
+                sentences["alias"], when=lambda seen: step < len(seen["states"]) - 1 and same_state(snapshot, last)
+            ),
+        ]
+        seen.that(same_state(snapshot, wanted), "The snapshot is not the state of the best step.", *mistakes, *betrayed)
+        model = seen["model"]
+        seen.that(
+            same_state(model, wanted),
+            "At the end the model must hold the state of the best step.",
+            mistake(
+                sentences["params"],
+                when=lambda seen: agrees_in(model, wanted, "parameters") and not agrees_in(model, wanted, "buffers"),
+            ),
+            mistake(sentences["not restored"], when=lambda seen: same_state(model, last)),
+        )
+        tracked = ", ".join(seen["tracked"])
+        seen.that(not tracked, f"The snapshot's tensors must not require grad: {tracked}.", stage="gradient")
+
+    test("scores 1, 3, 2: the state of step 2 comes back, and stays so when training goes on")
+    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0])
+    judge_result(seen, best=3.0, step=2)
+
+
+# %% check="snapshot-best" points=1
+"""Train and eval mode; ties, NaN and infinities; no steps at all."""
+with check("snapshot-best") as test:
+
+    def small_net():
+        """A batch norm in a container, with fixed weights; the bias is frozen."""
+        net = nn.Sequential(nn.BatchNorm1d(2))
+        with torch.no_grad():
+            net[0].weight.copy_(torch.tensor([0.5, -1.0]))
+            net[0].bias.copy_(torch.tensor([0.1, -0.2]))
+        net[0].bias.requires_grad_(False)
         return net
 
     def values_of(net):
@@ -210,6 +373,10 @@ with check("snapshot-best") as test:
             stage="aliasing",
         )
         betrayed = [
+            mistake(
+                "Frozen parameters are in the state_dict, too, and belong to the best state.",
+                when=lambda seen: wanted.keys() - snapshot.keys() == {"0.bias"},
+            ),
             mistake(sentences["params"], when=lambda seen: snapshot.keys() < wanted.keys()),
             mistake(
                 sentences["params"],
@@ -235,9 +402,7 @@ with check("snapshot-best") as test:
         tracked = ", ".join(seen["tracked"])
         seen.that(not tracked, f"The snapshot's tensors must not require grad: {tracked}.", stage="gradient")
 
-    test("scores 1, 3, 2: the state of step 2 comes back, and stays so when training goes on")
-    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0])
-    judge_result(seen, best=3.0, step=2)
+    seen = observe_scenario(story, fit_keep_best, [1.0, 3.0, 2.0]).expecting(*known)
 
     test("train mode for train_step, eval mode for score; the flag is restored")
     judge_modes(seen)

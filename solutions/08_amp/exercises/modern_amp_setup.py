@@ -11,12 +11,13 @@
 # - `make_amp(device, dtype=None)` returns a pair: `autocast`, a function without arguments, and a
 #   `torch.amp.GradScaler`. `device` is `"cpu"` or `"cuda"`; an index as in `"cuda:1"` is allowed.
 # - Every call of `autocast()` gives a fresh context manager for that device type; such regions may be nested.
-# - dtype None means bfloat16 where the device supports it (the CPU does), else float16.
+# - dtype None means bfloat16 where the device computes in it (the CPU does), else float16.
 # - The scaler belongs to the device type and is enabled for float16 only.
-# - `dtype=torch.float32` switches autocast off (the scaler is disabled, too). Any dtype but float16, bfloat16 and
-#   float32 raises ValueError.
+# - `dtype=torch.float32` switches autocast off, also inside of a region in which it is on (the scaler is disabled,
+#   too). Any dtype but float16, bfloat16 and float32 raises ValueError.
 # - `"cuda"` without CUDA: `make_amp` raises RuntimeError and says so. Ask `torch.cuda.is_available()` and
-#   `torch.cuda.is_bf16_supported()`.
+#   `torch.cuda.is_bf16_supported(including_emulation=False)`: without that argument GPUs that only emulate bfloat16,
+#   slowly, say yes as well.
 # - No warning is issued.
 #
 # <details><summary>Hint 1</summary>
@@ -28,8 +29,8 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `device_type = device.split(":")[0]`; decide the dtype (`torch.cuda.is_bf16_supported()` for cuda);
-# `torch.autocast(device_type, dtype=..., enabled=...)` in a function,
+# `device_type = device.split(":")[0]`; decide the dtype (`torch.cuda.is_bf16_supported(including_emulation=False)`
+# for cuda); `torch.autocast(device_type, dtype=..., enabled=...)` in a function,
 # `torch.amp.GradScaler(device_type, enabled=dtype is torch.float16)`.
 #
 # </details>
@@ -45,7 +46,7 @@ def make_amp(
     if device_type == "cuda" and not torch.cuda.is_available():
         raise RuntimeError(f"{device} was asked for, but CUDA is not available here")
     if dtype is None:
-        low = device_type == "cpu" or torch.cuda.is_bf16_supported()
+        low = device_type == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False)
         dtype = torch.bfloat16 if low else torch.float16
     if dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise ValueError(f"autocast knows float16 and bfloat16, and float32 for off; not {dtype}")
@@ -65,16 +66,20 @@ def make_amp(
     ### END GIVEN
 
 
-# %% check="modern-amp-setup" points=2
-"""The region's dtype, the scaler that goes with it, and what must be refused."""
+# %% check="modern-amp-setup" points=1
+"""The region's dtype on the CPU, and the scaler that goes with it."""
 with check("modern-amp-setup") as test:
 
     def on_machine(cuda, bf16):
         """Patches that let torch.cuda answer as on a machine with two GPUs, or with none."""
-        answers = {"is_available": cuda, "is_bf16_supported": bf16, "device_count": 2 * cuda}
+
+        def is_bf16_supported(including_emulation=True):
+            return bf16 or (cuda and including_emulation)
+
         patches = ExitStack()
-        for name, answer in answers.items():
+        for name, answer in {"is_available": cuda, "device_count": 2 * cuda}.items():
             patches.enter_context(mock.patch.object(torch.cuda, name, lambda *args, _answer=answer, **kwargs: _answer))
+        patches.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", is_bf16_supported))
         return patches
 
     def unpacked(made):
@@ -152,7 +157,11 @@ with check("modern-amp-setup") as test:
     def judge_scaler(seen, device):
         """The scaler is on, for this device; or off, where device is empty."""
         if device:
-            seen.that(seen["scaler"]["on"] and seen["scaler"]["device"] == device, scaler_fp16)
+            seen.that(seen["scaler"]["on"], scaler_fp16)
+            other = (
+                f"The scaler works on {seen['scaler']['device']} and the region on {device}: name the device for both."
+            )
+            seen.that(seen["scaler"]["device"] == device, other, stage="device")
             seen.that(device != "cpu" or seen["scaler"]["scaled"] > 1, "The scaler does not scale a loss.")
         else:
             seen.that(not seen["scaler"]["on"], scaler_bf16)
@@ -166,6 +175,29 @@ with check("modern-amp-setup") as test:
     seen = observe_scenario(on_cpu, make_amp, "cpu", torch.float16)
     judge_cpu(seen, "torch.float16")
     seen.warned_nothing()
+
+
+# %% check="modern-amp-setup" points=1
+"""Without CUDA, on GPUs, with an index; regions in regions; float32 and what must be refused."""
+with check("modern-amp-setup") as test:
+
+    def on_machine(cuda, bf16):
+        """Patches that let torch.cuda answer as on a machine with two GPUs, or with none."""
+
+        def is_bf16_supported(including_emulation=True):
+            return bf16 or (cuda and including_emulation)
+
+        patches = ExitStack()
+        for name, answer in {"is_available": cuda, "device_count": 2 * cuda}.items():
+            patches.enter_context(mock.patch.object(torch.cuda, name, lambda *args, _answer=answer, **kwargs: _answer))
+        patches.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", is_bf16_supported))
+        return patches
+
+    deprecated = mistake(
+        "FutureWarning: torch.cuda.amp.* is deprecated; use torch.amp.GradScaler(device) and "
+        "torch.autocast(device_type=...).",
+        when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
+    )
 
     def refused(make_amp, cuda, *wish):
         """How a wish is refused: [the exception's kinds, its message], or what came in its place."""
@@ -195,6 +227,85 @@ with check("modern-amp-setup") as test:
     judge_no_cuda(observe_scenario(refused, make_amp, False, "cuda", torch.float16))
 
     ### BEGIN HIDDEN TESTS
+    def unpacked(made):
+        """A pair's two parts and a note about its kind; no pair gives (None, None, its kind)."""
+        if isinstance(made, (tuple, list)) and len(made) == 2:
+            kinds = [
+                "callable" if callable(made[0]) else type(made[0]).__name__,
+                "GradScaler" if isinstance(made[1], torch.amp.GradScaler) else type(made[1]).__name__,
+            ]
+            return (*made, kinds)
+        return None, None, [type(made).__name__]
+
+    def about_scaler(scaler):
+        """Whether a scaler is on, where it works, and what it makes of a loss of 1."""
+        on = scaler.is_enabled()
+        facts = {"on": on, "device": scaler._device if on else "", "scaled": 0.0}
+        if on and scaler._device == "cpu":
+            facts["scaled"] = scaler.scale(torch.ones(())).item()
+        return facts
+
+    def on_cpu(make_amp, *wish):
+        """The dtype of a product inside, nested and after the region, and what the scaler is."""
+        with on_machine(cuda=False, bf16=False):
+            autocast, scaler, kinds = unpacked(make_amp(*wish))
+            if kinds != ["callable", "GradScaler"]:
+                return {"kinds": kinds}
+            a, facts = torch.ones(2, 2), {"kinds": kinds}
+            with autocast():
+                facts["inside"] = str((a @ a).dtype)
+                facts["on"] = torch.is_autocast_enabled("cpu")
+            facts["after"] = str((a @ a).dtype)
+            return facts | {"scaler": about_scaler(scaler)}
+
+    one_region = mistake(
+        "The first part must be a function without arguments that gives a context manager, not one context manager.",
+        raises="TypeError.*__call__.*func",
+    )
+    no_op = "Nothing was autocast on this device: the context belongs to another device type, or is switched off."
+    scaler_fp16 = (
+        "float16 without an enabled GradScaler: small gradients underflow. (GradScaler() without a device means cuda "
+        "and disables itself elsewhere.)"
+    )
+    scaler_bf16 = "bfloat16 has the range of float32: a scaler is needed for float16 only."
+
+    def judge_kinds(seen):
+        """A function and a GradScaler came back."""
+        seen.expecting(deprecated, one_region)
+        kinds = seen["kinds"]
+        seen.that(len(kinds) == 2, f"Return the pair (autocast, scaler), not a value of type {kinds[0]}.", stage="type")
+        seen.that(
+            kinds[0] == "callable",
+            f"The first part must be a function that gives a context manager; yours is of type {kinds[0]}.",
+            stage="type",
+        )
+        seen.that(
+            kinds[1] == "GradScaler",
+            "The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type "
+            f"{kinds[1]}.",
+            stage="type",
+        )
+
+    def judge_cpu(seen, dtype):
+        """The region computes in the given dtype, and the scaler is on for float16 only."""
+        judge_kinds(seen)
+        seen.that(seen["inside"] != "torch.float32", no_op, stage="dtype")
+        seen.that(seen["inside"] == dtype, f"A product inside must be {dtype}; it was {seen['inside']}.", stage="dtype")
+        seen.that(seen["after"] == "torch.float32", "Autocast is still on after the region.", stage="dtype")
+        judge_scaler(seen, "cpu" if dtype == "torch.float16" else "")
+
+    def judge_scaler(seen, device):
+        """The scaler is on, for this device; or off, where device is empty."""
+        if device:
+            seen.that(seen["scaler"]["on"], scaler_fp16)
+            other = (
+                f"The scaler works on {seen['scaler']['device']} and the region on {device}: name the device for both."
+            )
+            seen.that(seen["scaler"]["device"] == device, other, stage="device")
+            seen.that(device != "cpu" or seen["scaler"]["scaled"] > 1, "The scaler does not scale a loss.")
+        else:
+            seen.that(not seen["scaler"]["on"], scaler_bf16)
+
     def on_gpu(make_amp, bf16, *wish):
         """What the region sets for CUDA, on a machine that pretends to have two GPUs."""
         with on_machine(cuda=True, bf16=bf16):
@@ -220,7 +331,12 @@ with check("modern-amp-setup") as test:
         judge_scaler(seen, "cuda" if dtype == "torch.float16" else "")
         seen.warned_nothing()
 
-    ask_gpu = "Ask the GPU: bfloat16 where torch.cuda.is_bf16_supported(), float16 only where it is not."
+    ask_gpu = "Ask the GPU: bfloat16 where it computes in it, float16 only where it does not."
+    emulated = mistake(
+        "A GPU without bfloat16 gets float16. is_bf16_supported() says yes where bfloat16 is only emulated: ask with "
+        "including_emulation=False.",
+        stage="dtype",
+    )
     index = mistake(
         "A device with an index ('cuda:1') must be accepted; take its type for autocast and scaler.",
         when=lambda seen: bool(seen.error_text) or not seen["inside"][0] or seen["scaler"]["device"] == "cuda:1",
@@ -229,7 +345,7 @@ with check("modern-amp-setup") as test:
     judge_gpu(observe_scenario(on_gpu, make_amp, True, "cuda"), "torch.bfloat16", ask_gpu)
     judge_gpu(
         observe_scenario(on_gpu, make_amp, False, "cuda").expecting(
-            mistake(ask_gpu, raises="does not support bfloat16")
+            mistake(ask_gpu, raises="does not support bfloat16"), emulated
         ),
         "torch.float16",
         ask_gpu,
@@ -280,7 +396,28 @@ with check("modern-amp-setup") as test:
     seen.expecting(mistake(float32, when=lambda seen: bool(seen.error_text)))
     judge_kinds(seen)
     seen.that(seen["inside"] == "torch.float32" and not seen["on"] and not seen["scaler"]["on"], float32)
-    seen.warned_nothing()
+    seen.warned_nothing(because="float32 is no dtype for autocast, and it warns: switch it off by enabled=False.")
+
+    def in_callers_region(make_amp):
+        """What a product in the float32 region is, inside of a region of the caller's."""
+        autocast, _, kinds = unpacked(make_amp("cpu", torch.float32))
+        if kinds != ["callable", "GradScaler"]:
+            return {"kinds": kinds}
+        a = torch.ones(2, 2)
+        with torch.autocast("cpu", torch.bfloat16):
+            with autocast():
+                inside = str((a @ a).dtype)
+            after = str((a @ a).dtype)
+        return {"kinds": kinds, "inside": inside, "after": after}
+
+    test.hidden("float32 switches autocast off inside of the caller's region")
+    seen = observe_scenario(in_callers_region, make_amp)
+    judge_kinds(seen)
+    still_on = (
+        "Inside of a region in which autocast is on, float32 must switch it off: a context that does nothing can't."
+    )
+    seen.that(seen["inside"] == "torch.float32", still_on, stage="dtype")
+    seen.that(seen["after"] == "torch.bfloat16", "After the region the caller's own must be on again.", stage="dtype")
     seen = observe_scenario(on_gpu, make_amp, True, "cuda", torch.float32)
     seen.expecting(mistake(float32, when=lambda seen: bool(seen.error_text)))
     judge_kinds(seen)

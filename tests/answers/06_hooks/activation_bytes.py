@@ -1,3 +1,5 @@
+# corners: caller's modes, members
+
 import copy
 
 import torch
@@ -105,12 +107,16 @@ def activation_bytes(model, x):
 
 # %% wrong: nothing is excluded
 # says: Parameters or buffers are included: Linear saves its weight too (as a transposed view).
+# earns: 0 of 2
+# lesson
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[])
 
 
 # %% wrong: excludes parameters by object identity
 # says: Exclude by storage, not by object identity.
+# earns: 0 of 2
+# lesson
 def activation_bytes(model, x):
     own = {id(tensor) for tensor in [*model.parameters(), *model.buffers()]}
     kept = {}
@@ -127,6 +133,7 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes by the address of the first element
 # says: Parameters or buffers are included
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {tensor.data_ptr() for tensor in [*model.parameters(), *model.buffers()]}
@@ -144,6 +151,7 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes nn.Parameter by type
 # says: Parameters or buffers are included
+# earns: 0 of 2
 def activation_bytes(model, x):
     kept = {}
 
@@ -159,6 +167,7 @@ def activation_bytes(model, x):
 
 # %% wrong: forgets to exclude buffers
 # says: Parameters or buffers are included
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=list(model.parameters()))
@@ -166,6 +175,8 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes the state_dict, which lacks some buffers
 # says: Parameters or buffers are included
+# earns: 1 of 2
+# corner: members
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=list(model.state_dict().values()))
@@ -173,12 +184,16 @@ def activation_bytes(model, x):
 
 # %% wrong: excludes what the model itself holds, not its children
 # says: Parameters or buffers are included
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[*model.parameters(recurse=False), *model.buffers()])
 
 
 # %% wrong: adds up every packed tensor
 # says: A storage that is saved through two views, or twice, was counted twice.
+# says: Autograd keeps 1600 bytes here; your instrument says 2880.
+# earns: 0 of 2
+# lesson
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
     total = 0
@@ -196,6 +211,7 @@ def activation_bytes(model, x):
 
 # %% wrong: distinct tensors by the address of their first element
 # says: was counted twice.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     kept, own = {}, {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -212,18 +228,21 @@ def activation_bytes(model, x):
 
 # %% wrong: sums numel
 # says: That is the number of elements, not bytes; half precision takes two bytes each.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, torch.numel)
 
 
 # %% wrong: four bytes for each element
 # says: That is the number of elements, not bytes; half precision takes two bytes each.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, lambda tensor: 4 * tensor.numel())
 
 
 # %% wrong: numel times element_size of the saved view
 # says: You counted the size of the view. What is kept alive is the whole storage behind it
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, lambda tensor: tensor.numel() * tensor.element_size())
@@ -231,6 +250,7 @@ def activation_bytes(model, x):
 
 # %% wrong: nbytes of the saved view
 # says: You counted the size of the view.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model, x, lambda tensor: tensor.nbytes)
@@ -238,6 +258,7 @@ def activation_bytes(model, x):
 
 # %% wrong: calls backward at the end
 # says: The model or x was changed (gradients).
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -256,6 +277,7 @@ def activation_bytes(model, x):
 
 # %% wrong: makes x require grad
 # says: The model or x was changed (requires_grad).
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     total = measured(model, x, storage_bytes)
@@ -266,6 +288,7 @@ def activation_bytes(model, x):
 
 # %% wrong: trains what is frozen
 # says: Autograd keeps 0 bytes here
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     model.requires_grad_()
@@ -274,6 +297,7 @@ def activation_bytes(model, x):
 
 # %% wrong: switches to training mode
 # says: The number is wrong because the model was switched to another mode
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     return measured(model.train(), x, storage_bytes)
@@ -281,6 +305,8 @@ def activation_bytes(model, x):
 
 # %% wrong: switches gradients on
 # says: Autograd keeps 0 bytes here
+# earns: 1 of 2
+# corner: caller's modes
 # caught: hidden
 def activation_bytes(model, x):
     with torch.enable_grad():
@@ -289,6 +315,9 @@ def activation_bytes(model, x):
 
 # %% wrong: forward hooks that sum the sizes of the outputs
 # says: You summed the layers' outputs. Not every output is saved
+# says: Autograd keeps 1600 bytes here; your instrument says 2880.
+# earns: 0 of 2
+# lesson
 def activation_bytes(model, x):
     total, handles = 0, []
 
@@ -307,6 +336,8 @@ def activation_bytes(model, x):
 
 # %% wrong: forward hooks on containers too
 # says: You summed the layers' outputs. Not every output is saved
+# says: Autograd keeps 1600 bytes here; your instrument says 3520.
+# earns: 0 of 2
 def activation_bytes(model, x):
     total, handles = 0, []
 
@@ -324,12 +355,15 @@ def activation_bytes(model, x):
 
 # %% wrong: x is left out
 # says: x is missing: a layer saves its input
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[x, *model.parameters(), *model.buffers()])
 
 
 # %% wrong: counts without the distinct storages of half precision, by sys.getsizeof
 # says: Autograd keeps 960 bytes here
+# says: Autograd keeps 1600 bytes here; your instrument says 160.
+# earns: 0 of 2
 def activation_bytes(model, x):
     import sys
 
@@ -338,6 +372,7 @@ def activation_bytes(model, x):
 
 # %% wrong: runs the model first without the hooks
 # says: model(x) must run once.
+# earns: 0 of 2
 def activation_bytes(model, x):
     model(x)
     return measured(model, x, storage_bytes)
@@ -345,18 +380,21 @@ def activation_bytes(model, x):
 
 # %% wrong: returns a tensor
 # says: The result must be a number of bytes, an int.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return torch.tensor(measured(model, x, storage_bytes))
 
 
 # %% wrong: returns nothing
 # says: The result must be a number of bytes, an int.
+# earns: 0 of 2
 def activation_bytes(model, x):
     measured(model, x, storage_bytes)
 
 
 # %% wrong: pack returns nothing
 # says: Storages are missing: what pack neither returns nor keeps is freed during forward
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -372,6 +410,7 @@ def activation_bytes(model, x):
 
 # %% wrong: counts each shape once
 # says: Two storages of one shape are two storages.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -389,6 +428,7 @@ def activation_bytes(model, x):
 
 # %% wrong: distinct tensors by their identity
 # says: was counted twice.
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -406,12 +446,15 @@ def activation_bytes(model, x):
 
 # %% wrong: subtracts the size of the parameters
 # says: Autograd keeps 960 bytes here; your instrument says 364.
+# says: Autograd keeps 1600 bytes here; your instrument says 1440.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return measured(model, x, storage_bytes, own=[]) - sum(p.nbytes for p in model.parameters())
 
 
 # %% wrong: counts in unpack
 # says: Nothing was counted.
+# earns: 0 of 2
 def activation_bytes(model, x):
     sizes = []
 
@@ -426,6 +469,7 @@ def activation_bytes(model, x):
 
 # %% wrong: runs the model before the block
 # says: Nothing was counted.
+# earns: 0 of 2
 def activation_bytes(model, x):
     sizes = []
     model(x)
@@ -436,6 +480,7 @@ def activation_bytes(model, x):
 
 # %% wrong: runs under no_grad
 # says: Nothing was counted.
+# earns: 0 of 2
 def activation_bytes(model, x):
     with torch.no_grad():
         return measured(model, x, storage_bytes)
@@ -443,6 +488,7 @@ def activation_bytes(model, x):
 
 # %% wrong: enters the hooks and never leaves
 # says: The hooks of saved tensors are still on
+# earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
@@ -459,12 +505,16 @@ def activation_bytes(model, x):
 
 # %% wrong: from the shapes of three layers
 # says: model(x) must run once.
+# says: Autograd keeps 1600 bytes here; your instrument says 960.
+# earns: 0 of 2
 def activation_bytes(model, x):
     return x.nbytes * 3
 
 
 # %% wrong: counts copies
 # says: was counted twice.
+# says: Autograd keeps 1600 bytes here; your instrument says 2880.
+# earns: 0 of 2
 def activation_bytes(model, x):
     own = {t.untyped_storage().data_ptr() for t in [*model.parameters(), *model.buffers()]}
     copies = []
@@ -481,6 +531,8 @@ def activation_bytes(model, x):
 
 # %% wrong: inputs of Linear layers only
 # says: x is missing
+# says: Autograd keeps 320 bytes here; your instrument says 1600.
+# earns: 0 of 2
 def activation_bytes(model, x):
     kept, handles = {}, []
     for module in model.modules():
@@ -491,3 +543,21 @@ def activation_bytes(model, x):
     for handle in handles:
         handle.remove()
     return sum(kept.values())
+
+
+# %% wrong: leaves out only what is trained
+# says: Parameters or buffers are included
+# earns: 1 of 2
+# corner: members
+# caught: hidden
+def activation_bytes(model, x):
+    own = [tensor for tensor in [*model.parameters(), *model.buffers()] if tensor.requires_grad]
+    return measured(model, x, storage_bytes, own=own)
+
+
+# %% wrong: floating tensors only
+# says: A saved mask is a tensor, too
+# earns: 1 of 2
+# caught: hidden
+def activation_bytes(model, x):
+    return measured(model, x, lambda t: storage_bytes(t) if t.is_floating_point() else 0)

@@ -1,3 +1,5 @@
+# corners: caller's modes, second name
+
 import contextlib
 import copy
 from collections import defaultdict
@@ -14,7 +16,7 @@ def storing(kept, store=lambda o: o.detach().clone()):
 
 def captured(model, names, args, kwargs, store=lambda o: o.detach().clone(), run=None, give=lambda o, f: (o, f)):
     """A right answer with parts to replace."""
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     for name in names:
         if name not in modules:
             raise KeyError(name)
@@ -31,7 +33,7 @@ def captured(model, names, args, kwargs, store=lambda o: o.detach().clone(), run
 
 # %% right: closures with bound names, handles removed in finally
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     if missing := [name for name in names if name not in modules]:
         raise KeyError(f"no such submodule: {missing}")
     features = {name: [] for name in names}
@@ -76,7 +78,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% right: one process-wide hook that filters by identity
 def capture_features(model, names, *args, **kwargs):
-    everything = dict(model.named_modules())
+    everything = dict(model.named_modules(remove_duplicate=False))
     wanted = {everything[name]: name for name in names}
     features = {name: [] for name in names}
 
@@ -93,7 +95,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% right: hooks with keyword arguments, through .data
 def capture_features(model, names, *args, **kwargs):
-    found = {name: module for name, module in model.named_modules() if name in names}
+    found = {name: module for name, module in model.named_modules(remove_duplicate=False) if name in names}
     for name in names:
         found[name]
     features = {name: [] for name in names}
@@ -128,7 +130,7 @@ def wrap(module, kept):
 
 
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     chosen = {name: modules[name] for name in names}
     features = {name: [] for name in names}
     try:
@@ -142,7 +144,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% right: hooks that are always called and return the output, in a defaultdict
 def capture_features(model, names, *args, **kwargs):
-    modules, features, handles = dict(model.named_modules()), defaultdict(list), []
+    modules, features, handles = dict(model.named_modules(remove_duplicate=False)), defaultdict(list), []
     for name in names:
         modules[name], features[name]
 
@@ -166,7 +168,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% right: one with inside the other
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     if unknown := set(names) - set(modules):
         raise KeyError(*unknown)
     features = {}
@@ -183,8 +185,12 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: closure over the loop variable, lists made before
 # says: Every feature landed under one name
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
+# lesson
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     features = {name: [] for name in names}
     handles = []
     for name in names:
@@ -198,9 +204,12 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: closure over the loop variable of named_modules
 # says: Every feature landed under one name
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {}, []
-    for name, module in model.named_modules():
+    for name, module in model.named_modules(remove_duplicate=False):
         if name in names:
             hook = lambda m, i, o: features.setdefault(name, []).append(o.detach().clone())  # noqa: E731
             handles.append(module.register_forward_hook(hook))
@@ -213,6 +222,9 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: closure over the loop variable, and assigns
 # says: Every feature landed under one name
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {}, []
     for name in names:
@@ -229,6 +241,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: looks names up in named_children
 # says: Only direct children are found; 'body.0' lives deeper.
+# says: A name was not found: '' is the model itself, and a dotted name may lie deeper
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     modules = dict(model.named_children())
     features, handles = {name: [] for name in names}, []
@@ -243,6 +257,9 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: loops over named_children and skips the rest
 # says: Only direct children are found; 'body.0' lives deeper.
+# says: Hooks on the model itself did not fire
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {name: [] for name in names}, []
     try:
@@ -257,6 +274,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: getattr with a dotted name
 # says: Only direct children are found; 'body.0' lives deeper.
+# says: A name was not found: '' is the model itself, and a dotted name may lie deeper
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     features, handles = {name: [] for name in names}, []
     try:
@@ -270,33 +289,38 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: calls model.forward
 # says: Hooks on the model itself did not fire
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, run=model.forward)
 
 
 # %% wrong: stores the output with its graph
 # says: The stored feature still requires grad, so it keeps the whole graph alive.
+# says: The captured tensor changed after you stored it: the next layer works in place
+# earns: 1 of 3
+# lesson
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, store=lambda output: output)
 
 
 # %% wrong: clones, but does not detach
 # says: The stored feature still requires grad, so it keeps the whole graph alive.
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, store=lambda output: output.clone())
 
 
 # %% wrong: detaches but does not copy
 # says: The captured tensor changed after you stored it
-# caught: hidden
+# earns: 2 of 3
+# lesson
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, store=lambda output: output.detach())
 
 
 # %% wrong: copies at the end
 # says: The captured tensor changed after you stored it
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs, store=lambda output: output.detach())
     return out, {name: [entry.clone() for entry in entries] for name, entries in features.items()}
@@ -304,15 +328,17 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: copies by contiguous
 # says: The captured tensor changed after you stored it
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, store=lambda output: output.detach().contiguous())
 
 
 # %% wrong: never removes the handles
 # says: Hooks are still registered after the call; the next forward would go on collecting.
+# earns: 2 of 3
+# lesson
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     features = {name: [] for name in names}
     for name in names:
         if name not in modules:
@@ -324,6 +350,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a process-wide hook that stays
 # says: Hooks are still registered after the call
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     wanted = {model.get_submodule(name): name for name in names}
     features = {name: [] for name in names}
@@ -338,6 +365,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: removes the last handle only
 # says: Hooks are still registered after the call
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     features = {name: [] for name in names}
     for name in names:
@@ -349,9 +377,10 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: removes the handles only on success
 # says: When forward raised, your hooks stayed. Removal belongs into `finally`.
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     for name in names:
         if name not in modules:
             raise KeyError(name)
@@ -365,8 +394,9 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: clears the modules' hook dictionaries
 # says: Someone else's hook disappeared: remove your own handles only
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     for name in names:
         if name not in modules:
             raise KeyError(name)
@@ -382,14 +412,16 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: silently skips unknown names
 # says: An unknown name must raise KeyError with that name before anything runs
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
-    known = dict(model.named_modules())
+    known = dict(model.named_modules(remove_duplicate=False))
     return captured(model, [name for name in names if name in known], args, kwargs)
 
 
 # %% wrong: an unknown name raises AttributeError
 # says: An unknown name must raise KeyError; it raised AttributeError.
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
     for name in names:
@@ -399,9 +431,10 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: looks a name up when it registers, outside of try
 # says: hooks for the other names stayed: look all names up first.
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     features = {name: [] for name in names}
     handles = [modules[name].register_forward_hook(storing(features[name])) for name in names]
     try:
@@ -413,18 +446,20 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: misses a name after the forward pass
 # says: The model ran before the unknown name was refused
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
-    known = dict(model.named_modules())
+    known = dict(model.named_modules(remove_duplicate=False))
     out, features = captured(model, [name for name in names if name in known], args, kwargs)
     return out, {name: features[name] for name in names}
 
 
 # %% wrong: a KeyError without the name
 # says: The KeyError must name the unknown name.
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
-    known = dict(model.named_modules())
+    known = dict(model.named_modules(remove_duplicate=False))
     if any(name not in known for name in names):
         raise KeyError("unknown submodule")
     return captured(model, names, args, kwargs)
@@ -432,9 +467,10 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a parameter counts as a known name
 # says: An unknown name must raise KeyError
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
-    known, parameters = dict(model.named_modules()), dict(model.named_parameters())
+    known, parameters = dict(model.named_modules(remove_duplicate=False)), dict(model.named_parameters())
     for name in names:
         if name not in known and name not in parameters:
             raise KeyError(name)
@@ -443,7 +479,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: assigns instead of appending
 # says: A layer used twice must give two entries; a plain assignment keeps only the last.
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
     return out, {name: entries[-1:] for name, entries in features.items()}
@@ -451,15 +487,15 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: keeps the first call only
 # says: A layer used twice must give two entries
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
     return out, {name: entries[:1] for name, entries in features.items()}
 
 
 # %% wrong: the newest call first
-# says: The values are wrong
-# caught: hidden
+# says: The entries stand in the order of the calls.
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
     return out, {name: entries[::-1] for name, entries in features.items()}
@@ -467,7 +503,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: no key for a layer that was not called
 # says: A layer that was not called has an empty list
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
     return out, {name: entries for name, entries in features.items() if entries}
@@ -475,6 +511,9 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: a tensor in place of a list
 # says: Every name has a list, with one entry for each call; you stored the tensor itself.
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
     return out, {name: entries[0] for name, entries in features.items()}
@@ -482,30 +521,40 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: returns the features only
 # says: Return the model's output and the dict of features, in this order.
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs)[1]
 
 
 # %% wrong: returns the features first
 # says: Return the model's output and the dict of features, in this order.
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs)[::-1]
 
 
 # %% wrong: forgets the output
 # says: The features are there, but the output is missing
+# says: Return the model's output and the dict of features, in this order.
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     return None, captured(model, names, args, kwargs)[1]
 
 
 # %% wrong: detaches the returned output too
 # says: The returned output has lost its graph, so it can't train the model
+# says: The model's output may be of any kind, here a dict: return it as it is.
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, give=lambda out, features: (out.detach(), features))
 
 
 # %% wrong: runs the model under no_grad
 # says: The returned output has lost its graph, so it can't train the model
+# says: The returned output has lost its graph.
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     with torch.no_grad():
         return captured(model, names, args, kwargs)
@@ -513,9 +562,11 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: the hook returns the detached copy and so replaces the output
 # says: gives another gradient for body.0.weight than without your hooks.
+# says: The captured tensor changed after you stored it: the next layer works in place
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     features = {name: [] for name in names}
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     if unknown := [name for name in names if name not in modules]:
         raise KeyError(*unknown)
 
@@ -534,8 +585,10 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: stores the input of each layer
 # says: Those are the layers' inputs; a feature is what a layer gives out.
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     features = {name: [] for name in names}
     with contextlib.ExitStack() as stack:
         for name in names:
@@ -546,6 +599,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: switches to eval mode
 # says: Something of the model was changed: the training modes.
+# says: The model was in training mode and must run in it; a norm or a dropout gives
+# earns: 1 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
     model.eval()
@@ -554,6 +609,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: evaluates, then trains everything
 # says: Something of the model was changed: the training modes.
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
     try:
@@ -564,6 +620,8 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: freezes the model
 # says: Something of the model was changed: requires_grad
+# says: The returned output does not train this model: no gradient reaches its
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     result = captured(model, names, args, kwargs)
     model.requires_grad_(False)
@@ -572,6 +630,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: runs the model a second time for the output
 # says: The model must run once, and the hooks of others fire in it as usual.
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     features = captured(model, names, args, kwargs)[1]
     return model(*args, **kwargs), features
@@ -579,13 +638,14 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: does not pass keyword arguments on
 # says: The arguments of the call must all reach the model, those given by keyword too.
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args):
     return captured(model, names, args, {})
 
 
 # %% wrong: swallows the exception of forward
 # says: The model's own exception must reach the caller
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
     try:
@@ -596,30 +656,38 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: records every module
 # says: The keys of the dict must be exactly the names that were asked for; item 1: not asked for
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
-    return captured(model, [name for name, _ in model.named_modules()], args, kwargs)
+    return captured(model, [name for name, _ in model.named_modules(remove_duplicate=False)], args, kwargs)
 
 
 # %% wrong: returns nothing
 # says: Return the model's output and the dict of features, in this order.
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     model(*args, **kwargs)
 
 
 # %% wrong: exits
 # says: Your code raised SystemExit
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     raise SystemExit
 
 
 # %% wrong: runs a deep copy of the model
 # says: no gradient reaches its parameters. Run the model itself, not a copy.
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(copy.deepcopy(model), names, args, kwargs)
 
 
 # %% wrong: runs in eval mode, then restores every mode
 # says: The model was in training mode and must run in it
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
     modes = [module.training for module in model.modules()]
@@ -633,9 +701,10 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: compares the last part of the names
 # says: a dotted name must be found as a whole.
+# earns: 2 of 3
 # caught: hidden
 def capture_features(model, names, *args, **kwargs):
-    known = dict(model.named_modules())
+    known = dict(model.named_modules(remove_duplicate=False))
     features, handles = {name: [] for name in names if known[name] is not None}, []
     for place, module in known.items():
         for name in names:
@@ -650,9 +719,9 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: compares the beginning of the names
 # says: The name '' is the model itself and no other module.
-# caught: hidden
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
-    known = dict(model.named_modules())
+    known = dict(model.named_modules(remove_duplicate=False))
     features, handles = {name: [] for name in names if known[name] is not None}, []
     for place, module in known.items():
         for name in names:
@@ -667,6 +736,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: other keys
 # says: The keys of the dict must be exactly the names that were asked for
+# earns: 1 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
     return out, {name.replace(".", "_"): entries for name, entries in features.items()}
@@ -674,20 +744,24 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: one stacked tensor for a name
 # says: Every name has a list, with one entry for each call
+# says: Each name has a list: the outputs of its layer, one for each call, as they were
+# says: Two layers were asked for, and they were not both captured, once each.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     out, features = captured(model, names, args, kwargs)
     return out, {name: torch.stack(entries) if entries else None for name, entries in features.items()}
 
 
 # %% wrong: stores float32 whatever comes
-# says: The dtype is wrong
-# caught: hidden
+# says: A feature has the dtype of the output: item 1: cell: item 0: expected
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     return captured(model, names, args, kwargs, store=lambda output: output.detach().clone().float())
 
 
 # %% wrong: leaves the grad mode off
 # says: After the call the grad mode is off
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     result = captured(model, names, args, kwargs)
     torch.set_grad_enabled(False)
@@ -696,6 +770,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: takes the hooks of others away while the model runs
 # says: and the hooks of others fire in it as usual.
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     others = {module: module._forward_hooks.copy() for module in model.modules()}
     for module in others:
@@ -709,8 +784,9 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: removes the handles only where it raised
 # says: Hooks are still registered after the call
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     chosen = {name: modules[name] for name in names}
     features = {name: [] for name in names}
     handles = [module.register_forward_hook(storing(features[name])) for name, module in chosen.items()]
@@ -724,6 +800,7 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: leaves a process-wide hook that raises
 # says: Hooks are still registered after the call
+# earns: 2 of 3
 def capture_features(model, names, *args, **kwargs):
     result = captured(model, names, args, kwargs)
 
@@ -736,11 +813,61 @@ def capture_features(model, names, *args, **kwargs):
 
 # %% wrong: calls itself for ever
 # says: Your code raised RecursionError
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return capture_features(model, names, *args, **kwargs)
 
 
 # %% wrong: a string
 # says: Return the model's output and the dict of features, in this order.
+# says: The model must run once, and the hooks of others fire in it as usual.
+# earns: 0 of 3
 def capture_features(model, names, *args, **kwargs):
     return "features"
+
+
+# %% wrong: the second name of a shared layer is unknown
+# says: named_modules() lists an object once.
+# earns: 2 of 3
+# corner: second name
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    modules = dict(model.named_modules())
+    features, handles = {name: [] for name in names}, []
+    chosen = {name: modules[name] for name in names}
+    try:
+        for name, module in chosen.items():
+            handles.append(module.register_forward_hook(storing(features[name])))
+        return model(*args, **kwargs), features
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+# %% wrong: switches gradients on for the forward pass
+# says: Called under no_grad, the grad mode was on in the forward pass or afterwards:
+# earns: 2 of 3
+# corner: caller's modes
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    def run(*args, **kwargs):
+        with torch.enable_grad():
+            return model(*args, **kwargs)
+
+    return captured(model, names, args, kwargs, run=run)
+
+
+# %% wrong: gradients off while a feature is stored, and on afterwards
+# says: Called under no_grad, the grad mode was on in the forward pass or afterwards:
+# earns: 2 of 3
+# corner: caller's modes
+# caught: hidden
+def capture_features(model, names, *args, **kwargs):
+    def store(output):
+        torch.set_grad_enabled(False)
+        try:
+            return output.clone()
+        finally:
+            torch.set_grad_enabled(True)
+
+    return captured(model, names, args, kwargs, store)

@@ -1,3 +1,5 @@
+# corners: caller's modes, members
+
 from functools import partial
 
 import torch
@@ -132,6 +134,9 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a tensor hook on x itself
 # says: The label branch got a reversed gradient too: the hook sits on x itself
+# says: Each call multiplies the gradient that comes through it once by -lambda_.
+# earns: 0 of 3
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -145,6 +150,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a tensor hook on x itself, but only the first time
 # says: The label branch got a reversed gradient too: the hook sits on x itself
+# says: The first call is reversed, and a later one is not any more: the hook must stay.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -159,6 +166,9 @@ class GradientReversal(nn.Module):
 
 # %% wrong: the module hook computes but returns nothing
 # says: The gradient is unchanged: a hook that computes -g without returning it has no effect.
+# says: The gradient must be -lambda_ times the one that came in, each time.
+# earns: 0 of 3
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -175,6 +185,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: the tensor hook computes but returns nothing
 # says: The gradient is unchanged: a hook that computes -g without returning it has no effect.
+# says: The gradient must be -lambda_ times the one that came in, each time.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -193,6 +205,9 @@ class GradientReversal(nn.Module):
 
 # %% wrong: multiplies by -lambda_ in forward
 # says: Forward must return the values of x; only the gradient is reversed.
+# says: The output of a net that begins with the layer is wrong.
+# earns: 0 of 3
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -204,6 +219,9 @@ class GradientReversal(nn.Module):
 
 # %% wrong: registers the module hook inside forward
 # says: The second call has the wrong sign or size: a new hook is added in each forward.
+# says: The first call is not reversed, the next one is: a module hook that is
+# earns: 0 of 3
+# lesson
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -216,6 +234,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: registers a hook on an inner module inside forward
 # says: The second call has the wrong sign or size: a new hook is added in each forward.
+# earns: 2 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -228,6 +247,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: closes over the constructor argument
 # says: lambda_ was read once at construction; the schedule model.lambda_ = 0.3 has no effect.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -241,6 +261,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a functools.partial with the value of the constructor
 # says: lambda_ was read once at construction
+# earns: 2 of 3
 # caught: hidden
 def reverse(factor, module, grad_input, grad_output):
     return tuple(factor * grad for grad in grad_input)
@@ -258,6 +279,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: closes over self
 # says: In a deepcopy the hook still reads the ORIGINAL module's lambda_
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -271,6 +293,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a tensor hook without asking for requires_grad
 # says: x that needs no gradient must simply pass: register_hook raises on it.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -285,6 +308,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: asks whether x requires grad, under no_grad too
 # says: must simply pass: register_hook raises on it.
+# earns: 2 of 3
+# corner: caller's modes
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -300,6 +325,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: makes x require grad
 # says: For an x that needs no gradient the result needs none.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -313,6 +339,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: returns -g, forgets lambda_
 # says: The sign is right but lambda_ is not applied.
+# says: The gradient must be -lambda_ times the one that came in, each time.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -325,6 +353,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: lambda_ without the sign
 # says: The size is right, but the sign is not reversed.
+# says: The gradient must be -lambda_ times the one that came in, each time.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -337,6 +367,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: detaches x
 # says: No gradient comes through the module: x is detached on the way.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -350,6 +381,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: changes the gradient in place
 # says: The gradient that came in was changed in place.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -370,6 +402,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: negates the gradient of a sum in place
 # says: The gradient that came in was changed in place.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -385,6 +418,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: lambda_ is a parameter
 # says: lambda_ is no parameter: the optimizer would train it.
+# earns: 2 of 3
+# corner: members
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -399,6 +434,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a buffer in the state_dict
 # says: The state_dict must be empty; it holds factor.
+# earns: 2 of 3
+# corner: members
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -413,6 +450,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: no attribute lambda_
 # says: The module must keep lambda_ as its attribute.
+# says: lambda_ was read once at construction; the schedule model.lambda_ = 0.3 has no
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -426,6 +465,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: casts to float32
 # says: The dtype of values and gradients must stay.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -439,6 +479,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: returns nothing
 # says: Forward must return a tensor: the values of x.
+# says: The gradient must be -lambda_ times the one that came in, each time.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -450,6 +492,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: no module
 # says: GradientReversal must be an nn.Module.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal:
     def __init__(self, lambda_=1.0):
@@ -464,6 +507,7 @@ class GradientReversal:
 
 # %% wrong: registers in the first forward
 # says: The first call is not reversed, the next one is
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -478,6 +522,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: registers in each forward, removes the one before
 # says: The first call is not reversed, the next one is
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -492,6 +537,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: registers in forward, the hook removes itself
 # says: The first call is reversed, and a later one is not any more: the hook must stay.
+# earns: 2 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -509,6 +555,8 @@ class GradientReversal(nn.Module):
 
 # %% wrong: the same hook twice
 # says: The gradient of x is wrong: that of the label branch as it is
+# says: The gradient must be -lambda_ times the one that came in, each time.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -522,6 +570,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: the old hook on a forward that records nothing
 # says: You registered the old, non-full hook
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -534,6 +583,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a bare tensor
 # says: A full backward hook returns a tuple with one entry for each input.
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()
@@ -546,6 +596,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: reverses in training mode only
 # says: In eval mode the gradient must be reversed, too.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -559,6 +610,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: a process-wide hook for each instance
 # says: Where there are two layers, each must go by its own lambda_
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -577,6 +629,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: lambda_ of the class
 # says: Where there are two layers, each must go by its own lambda_
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -590,6 +643,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: lambda_ is an nn.Parameter
 # says: lambda_ is no parameter: the optimizer would train it.
+# earns: 2 of 3
 # caught: hidden
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
@@ -603,11 +657,13 @@ class GradientReversal(nn.Module):
 
 # %% wrong: no class at all
 # says: 'str' object is not callable
+# earns: 0 of 3
 GradientReversal = "a layer"
 
 
 # %% wrong: exits
 # says: Your code raised SystemExit
+# earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
         super().__init__()

@@ -1,3 +1,5 @@
+# corners: members, zeros
+
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
@@ -156,6 +158,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: backward of the mean loss
 # says: Your norms are N times too small: backward of the mean divides each sample's gradient by N. Sum the losses.
+# earns: 1 of 3
+# lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y, reduce=torch.mean)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype)
@@ -163,6 +167,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: forgets the bias
 # says: The bias gradients are missing from the norm.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -175,6 +180,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: adds norms over layers
 # says: Norms of layers do not add; their squares do.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g).sqrt() for layer, (a, g) in ends.items()).to(losses.dtype)
@@ -182,6 +188,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: adds norms of weights and biases
 # says: Norms of layers do not add; their squares do.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -193,6 +200,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: forgets the root
 # says: These are squares: the root is missing.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).to(losses.dtype)
@@ -200,7 +208,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the product of norms also for sequences
 # says: For (N, T, D) the norm of a sum of outer products is not the product of norms: sum over T first.
-# caught: hidden
+# earns: 2 of 3
+# lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -214,8 +223,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: knows only (N, D)
-# says: Here it raised
-# caught: hidden
+# says: (N, T, D) is allowed, too; here it raised: your code raised RuntimeError:
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -229,7 +238,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a row of a sequence is a sample
 # says: For (N, T, D) the gradient of a sample is a sum over its T rows
-# caught: hidden
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -246,6 +255,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: reads grad_input
 # says: Did you multiply the input with the gradient of the layer's OUTPUT (grad_output), not with grad_input?
+# says: For (N, T, D) the gradient of a sample is a sum over its T rows: of outer
+# earns: 1 of 3
+# lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     x = x.detach().requires_grad_()
     inputs, squares, handles = {}, [], []
@@ -263,6 +275,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: reads grad_input, which is None in the first layer
 # says: Multiply the input with the gradient of the layer's OUTPUT (grad_output), not with grad_input.
+# says: Your code raised AttributeError: 'NoneType' object has no attribute 'reshape'.
+# says: (N, T, D) is allowed, too; here it raised: your code raised AttributeError:
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
     for layer in linears(model):
@@ -279,6 +294,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: one forward and backward per sample
 # says: The model ran more than once: get all samples from one forward and one backward.
+# says: Backward ran more than once.
+# earns: 1 of 3
+# lesson
 def per_sample_grad_norms(model, loss_fn, x, y):
     parameters = [p for p in model.parameters() if p.requires_grad]
     norms = []
@@ -290,6 +308,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: one forward, a backward per sample
 # says: Backward ran 5 times: get all samples from one backward, without a loop over samples.
+# says: Backward ran more than once.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     parameters = [p for p in model.parameters() if p.requires_grad]
     losses = loss_fn(model(x), y)
@@ -302,6 +322,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: plain backward, .grad not restored
 # says: .grad of the parameters changed
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
     for layer in linears(model):
@@ -319,6 +340,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: plain backward, then zero_grad
 # says: .grad of the parameters changed
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
@@ -338,6 +360,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: restores the parameters' .grad, writes x.grad
 # says: x.grad changed: it belongs to the caller.
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []
@@ -360,6 +383,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: handles not removed
 # says: Hooks stayed on the model
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     kept = {}
     for layer in linears(model):
@@ -373,6 +397,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: clears all forward hooks
 # says: Someone else's hook disappeared: remove your own handles only.
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     for module in model.modules():
@@ -381,8 +406,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: includes frozen layers
-# says: Frozen layers must not count.
-# caught: hidden
+# says: Frozen parameters must not count, not even beside a trained bias.
+# earns: 2 of 3
+# corner: members
 def per_sample_grad_norms(model, loss_fn, x, y):
     flags = [p.requires_grad for p in model.parameters()]
     model.requires_grad_()
@@ -394,8 +420,9 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: looks at the weight only to see whether a layer is frozen
-# says: Frozen parameters must not count, not even in a layer that is trained.
-# caught: hidden
+# says: Frozen parameters must not count, not even beside a trained bias.
+# earns: 2 of 3
+# corner: members
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     total = torch.zeros_like(losses)
@@ -410,6 +437,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: every layer has a bias
 # says: A Linear may have no bias.
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -425,6 +453,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the children only
 # says: Layers inside of containers belong to the model too.
+# earns: 2 of 3
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     class Flat(nn.Module):
@@ -442,8 +471,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: the dtype of the weights
-# says: The result must have the dtype of the loss, torch.float64; it has torch.float32.
-# caught: hidden
+# says: The norms have the dtype of the loss, here float64.
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, _ = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt()
@@ -451,6 +480,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: divides by the norm and multiplies again
 # says: A sample whose loss has no gradient has norm 0, not nan.
+# earns: 2 of 3
+# corner: zeros
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -460,6 +491,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the norms carry a graph
 # says: The norms carry a graph: detach them.
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     scale = sum(p.sum() for p in model.parameters() if p.requires_grad) * 0 + 1
@@ -468,6 +500,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the norm of the whole batch's gradient
 # says: The result must have shape (5,), one norm for each sample, not ().
+# says: The result must be a tensor with one norm for each sample.
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     grads = torch.autograd.grad(loss_fn(model(x), y).sum(), [p for p in model.parameters() if p.requires_grad])
     return torch.stack([g.norm() for g in grads]).norm()
@@ -475,6 +509,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a column
 # says: The result must have shape (5,), one norm for each sample, not (5, 1).
+# says: The result must be a tensor with one norm for each sample.
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype).unsqueeze(1)
@@ -482,6 +518,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a list
 # says: The result must be a tensor with one norm for each sample.
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().tolist()
@@ -489,6 +526,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: makes x require grad
 # says: Values or requires_grad were changed: x.
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x.requires_grad_(), y)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt().to(losses.dtype)
@@ -496,6 +534,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: one backward, then a loop over samples
 # says: Seven samples more take seven torch calls more, or a multiple
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     norms = []
@@ -507,6 +546,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: post-accumulate hooks stay on the parameters
 # says: Hooks stayed on the model (a tensor).
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     for parameter in model.parameters():
@@ -517,6 +557,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: a process-wide hook stays
 # says: Hooks stayed on the model (all modules).
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     kept = {}
 
@@ -533,6 +574,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the last layer only
 # says: The norms differ from one backward per sample.
+# says: For (N, T, D) the gradient of a sample is a sum over its T rows: of outer
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     layer, (a, g) = list(ends.items())[-1]
@@ -541,6 +584,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the gradient with respect to x
 # says: The norms differ from one backward per sample.
+# says: For (N, T, D) the gradient of a sample is a sum over its T rows: of outer
+# earns: 1 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     x = x.detach().clone().requires_grad_()
     losses = loss_fn(model(x), y)
@@ -550,6 +595,8 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: something small under the root
 # says: A sample whose loss has no gradient has norm 0, exactly.
+# earns: 2 of 3
+# corner: zeros
 # caught: hidden
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
@@ -558,7 +605,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: the mean over the rows of a sequence
 # says: For (N, T, D) the gradient of a sample is a sum over its T rows
-# caught: hidden
+# earns: 2 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y)
     ends = {m: (a.mean(1) if a.dim() == 3 else a, g.sum(1) if g.dim() == 3 else g) for m, (a, g) in ends.items()}
@@ -567,6 +614,35 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 # %% wrong: backward of the losses without a sum
 # says: grad can be implicitly created only for scalar outputs
+# earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     ends, losses = ends_of(model, loss_fn, x, y, reduce=lambda losses: losses)
     return sum(square_of(layer, a, g) for layer, (a, g) in ends.items()).sqrt()
+
+
+# %% wrong: full hooks and autograd.grad for the parameters
+# says: the first layer's full hook does not fire
+# earns: 2 of 3
+# caught: hidden
+def per_sample_grad_norms(model, loss_fn, x, y):
+    layers = [
+        m for m in model.modules() if isinstance(m, torch.nn.Linear) and any(p.requires_grad for p in m.parameters())
+    ]
+    inputs, grads, handles = {}, {}, []
+    for layer in layers:
+        handles.append(layer.register_forward_hook(lambda m, args, out: inputs.__setitem__(m, args[0].detach())))
+        handles.append(layer.register_full_backward_hook(lambda m, gi, go: grads.__setitem__(m, go[0].detach())))
+    try:
+        losses = loss_fn(model(x), y)
+        torch.autograd.grad(losses.sum(), [p for p in model.parameters() if p.requires_grad])
+    finally:
+        for handle in handles:
+            handle.remove()
+    squares = torch.zeros_like(losses)
+    for layer, g in grads.items():
+        a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (inputs[layer], g))
+        if layer.weight.requires_grad:
+            squares += torch.einsum("nto,nti->noi", g, a).square().sum((1, 2))
+        if layer.bias is not None and layer.bias.requires_grad:
+            squares += g.sum(1).square().sum(1)
+    return squares.sqrt().detach()

@@ -1,3 +1,5 @@
+# corners: caller's modes, equal values
+
 import contextlib
 import copy
 
@@ -210,6 +212,9 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: the code as given
 # says: FutureWarning: you still register the non-full hook.
+# says: A full hook's grad_input has one entry for each input and none for parameters:
+# earns: 0 of 3
+# lesson
 def gradient_report(model, x, loss_fn):
     report = {}
     for name, layer in model.named_children():
@@ -229,6 +234,9 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: keeps register_backward_hook, indices adjusted
 # says: FutureWarning: you still register the non-full hook.
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
+# earns: 0 of 3
+# lesson
 def gradient_report(model, x, loss_fn):
     report, handles = {}, []
 
@@ -252,6 +260,9 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: full hooks, but the loop variable is looked up late
 # says: All reports overwrite each other under one name: bind the loop variable when defining the hook.
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
+# earns: 0 of 3
+# lesson
 def gradient_report(model, x, loss_fn):
     report, handles = {}, []
     for name, layer in leaves_of(model).items():
@@ -268,6 +279,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: the loop variable of named_modules, looked up late
 # says: All reports overwrite each other under one name
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
+# earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     report, handles = {}, []
     for name, layer in model.named_modules():
@@ -285,6 +298,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: full hooks with the old indices
 # says: A full hook's grad_input has one entry for each input and none for parameters
+# earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     def hook(entry):
         def take(mod, grad_input, grad_output):
@@ -297,6 +311,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: loops over named_children
 # says: Layers inside a container are missing: named_children() is one level deep.
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     layers = {n: m for n, m in model.named_children() if not list(m.children()) and list(m.parameters())}
     return reported(model, x, loss_fn, layers)
@@ -304,30 +319,36 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: loops over named_children, containers included
 # says: Layers inside a container are missing: named_children() is one level deep.
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x, loss_fn, {n: m for n, m in model.named_children() if list(m.parameters())})
 
 
 # %% wrong: reports every module
 # says: Containers or layers without parameters are listed; only leaf modules with parameters belong in the report.
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x, loss_fn, dict(model.named_modules()))
 
 
 # %% wrong: reports leaves without parameters
 # says: Containers or layers without parameters are listed
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x, loss_fn, {n: m for n, m in model.named_modules() if not list(m.children())})
 
 
 # %% wrong: reports containers that hold parameters
 # says: Containers or layers without parameters are listed
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x, loss_fn, {n: m for n, m in model.named_modules() if list(m.parameters())})
 
 
 # %% wrong: one entry for each parameter
 # says: The parameters of a layer are listed one by one: an entry stands for a layer
+# says: No entry of the report holds anything, so there was nothing to clean up.
+# earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     names, parameters = zip(*model.named_parameters(), strict=True)
     return dict(zip(names, torch.autograd.grad(loss_fn(model(x)), parameters), strict=True))
@@ -335,7 +356,9 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: reads .grad after backward without clearing it first
 # says: The weight gradient includes what .grad held before the call: backward() adds. Report this loss only.
-# caught: hidden
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
+# earns: 1 of 3
+# lesson
 def gradient_report(model, x, loss_fn):
     def backward(loss):
         loss.backward()
@@ -346,6 +369,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: zero_grad before, nothing restored
 # says: A parameter's .grad differs after the call: restore it, or use autograd.grad, which does not write it.
+# earns: 2 of 3
+# corner: caller's modes
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -358,6 +383,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: zero_grad before and after
 # says: A parameter's .grad differs after the call
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -372,6 +398,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: puts copies of .grad back
 # says: A parameter's .grad differs after the call
+# earns: 2 of 3
+# corner: caller's modes
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -388,6 +416,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: zeroes the stashed gradients in place
 # says: A parameter's .grad differs after the call
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -404,6 +433,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: restores the parameters, writes x.grad
 # says: x.grad was written: it belongs to the caller.
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -420,6 +450,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: fills a missing input gradient with zeros
 # says: The first layer's input needs no gradient: report None, not zeros
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
     for entry in report.values():
@@ -431,18 +462,21 @@ def gradient_report(model, x, loss_fn):
 # %% wrong: calls x.requires_grad_() to get an input gradient
 # says: You changed x.requires_grad on the caller's tensor.
 # says: The first layer's input needs no gradient: report None, and do not switch on requires_grad to get one.
+# earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x.requires_grad_(), loss_fn)
 
 
 # %% wrong: a copy of x that requires grad
 # says: The first layer's input needs no gradient: report None, and do not switch on requires_grad to get one.
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x.detach().clone().requires_grad_(), loss_fn)
 
 
 # %% wrong: keeps the .t() of the old code
 # says: the weight's own shape (out, in); the transpose belonged to the old hook.
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
     for entry in report.values():
@@ -452,6 +486,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: transposes square weights
 # says: A weight gradient is transposed
+# earns: 2 of 3
+# corner: equal values
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
@@ -463,6 +499,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: handles are never removed
 # says: Hooks remain after the call: each further report would pay for all earlier ones.
+# earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     layers = leaves_of(model)
     report = {name: {} for name in layers}
@@ -477,6 +514,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: handles are removed on success only
 # says: When the loss raised, your hooks stayed. Removal belongs into `finally`.
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     layers = leaves_of(model)
@@ -493,6 +531,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: clears all backward and forward hooks
 # says: Someone else's hook disappeared: remove your own handles only.
+# earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     try:
         return reported(model, x, loss_fn)
@@ -504,6 +543,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: asks autograd.grad for the parameters only
 # says: Where x requires grad, the first layer must be reported too.
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     def backward(loss):
@@ -515,6 +555,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: reports gradients with a graph
 # says: A gradient in the report carries a graph
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     def backward(loss):
         parameters = list(model.parameters())
@@ -525,6 +567,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: no gradient of x where x requires grad
 # says: Where x requires grad, the first layer's input has a gradient, and the report must tell it.
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     return reported(model, x.detach(), loss_fn)
@@ -532,6 +575,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: input and output swapped
 # says: `input` and `output` are swapped
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
     return {name: entry | {"input": entry["output"], "output": entry["input"]} for name, entry in report.items()}
@@ -539,6 +583,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: layer.bias.grad without looking
 # says: A layer without a bias has None there
+# says: A parameter's .grad differs after the call: restore it, or use autograd.grad,
+# earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     def backward(loss):
         loss.backward()
@@ -552,6 +598,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: expects every layer to have an attribute bias
 # says: A layer may have no attribute `bias` at all: its bias is reported as None.
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
@@ -563,6 +610,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: leaves the bias out where there is none
 # says: missing: bias
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
     return {name: {k: v for k, v in entry.items() if k != "bias" or v is not None} for name, entry in report.items()}
@@ -570,6 +619,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: swallows the exception of the loss
 # says: The exception of the loss must reach the caller.
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     try:
@@ -580,12 +630,15 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: returns nothing
 # says: The report must be a dict from names to dicts.
+# says: No entry of the report holds anything, so there was nothing to clean up.
+# earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     reported(model, x, loss_fn)
 
 
 # %% wrong: a tensor hook stays on x
 # says: Hooks remain after the call
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     if x.requires_grad:
@@ -595,6 +648,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: post-accumulate hooks stay on the parameters
 # says: Hooks remain after the call: each further report would pay for all earlier ones.
+# earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     layers = leaves_of(model)
     report, stash = {name: {"bias": None} for name in layers}, [(t, t.grad) for t in (x, *model.parameters())]
@@ -617,6 +671,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: a process-wide hook stays
 # says: Hooks remain after the call
+# earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     torch.nn.modules.module.register_module_full_backward_hook(lambda *args: None)
     return reported(model, x, loss_fn)
@@ -624,6 +679,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: Linear layers only
 # says: Every leaf module that owns parameters belongs in the report, whatever its class.
+# earns: 2 of 3
 # caught: hidden
 def gradient_report(model, x, loss_fn):
     layers = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
@@ -632,6 +688,8 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: tuples in place of tensors
 # says: enc.0: output: expected a tensor, got a tuple
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     def hook(entry):
         return lambda module, grad_input, grad_output: entry.update(output=grad_output, input=grad_input)
@@ -641,12 +699,15 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: the mean over the batch
 # says: The values are wrong
+# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x, lambda out: loss_fn(out) / len(out))
 
 
 # %% wrong: takes a step with the parameters
 # says: Something was changed that is not yours
+# earns: 2 of 3
 def gradient_report(model, x, loss_fn):
     report = reported(model, x, loss_fn)
     with torch.no_grad():
@@ -657,6 +718,7 @@ def gradient_report(model, x, loss_fn):
 
 # %% wrong: runs under no_grad
 # says: Your code raised RuntimeError
+# earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     with torch.no_grad():
         return reported(model, x, loss_fn)

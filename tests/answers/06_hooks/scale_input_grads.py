@@ -1,3 +1,5 @@
+# corners: none
+
 import torch
 
 
@@ -111,6 +113,9 @@ def scale_input_grads(module, factor):
 
 # %% wrong: the code as given
 # says: You returned a bare tensor: the hook machinery takes it apart along its first dimension.
+# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# earns: 0 of 2
+# lesson
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return factor * grad_input[0]
@@ -120,6 +125,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: returns a bare tensor, guarded against None
 # says: You returned a bare tensor
+# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         if grad_input[0] is not None:
@@ -130,6 +137,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: packs the batch into a tuple of rows
 # says: You returned a bare tensor
+# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         if grad_input[0] is not None:
@@ -140,6 +149,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: a tuple, but multiplies None
 # says: An input that needs no gradient appears as None
+# earns: 0 of 2
+# lesson
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(factor * grad for grad in grad_input)
@@ -149,13 +160,15 @@ def scale_input_grads(module, factor):
 
 # %% wrong: one entry, for one input
 # says: An input that needs no gradient appears as None
+# says: You left out the None entries, so the tuple got shorter than the list of
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     return module.register_full_backward_hook(lambda mod, grad_input, grad_output: (factor * grad_input[0],))
 
 
 # %% wrong: skips None entries
 # says: You left out the None entries, so the tuple got shorter than the list of inputs.
-# caught: hidden
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(factor * grad for grad in grad_input if grad is not None)
@@ -165,7 +178,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: one entry, guarded against None
 # says: Keep one entry per input.
-# caught: hidden
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return None if grad_input[0] is None else (factor * grad_input[0],)
@@ -175,7 +188,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: scales entry 0 only
 # says: Only the first input's gradient was scaled; grad_input has one entry for each positional input.
-# caught: hidden
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         first, *others = grad_input
@@ -186,6 +199,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: multiplies the entries in place, returns nothing
 # says: You changed grad_input in place.
+# earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -198,6 +212,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: multiplies the entries in place and returns them
 # says: You changed grad_input in place.
+# earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -208,6 +223,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: in place, but every tensor once only
 # says: You changed grad_input in place.
+# earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -221,6 +237,9 @@ def scale_input_grads(module, factor):
 
 # %% wrong: a full backward pre-hook that scales grad_output
 # says: The module's own weight gradient was scaled as well
+# says: The gradient of the module's own weight must be as it is without the hook.
+# earns: 0 of 2
+# lesson
 def scale_input_grads(module, factor):
     def hook(mod, grad_output):
         return tuple(None if grad is None else factor * grad for grad in grad_output)
@@ -230,6 +249,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: scales the parameters' gradients too
 # says: The module's own weight gradient was scaled as well
+# says: The gradient of the module's own weight must be as it is without the hook.
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     for parameter in module.parameters():
         parameter.register_hook(lambda grad: grad * factor)
@@ -240,6 +261,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: a tensor hook on the output
 # says: The module's own weight gradient was scaled as well
+# says: The gradient of the module's own weight must be as it is without the hook.
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, args, output):
         if output.requires_grad:
@@ -250,6 +273,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: tensor hooks on the caller's input tensors
 # says: A gradient that reaches x around the module was scaled too: hook the module, not the input tensor.
+# earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
     def pre_hook(mod, args):
@@ -262,6 +286,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: views with a tensor hook, but not for plain data
 # says: A tensor hook can't be hung on a tensor that needs no gradient
+# says: Inputs that are no tensors, such as a number, must be left in peace: your code
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def pre_hook(mod, args):
         passed = tuple(arg.view_as(arg) for arg in args)
@@ -274,6 +300,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: returns a list instead of a tuple
 # says: A list is refused here
+# says: Refused ("should always return None or None for all gradients"): a list in
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return [None if grad is None else factor * grad for grad in grad_input]
@@ -283,6 +311,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: zeros in place of None
 # says: A list is refused here
+# says: Refused ("should always return None or None for all gradients"): a list in
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(torch.zeros(1) if grad is None else factor * grad for grad in grad_input)
@@ -292,6 +322,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: the right hook, handle not returned
 # says: Nothing usable was returned: give back the handle so that the caller can remove the hook.
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(None if grad is None else factor * grad for grad in grad_input)
@@ -301,6 +332,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: returns the hook in place of the handle
 # says: Nothing usable was returned
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(None if grad is None else factor * grad for grad in grad_input)
@@ -311,6 +343,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: the handle of another hook
 # says: After handle.remove() gradients are still scaled.
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(None if grad is None else factor * grad for grad in grad_input)
@@ -321,6 +354,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: the hook computes and returns nothing
 # says: is what it is without the hook: what a hook returns replaces grad_input, and None replaces nothing.
+# says: Nothing was scaled, because one entry is None. Let that one pass, and scale the
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         tuple(None if grad is None else factor * grad for grad in grad_input)
@@ -330,6 +365,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: the old hook
 # says: You registered the old, non-full hook.
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(None if grad is None else factor * grad for grad in grad_input)
@@ -339,12 +375,15 @@ def scale_input_grads(module, factor):
 
 # %% wrong: scales the input itself
 # says: The output of the module must stay as it is.
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     return module.register_forward_pre_hook(lambda mod, args: tuple(arg * factor for arg in args))
 
 
 # %% wrong: flips the sign as well
 # says: must be factor times what it is without the hook.
+# says: The gradient of an input is wrong where two inputs and a number between them.
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(None if grad is None else -factor * grad for grad in grad_input)
@@ -354,6 +393,9 @@ def scale_input_grads(module, factor):
 
 # %% wrong: through numpy, in float32
 # says: Your code raised
+# says: The gradient that you hand back has another dtype than the one that came in:
+# earns: 1 of 2
+# caught: hidden
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         return tuple(None if grad is None else torch.tensor(grad.numpy() * factor).float() for grad in grad_input)
@@ -363,6 +405,9 @@ def scale_input_grads(module, factor):
 
 # %% wrong: scales grad_output and returns it as the gradient of the input
 # says: scale grad_input, not grad_output.
+# says: What the hook returned does not fit: return a tuple, an entry of the same shape
+# says: You left out the None entries, so the tuple got shorter than the list of
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     return module.register_full_backward_hook(
         lambda mod, grad_input, grad_output: tuple(None if grad is None else factor * grad for grad in grad_output)
@@ -371,7 +416,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: gives up where an entry is None
 # says: Nothing was scaled, because one entry is None.
-# caught: hidden
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         if all(grad is not None for grad in grad_input):
@@ -382,7 +427,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: catches the TypeError
 # says: Nothing was scaled, because one entry is None.
-# caught: hidden
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         try:
@@ -395,6 +440,8 @@ def scale_input_grads(module, factor):
 
 # %% wrong: a process-wide hook that asks for nothing
 # says: must be factor times what it is without the hook.
+# says: Where an addition, a view or a sum hands its gradient on, what arrives at the
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     return torch.nn.modules.module.register_module_full_backward_hook(
         lambda mod, grad_input, grad_output: tuple(None if grad is None else factor * grad for grad in grad_input)
@@ -403,12 +450,16 @@ def scale_input_grads(module, factor):
 
 # %% wrong: detaches the inputs
 # says: No gradient reaches x any more
+# says: Inputs that are no tensors, such as a number, must be left in peace: your code
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     return module.register_forward_pre_hook(lambda mod, args: tuple(arg.detach().requires_grad_() for arg in args))
 
 
 # %% wrong: makes plain data require grad
 # says: The gradient of x must not change
+# says: The gradient of an input is wrong where the second input needs no gradient.
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     def pre_hook(mod, args):
         for arg in args:
@@ -423,6 +474,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: removes itself after one pass
 # says: The second pass must be scaled like the first
+# earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
         handle.remove()
@@ -434,6 +486,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: always three
 # says: Each use of the module scales once, by any factor.
+# earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
     return module.register_full_backward_hook(
@@ -443,6 +496,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: drops the sign of the factor
 # says: Each use of the module scales once, by any factor.
+# earns: 1 of 2
 # caught: hidden
 def scale_input_grads(module, factor):
     return module.register_full_backward_hook(
@@ -452,6 +506,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: switches gradients off
 # says: After your function the grad mode is off
+# earns: 0 of 2
 def scale_input_grads(module, factor):
     torch.set_grad_enabled(False)
     return module.register_full_backward_hook(

@@ -1,3 +1,5 @@
+# corners: members, second name
+
 import contextlib
 from functools import partial
 
@@ -137,6 +139,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: a tensor hook that reads p.grad
 # says: In a tensor hook .grad is not filled yet (None, or the previous value)
+# earns: 0 of 2
+# lesson
 def attach_sgd(model, lr):
     def hook_for(p):
         def hook(grad):
@@ -150,6 +154,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: a tensor hook that reads p.grad where there is one
 # says: In a tensor hook .grad is not filled yet (None, or the previous value).
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook_for(p):
         def hook(grad):
@@ -164,6 +170,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: a tensor hook that uses its argument; .grad stays
 # says: After backward .grad still holds tensors
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook_for(p):
         def hook(grad):
@@ -177,6 +184,9 @@ def attach_sgd(model, lr):
 
 # %% wrong: treats the hook's argument as the gradient
 # says: The weights shrank by a factor: the hook receives the PARAMETER, not its gradient; read p.grad.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
+# lesson
 def attach_sgd(model, lr):
     def hook_for(p):
         def hook(grad):
@@ -190,6 +200,9 @@ def attach_sgd(model, lr):
 
 # %% wrong: never clears .grad
 # says: After backward .grad still holds tensors
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
+# lesson
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -199,6 +212,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: fills .grad with zeros
 # says: After backward .grad still holds tensors
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -209,6 +223,9 @@ def attach_sgd(model, lr):
 
 # %% wrong: waits for the last hook, then steps all
 # says: All gradients were alive at the same time: step and free each one in its own hook.
+# says: Here it raised (a layer that the loss does not need stays as it is): your code
+# earns: 0 of 2
+# lesson
 def attach_sgd(model, lr):
     parameters = [p for p in model.parameters() if p.requires_grad]
     ready = []
@@ -226,6 +243,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: takes the gradients away and steps all at the end
 # says: A parameter was not yet updated when the next gradient arrived: step each one in its own hook.
+# says: A parameter that the loss does not need gets no gradient; don't wait for it.
+# earns: 0 of 2
 def attach_sgd(model, lr):
     parameters = [p for p in model.parameters() if p.requires_grad]
     grads = {}
@@ -242,6 +261,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: steps all when the hook of the first parameter fires
 # says: All gradients were alive at the same time
+# says: A parameter that the loss does not need gets no gradient; don't wait for it.
+# earns: 0 of 2
 def attach_sgd(model, lr):
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(parameters, lr)
@@ -256,6 +277,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: an optimizer over all parameters steps in each hook
 # says: Nothing was updated.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     optimizer = torch.optim.SGD(model.parameters(), lr)
 
@@ -268,6 +291,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: registers on frozen parameters
 # says: A frozen parameter has no gradient to hook: skip requires_grad=False (registering raises).
+# earns: 1 of 2
+# corner: members
 # caught: hidden
 def attach_sgd(model, lr):
     def hook(p):
@@ -279,6 +304,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: makes frozen parameters require grad
 # says: The weights are not those of plain SGD
+# earns: 1 of 2
 # caught: hidden
 def attach_sgd(model, lr):
     def hook(p):
@@ -290,6 +316,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: registers once per name, tied weights twice
 # says: A shared parameter was updated more than once: it appears under two names. parameters() lists it once.
+# earns: 1 of 2
+# corner: second name
 # caught: hidden
 def attach_sgd(model, lr):
     def hook(p):
@@ -302,6 +330,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: tied weights are stepped twice, then freed
 # says: A shared parameter was updated more than once
+# earns: 1 of 2
 # caught: hidden
 def attach_sgd(model, lr):
     named = [p for _, p in model.named_parameters(remove_duplicate=False) if p.requires_grad]
@@ -318,6 +347,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: hooks every parameter once for each module above it
 # says: and hook each parameter once, since a second hook finds a gradient that the first one has freed.
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -329,6 +359,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: detach() removes only the first handle
 # says: After detach() the parameters still change
+# earns: 1 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -340,6 +371,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: detach() removes only the last handle
 # says: After detach() the parameters still change
+# earns: 1 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -353,6 +385,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: removes the hooks that step, not those that free
 # says: After detach() gradients are still freed
+# earns: 1 of 2
 def attach_sgd(model, lr):
     def step(p):
         p.data -= lr * p.grad
@@ -369,6 +402,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: returns the list of handles
 # says: Return a function that removes the hooks.
+# earns: 1 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -379,6 +413,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: returns nothing
 # says: Return a function that removes the hooks.
+# earns: 1 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -391,6 +426,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: sets a new Parameter on the module
 # says: The parameter object was replaced
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook_for(name):
         owner, _, kind = name.rpartition(".")
@@ -411,6 +448,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: divides by the number of parameters
 # says: After one backward pass the weights are not those of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     count = len(list(model.parameters()))
 
@@ -423,6 +462,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: goes uphill
 # says: The sign is wrong: a step goes against the gradient.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data += lr * p.grad
@@ -433,6 +474,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: switches requires_grad off for the update
 # says: A parameter must stay a leaf that requires grad
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.requires_grad_(False)
@@ -444,6 +486,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: one list of handles for all models
 # says: detach() ended the updates of another model: remove the handles of this call only.
+# earns: 1 of 2
 # caught: hidden
 all_handles = []
 
@@ -459,6 +502,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: one rate for all models
 # says: Each model goes by its own rate.
+# earns: 1 of 2
 # caught: hidden
 def attach_sgd(model, lr):
     attach_sgd.rate = lr
@@ -472,6 +516,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: momentum
 # says: The first step is right, but a later one is not that of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     momentum = {}
 
@@ -485,6 +531,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: a switch in place of remove()
 # says: After detach() hooks are still registered
+# earns: 1 of 2
 def attach_sgd(model, lr):
     on = [True]
 
@@ -501,6 +548,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: full backward hooks on the modules
 # says: A hook found no gradient.
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(module, grad_input, grad_output):
         for p in module.parameters(recurse=False):
@@ -512,6 +560,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: full backward hooks on the modules, that skip a missing gradient
 # says: After one backward pass the weights are not those of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(module, grad_input, grad_output):
         for p in module.parameters(recurse=False):
@@ -524,6 +574,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: the direct children only
 # says: Parameters lie at any depth; parameters() finds all of them.
+# earns: 1 of 2
 # caught: hidden
 def attach_sgd(model, lr):
     def hook(p):
@@ -536,6 +587,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: weights only
 # says: After one backward pass the weights are not those of plain SGD.
+# says: A frozen parameter has no gradient to hook: skip requires_grad=False
+# earns: 0 of 2
 def attach_sgd(model, lr):
     def hook(p):
         p.data -= lr * p.grad
@@ -547,6 +600,8 @@ def attach_sgd(model, lr):
 
 # %% wrong: every hook works once
 # says: The first step is right, but a later one is not that of plain SGD.
+# says: The weights are not those of plain SGD (frozen layers are skipped).
+# earns: 0 of 2
 def attach_sgd(model, lr):
     done = set()
 
@@ -561,5 +616,7 @@ def attach_sgd(model, lr):
 
 # %% wrong: a string
 # says: Nothing was updated.
+# says: Return a function that removes the hooks.
+# earns: 0 of 2
 def attach_sgd(model, lr):
     return "attached"

@@ -1,3 +1,5 @@
+# corners: members, second name, half precision
+
 import copy
 
 import torch
@@ -121,6 +123,8 @@ class EMA(Base):
 
 # %% wrong: starts without a clone
 # says: The average follows the model exactly: it shares memory with the parameter. Clone at construction.
+# earns: 0 of 3
+# lesson
 class EMA(Base):
     def first(self, tensor):
         return tensor
@@ -128,6 +132,8 @@ class EMA(Base):
 
 # %% wrong: starts from zeros
 # says: The EMA starts at the model's current values.
+# says: After 50 small updates the average is not that of the formula.
+# earns: 0 of 3
 class EMA(Base):
     def first(self, tensor):
         return torch.zeros_like(tensor)
@@ -135,6 +141,9 @@ class EMA(Base):
 
 # %% wrong: weights exchanged
 # says: Decay and 1 - decay are exchanged: the average moved almost all the way.
+# says: After copy_to one more update does not give what the formula says.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         average.lerp_(current.to(average.dtype), self.decay)
@@ -142,6 +151,9 @@ class EMA(Base):
 
 # %% wrong: both weights are decay
 # says: The average is not decay * average + (1 - decay) * current
+# says: After copy_to one more update does not give what the formula says.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         average.mul_(self.decay).add_(current, alpha=self.decay)
@@ -149,6 +161,7 @@ class EMA(Base):
 
 # %% wrong: update outside no_grad on live parameters
 # says: The averages require grad (or grow a graph): update under no_grad, from detached values.
+# earns: 0 of 3
 class EMA(Base):
     def update(self, model):
         state = model.state_dict(keep_vars=True)
@@ -160,6 +173,8 @@ class EMA(Base):
 
 # %% wrong: averages in a plain dict
 # says: ema.state_dict() (or ema.to()) does not reach the averages
+# earns: 1 of 3
+# lesson
 class EMA(Base):
     def keep(self, k, tensor):
         self.__dict__.setdefault("plain", {})[k] = tensor
@@ -170,6 +185,7 @@ class EMA(Base):
 
 # %% wrong: averages as plain attributes
 # says: plain attributes and dicts are neither saved nor moved. Use buffers.
+# earns: 1 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         setattr(self, f"b{k}", tensor)
@@ -177,6 +193,7 @@ class EMA(Base):
 
 # %% wrong: a deep copy of the model in a list
 # says: does not reach the averages
+# earns: 1 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
         nn.Module.__init__(self)
@@ -189,6 +206,7 @@ class EMA(Base):
 
 # %% wrong: non-persistent buffers
 # says: does not reach the averages
+# earns: 2 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         self.register_buffer(f"b{k}", tensor, persistent=False)
@@ -196,6 +214,10 @@ class EMA(Base):
 
 # %% wrong: averages parameters() only
 # says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
+# says: Your code raised RuntimeError: Error(s) in loading state_dict for Sequential:
+# says: average() must have the names of model.state_dict().
+# earns: 0 of 3
+# lesson
 class EMA(Base):
     def names_of(self, model):
         return [name for name, _ in model.named_parameters()]
@@ -203,6 +225,7 @@ class EMA(Base):
 
 # %% wrong: copies the statistics in place of averaging them
 # says: Batch-norm statistics are averaged too: walk state_dict(), not parameters().
+# earns: 1 of 3
 class EMA(Base):
     def update(self, model):
         super().update(model)
@@ -213,6 +236,8 @@ class EMA(Base):
 
 # %% wrong: averages the integer counter too
 # says: Integer entries cannot be averaged: copy them.
+# earns: 0 of 3
+# lesson
 class EMA(Base):
     @torch.no_grad()
     def update(self, model):
@@ -223,6 +248,9 @@ class EMA(Base):
 
 # %% wrong: turns the integer counter into a float
 # says: Integer entries cannot be averaged: copy them
+# says: A second copy_to must bring the averages of that moment into the model.
+# says: ema.state_dict() (or ema.to()) does not reach the averages: plain attributes
+# earns: 0 of 3
 class EMA(Base):
     @torch.no_grad()
     def update(self, model):
@@ -233,6 +261,8 @@ class EMA(Base):
 
 # %% wrong: leaves the integer counter where it started
 # says: Integer entries cannot be averaged: copy them
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 1 of 3
 class EMA(Base):
     @torch.no_grad()
     def update(self, model):
@@ -244,6 +274,9 @@ class EMA(Base):
 
 # %% wrong: without the integer entries
 # says: All entries of the state_dict belong in average(), the integer ones too.
+# says: After copy_to the model must hold the averages, parameters and buffers.
+# says: average() must have the names of model.state_dict().
+# earns: 0 of 3
 class EMA(Base):
     def names_of(self, model):
         return [name for name, tensor in model.state_dict().items() if tensor.is_floating_point()]
@@ -251,6 +284,7 @@ class EMA(Base):
 
 # %% wrong: uses dotted names for buffers
 # says: A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().
+# earns: 0 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         self.register_buffer(self.names[k], tensor)
@@ -258,6 +292,8 @@ class EMA(Base):
 
 # %% wrong: average() with internal names
 # says: average() must have the names of model.state_dict().
+# says: Your code raised RuntimeError: Error(s) in loading state_dict for Sequential:
+# earns: 0 of 3
 class EMA(Base):
     def average(self):
         return dict(self.named_buffers())
@@ -265,6 +301,8 @@ class EMA(Base):
 
 # %% wrong: dots become underscores, and back
 # says: average() must have the names of model.state_dict().
+# says: Your code raised RuntimeError: Error(s) in loading state_dict for Sequential:
+# earns: 0 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         self.register_buffer(self.names[k].replace(".", "_"), tensor)
@@ -278,6 +316,7 @@ class EMA(Base):
 
 # %% wrong: dots become underscores, with the list of names
 # says: Names that differ only in dots and underscores have become one.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def keep(self, k, tensor):
@@ -292,6 +331,7 @@ class EMA(Base):
 
 # %% wrong: dots become two underscores, and back
 # says: average() must have the names of model.state_dict().
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def keep(self, k, tensor):
@@ -306,6 +346,7 @@ class EMA(Base):
 
 # %% wrong: averages as nn.Parameter
 # says: ema.parameters() holds trainable parameters: an optimizer would train the average.
+# earns: 1 of 3
 class EMA(Base):
     def keep(self, k, tensor):
         if tensor.is_floating_point():
@@ -319,6 +360,8 @@ class EMA(Base):
 
 # %% wrong: keeps the model itself as a child
 # says: ema.parameters() holds trainable parameters: an optimizer would train the average.
+# says: The averages require grad (or grow a graph): update under no_grad, from
+# earns: 0 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
         super().__init__(model, decay)
@@ -327,6 +370,7 @@ class EMA(Base):
 
 # %% wrong: a deep copy of the model that stays trainable
 # says: ema.parameters() holds trainable parameters
+# earns: 1 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
         nn.Module.__init__(self)
@@ -339,6 +383,8 @@ class EMA(Base):
 
 # %% wrong: a tied weight averaged twice
 # says: A weight with two names was averaged twice: state_dict() lists it under both.
+# earns: 2 of 3
+# corner: second name
 # caught: hidden
 class EMA(Base):
     def __init__(self, model, decay=0.999):
@@ -352,6 +398,7 @@ class EMA(Base):
 
 # %% wrong: named_parameters() and named_buffers(), which list a shared weight once
 # says: average() must have the names of model.state_dict().
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def names_of(self, model):
@@ -363,6 +410,9 @@ class EMA(Base):
 
 # %% wrong: works in place on the model's tensors
 # says: update() changed the model
+# says: After a cast of the EMA an update gives something else than decay * average +
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         current.mul_(1 - self.decay)
@@ -371,6 +421,8 @@ class EMA(Base):
 
 # %% wrong: writes the averages into the model at once
 # says: update() changed the model
+# says: The average is computed in the model's dtype and loses precision: compute in
+# earns: 0 of 3
 class EMA(Base):
     def update(self, model):
         super().update(model)
@@ -380,6 +432,8 @@ class EMA(Base):
 # %% wrong: update does nothing
 # says: Not updated: 0.weight, 0.bias, 1.weight, 1.bias, 1.running_mean, 1.running_var.
 # says: update() did not move the averages.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         average * self.decay + (1 - self.decay) * current
@@ -387,6 +441,7 @@ class EMA(Base):
 
 # %% wrong: copy_to sets new Parameters
 # says: copy_to must write in place; the model's parameter objects were replaced.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -402,6 +457,7 @@ class EMA(Base):
 
 # %% wrong: copy_to assigns the averages
 # says: copy_to must write in place; the model's parameter objects were replaced.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -410,6 +466,7 @@ class EMA(Base):
 
 # %% wrong: copy_to assigns .data
 # says: After copy_to the model still shares memory with the averages: an update changes it.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -419,6 +476,7 @@ class EMA(Base):
 
 # %% wrong: copy_to without the buffers
 # says: After copy_to the model must hold the averages, parameters and buffers.
+# earns: 2 of 3
 class EMA(Base):
     @torch.no_grad()
     def copy_to(self, model):
@@ -428,6 +486,7 @@ class EMA(Base):
 
 # %% wrong: copy_to freezes the model
 # says: copy_to must leave requires_grad alone.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def copy_to(self, model):
@@ -437,6 +496,7 @@ class EMA(Base):
 
 # %% wrong: copy_to does nothing
 # says: copy_to wrote nothing.
+# earns: 2 of 3
 class EMA(Base):
     def copy_to(self, model):
         return self.average()
@@ -444,6 +504,7 @@ class EMA(Base):
 
 # %% wrong: lerp_ without a cast
 # says: After a cast of the EMA update() must go on, whatever the model's dtype: cast the current values.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def step(self, average, current):
@@ -452,6 +513,8 @@ class EMA(Base):
 
 # %% wrong: computed in the model's dtype
 # says: Small steps are lost: compute in the dtype of the averages.
+# earns: 2 of 3
+# corner: half precision
 # caught: hidden
 class EMA(Base):
     def step(self, average, current):
@@ -460,6 +523,7 @@ class EMA(Base):
 
 # %% wrong: takes over the model's dtype
 # says: update() must keep the dtype that the averages have.
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     @torch.no_grad()
@@ -473,6 +537,7 @@ class EMA(Base):
 
 # %% wrong: the default decay is 0.99
 # says: The average is not decay * average + (1 - decay) * current
+# earns: 2 of 3
 # caught: hidden
 class EMA(Base):
     def __init__(self, model, decay=0.99):
@@ -481,6 +546,9 @@ class EMA(Base):
 
 # %% wrong: a decay that warms up
 # says: The average is not decay * average + (1 - decay) * current
+# says: After copy_to one more update does not give what the formula says.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
         self.steps = getattr(self, "steps", 0) + 1
@@ -490,6 +558,8 @@ class EMA(Base):
 
 # %% wrong: average() returns a list
 # says: average() must return a dict from names to tensors.
+# says: Your code raised AttributeError: 'list' object has no attribute 'items'.
+# earns: 0 of 3
 class EMA(Base):
     def average(self):
         return [self.look(k) for k in range(len(self.names))]
@@ -500,6 +570,8 @@ class EMA(Base):
 
 # %% wrong: no module
 # says: EMA must be a module.
+# says: Your code raised AttributeError: 'EMA' object has no attribute
+# earns: 0 of 3
 class EMA:
     def __init__(self, model, decay=0.999):
         self.decay, self.values = decay, {name: t.clone() for name, t in model.state_dict().items()}
@@ -542,6 +614,8 @@ class EMA(Base):
 
 # %% wrong: frozen parameters are left out
 # says: Not updated: head.bias.
+# earns: 2 of 3
+# corner: members
 # caught: hidden
 class EMA(Base):
     @torch.no_grad()
@@ -556,6 +630,8 @@ class EMA(Base):
 # %% wrong: the first update copies
 # says: The average is not decay * average + (1 - decay) * current
 # says: After a cast of the EMA an update gives something else than decay * average + (1 - decay) * current.
+# says: Decay and 1 - decay are exchanged: the average moved almost all the way.
+# earns: 0 of 3
 class EMA(Base):
     def update(self, model):
         decay = self.decay
@@ -566,6 +642,9 @@ class EMA(Base):
 
 # %% wrong: the ready-made one, whose first update copies
 # says: The average is not decay * average + (1 - decay) * current
+# says: After a cast of the EMA an update gives something else than decay * average +
+# says: ema.parameters() holds trainable parameters: an optimizer would train the
+# earns: 0 of 3
 class EMA(torch.optim.swa_utils.AveragedModel):
     def __init__(self, model, decay=0.999):
         super().__init__(model, avg_fn=lambda old, new, count: decay * old + (1 - decay) * new, use_buffers=True)

@@ -1,3 +1,5 @@
+# corners: second name, members
+
 import types
 
 import torch
@@ -79,6 +81,8 @@ def freeze_batchnorm(model):
 
 # %% wrong: the given code
 # says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm
+# says: Weight and bias of the frozen layers must have requires_grad=False.
+# earns: 0 of 2
 def freeze_batchnorm(model):
     for m in model.children():
         if isinstance(m, nn.BatchNorm2d):
@@ -88,18 +92,24 @@ def freeze_batchnorm(model):
 
 # %% wrong: requires_grad_(False) only
 # says: requires_grad=False freezes weight and bias only; the running statistics are buffers and are updated
+# says: model.train() switched the layers back: eval() does not last. The layer must
+# earns: 0 of 2
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model), no_grad)
 
 
 # %% wrong: eval() once
 # says: model.train() switched the layers back: eval() does not last. The layer must refuse train mode.
+# earns: 0 of 2
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model), no_grad, lambda layer: layer.eval())
 
 
 # %% wrong: the train method of the model alone is replaced
 # says: model.train() switched the layers back
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     layers = norms_of(model)
@@ -116,30 +126,39 @@ def freeze_batchnorm(model):
 
 # %% wrong: momentum = 0
 # says: The statistics no longer change, but the layer still normalises with those of the batch
+# earns: 0 of 2
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model), no_grad, lambda layer: setattr(layer, "momentum", 0.0))
 
 
 # %% wrong: track_running_stats = False
 # says: The statistics no longer change, but the layer still normalises with those of the batch
+# earns: 0 of 2
 def freeze_batchnorm(model):
     return frozen(norms_of(model), no_grad, lambda layer: setattr(layer, "track_running_stats", False))
 
 
 # %% wrong: model.children()
 # says: Nested layers were missed: walk modules().
+# says: Weight and bias of the frozen layers must have requires_grad=False.
+# earns: 0 of 2
+# lesson
 def freeze_batchnorm(model):
     return frozen(norms_of(model, modules=lambda model: model.children()), no_grad, refuse)
 
 
 # %% wrong: isinstance BatchNorm2d
 # says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm, but not InstanceNorm
+# says: Weight and bias of the frozen layers must have requires_grad=False.
+# earns: 0 of 2
 def freeze_batchnorm(model):
     return frozen(norms_of(model, nn.BatchNorm2d), no_grad, refuse)
 
 
 # %% wrong: 1d and 2d only
 # says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     return frozen(norms_of(model, (nn.BatchNorm1d, nn.BatchNorm2d)), no_grad, refuse)
@@ -147,6 +166,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: without SyncBatchNorm
 # says: Exactly the batch norms count: BatchNorm1d, 2d, 3d and SyncBatchNorm
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     return frozen(norms_of(model, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)), no_grad, refuse)
@@ -154,6 +174,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: the base class that InstanceNorm shares
 # says: but not InstanceNorm, which shares their base class.
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     return frozen(norms_of(model, _NormBase), no_grad, refuse)
@@ -161,6 +182,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: everything with running statistics
 # says: but not InstanceNorm, which shares their base class.
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     return frozen([m for m in model.modules() if hasattr(m, "running_mean")], no_grad, refuse)
@@ -168,18 +190,21 @@ def freeze_batchnorm(model):
 
 # %% wrong: every normalisation and dropout layer
 # says: Other layers must still follow train() and eval(): only the batch norms are frozen.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     return frozen(norms_of(model, (_NormBase, nn.Dropout)), no_grad, refuse)
 
 
 # %% wrong: the layer norm, too
 # says: Only the batch norms are frozen: other parameters must still require grad.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     return frozen(norms_of(model, (_BatchNorm, nn.LayerNorm)), no_grad, refuse)
 
 
 # %% wrong: the whole model is frozen
 # says: Only the batch norms are frozen: other parameters must still require grad.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     layers = norms_of(model)
     head = model.head if hasattr(model, "head") else None
@@ -191,6 +216,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: the model refuses train mode
 # says: Other layers must still follow train() and eval()
+# earns: 1 of 2
 def freeze_batchnorm(model):
     layers = norms_of(model)
     frozen(layers, no_grad)
@@ -200,18 +226,22 @@ def freeze_batchnorm(model):
 
 # %% wrong: leaves weight and bias trainable
 # says: Weight and bias of the frozen layers must have requires_grad=False.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     return frozen(norms_of(model), refuse)
 
 
 # %% wrong: leaves bias trainable
 # says: Weight and bias of the frozen layers must have requires_grad=False.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     return frozen(norms_of(model), lambda layer: layer.affine and layer.weight.requires_grad_(False), refuse)
 
 
 # %% wrong: stumbles over a layer without weight
 # says: A layer may have no weight and bias, or no running statistics.
+# earns: 1 of 2
+# corner: members
 # caught: hidden
 def freeze_batchnorm(model):
     def step(layer):
@@ -223,12 +253,14 @@ def freeze_batchnorm(model):
 
 # %% wrong: resets the running statistics
 # says: The layers were replaced or their state changed: keys and values of state_dict must stay.
+# earns: 0 of 2
 def freeze_batchnorm(model):
     return frozen(norms_of(model), lambda layer: layer.reset_running_stats(), no_grad, refuse)
 
 
 # %% wrong: puts Identity in the place of the layers
 # says: The layers were replaced or their state changed: keys and values of state_dict must stay.
+# earns: 0 of 2
 def freeze_batchnorm(model):
     count = 0
     for module in list(model.modules()):
@@ -241,6 +273,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: weight and bias become buffers under other names
 # says: The layers were replaced or their state changed: keys and values of state_dict must stay.
+# earns: 0 of 2
 def freeze_batchnorm(model):
     def step(layer):
         weight = layer.weight.detach().clone()
@@ -253,6 +286,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: keeps the statistics of the moment of freezing
 # says: Frozen layers must use the statistics that a checkpoint brings.
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     def step(layer):
@@ -268,6 +302,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: no gradient passes the frozen layers
 # says: the layers before a frozen one are trained
+# earns: 1 of 2
 def freeze_batchnorm(model):
     def step(layer):
         layer.register_forward_hook(lambda module, args, output: output.detach())
@@ -277,6 +312,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: statistics are put back after each forward
 # says: still normalises with those of the batch
+# earns: 0 of 2
 def freeze_batchnorm(model):
     def step(layer):
         saved = {name: buffer.clone() for name, buffer in layer.named_buffers()}
@@ -293,12 +329,14 @@ def freeze_batchnorm(model):
 
 # %% wrong: no return value
 # says: Return the number of frozen batch-norm layers - those and no others.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     frozen(norms_of(model), no_grad, refuse)
 
 
 # %% wrong: counts the parameters
 # says: Return the number of frozen batch-norm layers - those and no others.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     layers = norms_of(model)
     frozen(layers, no_grad, refuse)
@@ -307,6 +345,8 @@ def freeze_batchnorm(model):
 
 # %% wrong: counts a layer with two names twice
 # says: Return the number of frozen batch-norm layers - those and no others.
+# earns: 1 of 2
+# corner: second name
 # caught: hidden
 def freeze_batchnorm(model):
     modules = [m for _, m in model.named_modules(remove_duplicate=False)]
@@ -315,6 +355,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: returns the layers
 # says: Return the number of frozen batch-norm layers - those and no others.
+# earns: 1 of 2
 def freeze_batchnorm(model):
     layers = norms_of(model)
     frozen(layers, no_grad, refuse)
@@ -323,6 +364,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: a forward in eval mode that counts the batches
 # says: num_batches_tracked still counts
+# earns: 0 of 2
 def freeze_batchnorm(model):
     def step(layer):
         def count(module, args):
@@ -350,6 +392,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: changes the class, for every model
 # says: Batch norms of another model were frozen, too: change the layers of this model, not their class.
+# earns: 0 of 2
 def freeze_batchnorm(model):
     _BatchNorm.train = lambda self, mode=True: self
     return frozen(norms_of(model), no_grad, lambda layer: setattr(layer, "training", False))
@@ -357,6 +400,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: a hook of all modules
 # says: Batch norms of another model were frozen, too
+# earns: 0 of 2
 def freeze_batchnorm(model):
     def hook(module, args):
         if isinstance(module, _BatchNorm):
@@ -368,6 +412,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: a hook of the whole model only
 # says: model.train() switched the layers back
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     layers = norms_of(model)
@@ -378,6 +423,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: counts on from call to call
 # says: Return the number of frozen batch-norm layers - those and no others.
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     model.__dict__["count"] = model.__dict__.get("count", 0) + frozen(norms_of(model), no_grad, refuse)
@@ -386,6 +432,7 @@ def freeze_batchnorm(model):
 
 # %% wrong: without the model itself
 # says: The model itself may be a batch norm: modules() lists it.
+# earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
     return frozen([layer for layer in norms_of(model) if layer is not model], no_grad, refuse)

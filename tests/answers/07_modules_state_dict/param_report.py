@@ -1,3 +1,5 @@
+# corners: members, second name
+
 import copy
 from collections import OrderedDict
 
@@ -66,13 +68,17 @@ def param_report(model):
 
 # %% wrong: sums parameters() over modules()
 # says: Counted over modules() with their own parameters(): every nested parameter is counted once per level.
+# earns: 0 of 1
+# lesson
 def param_report(model):
     return report_of([p for m in model.modules() for p in m.parameters()], model.buffers())
 
 
 # %% wrong: counts every name
 # says: A shared weight was counted under each of its names
-# caught: hidden
+# earns: 0 of 1
+# lesson
+# corner: second name
 def param_report(model):
     parameters = [p for _, p in model.named_parameters(remove_duplicate=False)]
     return report_of(parameters, [b for _, b in model.named_buffers(remove_duplicate=False)])
@@ -80,7 +86,8 @@ def param_report(model):
 
 # %% wrong: takes everything from state_dict()
 # says: A shared weight was counted under each of its names (state_dict() lists both).
-# caught: hidden
+# earns: 0 of 1
+# lesson
 def param_report(model):
     state = model.state_dict(keep_vars=True)
     parameters = [t for t in state.values() if isinstance(t, nn.Parameter)]
@@ -89,7 +96,8 @@ def param_report(model):
 
 # %% wrong: takes buffers from state_dict()
 # says: Non-persistent buffers take memory too, although state_dict() does not list them.
-# caught: hidden
+# earns: 0 of 1
+# corner: members
 def param_report(model):
     state = model.state_dict(keep_vars=True)
     buffers = {id(t): t for t in state.values() if not isinstance(t, nn.Parameter)}
@@ -98,7 +106,7 @@ def param_report(model):
 
 # %% wrong: asks for certain layers by type
 # says: Only direct attributes or certain layer types were counted; walk the whole tree.
-# caught: hidden
+# earns: 0 of 1
 def param_report(model):
     layers = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv2d, nn.BatchNorm1d))]
     parameters = {id(p): p for m in layers for p in m.parameters()}
@@ -107,18 +115,21 @@ def param_report(model):
 
 # %% wrong: direct attributes only
 # says: Only direct attributes or certain layer types were counted; walk the whole tree.
+# earns: 0 of 1
 def param_report(model):
     return report_of(model.parameters(recurse=False), model.buffers(recurse=False))
 
 
 # %% wrong: one level of children
 # says: Only direct attributes or certain layer types were counted; walk the whole tree.
+# earns: 0 of 1
 def param_report(model):
     return report_of([p for c in model.children() for p in c.parameters(recurse=False)], model.buffers())
 
 
 # %% wrong: everything counted as parameter
 # says: Buffers belong in `buffers` and `bytes`, not in trainable or frozen.
+# earns: 0 of 1
 def param_report(model):
     return report_of(model.parameters(), model.buffers()) | {
         "trainable": sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -128,6 +139,7 @@ def param_report(model):
 
 # %% wrong: buffers counted as frozen
 # says: Buffers belong in `buffers` and `bytes`, not in trainable or frozen.
+# earns: 0 of 1
 def param_report(model):
     report = report_of(model.parameters(), model.buffers())
     return report | {"frozen": report["frozen"] + report["buffers"]}
@@ -135,18 +147,22 @@ def param_report(model):
 
 # %% wrong: 4 bytes per element
 # says: Not every element takes 4 bytes: use element_size() of each tensor.
+# earns: 0 of 1
 def param_report(model):
     return report_of(model.parameters(), model.buffers(), size=lambda t: 4 * t.numel())
 
 
 # %% wrong: elements in place of bytes
 # says: Not every element takes 4 bytes
+# earns: 0 of 1
 def param_report(model):
     return report_of(model.parameters(), model.buffers(), size=lambda t: t.numel())
 
 
 # %% wrong: bytes of parameters only
 # says: `bytes` is the memory of all parameters and buffers.
+# earns: 0 of 1
+# lesson
 def param_report(model):
     report = report_of(model.parameters(), model.buffers())
     return report | {"bytes": sum(p.nbytes for p in model.parameters())}
@@ -154,6 +170,7 @@ def param_report(model):
 
 # %% wrong: the element size of the first parameter for all
 # says: Not every element takes 4 bytes
+# earns: 0 of 1
 def param_report(model):
     size = next(model.parameters()).element_size()
     return report_of(model.parameters(), model.buffers(), size=lambda t: size * t.numel())
@@ -161,6 +178,8 @@ def param_report(model):
 
 # %% wrong: ignores requires_grad
 # says: Frozen parameters must be separated by requires_grad.
+# earns: 0 of 1
+# corner: members
 # caught: hidden
 def param_report(model):
     trainable = sum(p.numel() for p in model.parameters())
@@ -169,6 +188,7 @@ def param_report(model):
 
 # %% wrong: frozen layer by layer
 # says: Frozen parameters must be separated by requires_grad.
+# earns: 0 of 1
 # caught: hidden
 def param_report(model):
     report = report_of(model.parameters(), model.buffers())
@@ -184,6 +204,7 @@ def param_report(model):
 
 # %% wrong: trainable by training mode
 # says: Frozen parameters must be separated by requires_grad.
+# earns: 0 of 1
 # caught: hidden
 def param_report(model):
     report = report_of(model.parameters(), model.buffers())
@@ -192,7 +213,8 @@ def param_report(model):
 
 
 # %% wrong: the bytes of the storage behind a view
-# says: `bytes` should be 24; it is 96.
+# says: what lies behind a view does not count
+# earns: 0 of 1
 # caught: hidden
 def param_report(model):
     return report_of(model.parameters(), model.buffers(), size=lambda t: t.untyped_storage().nbytes())
@@ -200,6 +222,7 @@ def param_report(model):
 
 # %% wrong: the report of a copy
 # says: Tensors of the model's size were made: count, don't copy.
+# earns: 0 of 1
 # caught: hidden
 def param_report(model):
     model = copy.deepcopy(model)
@@ -208,6 +231,7 @@ def param_report(model):
 
 # %% wrong: measures by copying to one vector
 # says: Tensors of the model's size were made: count, don't copy.
+# earns: 0 of 1
 # caught: hidden
 def param_report(model):
     report = report_of(model.parameters(), model.buffers())
@@ -218,7 +242,7 @@ def param_report(model):
 
 # %% wrong: looks at every entry, None too
 # says: A name may be registered with None
-# caught: hidden
+# earns: 0 of 1
 def param_report(model):
     parameters = {id(p): p for m in model.modules() for p in m._parameters.values()}
     return report_of(parameters.values(), model.buffers())
@@ -226,6 +250,7 @@ def param_report(model):
 
 # %% wrong: switches the model to eval mode
 # says: The report changed the model.
+# earns: 0 of 1
 def param_report(model):
     model.eval()
     return report_of(model.parameters(), model.buffers())
@@ -233,6 +258,7 @@ def param_report(model):
 
 # %% wrong: freezes the model while counting
 # says: The report changed the model.
+# earns: 0 of 1
 def param_report(model):
     report = report_of(model.parameters(), model.buffers())
     model.requires_grad_(False)
@@ -241,12 +267,14 @@ def param_report(model):
 
 # %% wrong: tensors in place of ints
 # says: The four numbers must be plain ints.
+# earns: 0 of 1
 def param_report(model):
     return {key: torch.tensor(number) for key, number in report_of(model.parameters(), model.buffers()).items()}
 
 
 # %% wrong: bytes as a float
 # says: The four numbers must be plain ints.
+# earns: 0 of 1
 def param_report(model):
     report = report_of(model.parameters(), model.buffers())
     return report | {"bytes": float(report["bytes"])}
@@ -254,12 +282,14 @@ def param_report(model):
 
 # %% wrong: another key
 # says: Return a dict with the keys trainable, frozen, buffers and bytes.
+# earns: 0 of 1
 def param_report(model):
     return report_of(model.parameters(), model.buffers()) | {"total": 1}
 
 
 # %% wrong: prints and returns nothing
 # says: Return a dict with the keys trainable, frozen, buffers and bytes.
+# earns: 0 of 1
 def param_report(model):
     print(report_of(model.parameters(), model.buffers()))
 
@@ -273,7 +303,8 @@ def param_report(model):
 
 
 # %% wrong: told apart by their addresses
-# says: `trainable` should be
+# says: every address is 0
+# earns: 0 of 1
 # caught: hidden
 def param_report(model):
     parameters = {p.data_ptr(): p for p in model.parameters()}

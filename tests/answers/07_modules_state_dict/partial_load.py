@@ -1,3 +1,5 @@
+# corners: members, half precision, second name
+
 import copy
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -86,6 +88,8 @@ def load_matching(model, state):
 
 # %% wrong: load_state_dict(strict=False) alone
 # says: strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.
+# earns: 0 of 3
+# lesson
 def load_matching(model, state):
     missing, unexpected = model.load_state_dict(state, strict=False)
     loaded = sorted(set(model.state_dict()) & set(state))
@@ -94,6 +98,8 @@ def load_matching(model, state):
 
 # %% wrong: catches the error of the wrong shape
 # says: Return a LoadReport
+# earns: 0 of 3
+# lesson
 def load_matching(model, state):
     try:
         model.load_state_dict(state, strict=False)
@@ -103,6 +109,7 @@ def load_matching(model, state):
 
 # %% wrong: compares element counts and reshapes
 # says: Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).
+# earns: 2 of 3
 # caught: hidden
 def load_matching(model, state):
     own = model.state_dict()
@@ -115,6 +122,7 @@ def load_matching(model, state):
 
 # %% wrong: compares numbers of dimensions
 # says: Names and tensors must fit
+# earns: 0 of 3
 def load_matching(model, state):
     own = model.state_dict()
     report = report_of(own, state, fits=lambda a, b: a.dim() == b.dim())
@@ -126,6 +134,8 @@ def load_matching(model, state):
 
 # %% wrong: copies whatever broadcasts
 # says: hidden test
+# says: Mismatched entries belong under `mismatched` only.
+# earns: 2 of 3
 # caught: hidden
 def load_matching(model, state):
     own = model.state_dict()
@@ -144,6 +154,7 @@ def load_matching(model, state):
 
 # %% wrong: mismatched names also listed as missing
 # says: A mismatched name must not appear under missing or unexpected too.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -152,6 +163,7 @@ def load_matching(model, state):
 
 # %% wrong: takes missing from what load_state_dict returns for the filtered dict
 # says: A mismatched name must not appear under missing or unexpected too.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     missing, _ = model.load_state_dict({name: state[name] for name in report.loaded}, strict=False)
@@ -160,6 +172,7 @@ def load_matching(model, state):
 
 # %% wrong: the same, without the mismatched ones
 # says: load_state_dict supplies num_batches_tracked on its own when an old checkpoint lacks it
+# earns: 2 of 3
 # caught: hidden
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
@@ -169,6 +182,7 @@ def load_matching(model, state):
 
 # %% wrong: mismatched names also listed as loaded
 # says: Mismatched entries belong under `mismatched` only.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -177,6 +191,7 @@ def load_matching(model, state):
 
 # %% wrong: missing and unexpected exchanged
 # says: Missing and unexpected are exchanged
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -185,6 +200,7 @@ def load_matching(model, state):
 
 # %% wrong: deletes entries from the argument
 # says: The checkpoint dict was changed; work on a copy.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     for name in [*report.unexpected, *report.mismatched]:
@@ -195,6 +211,7 @@ def load_matching(model, state):
 
 # %% wrong: casts the entries of the argument
 # says: The checkpoint dict was changed; work on a copy.
+# earns: 2 of 3
 # caught: hidden
 def load_matching(model, state):
     own = model.state_dict()
@@ -208,6 +225,8 @@ def load_matching(model, state):
 
 # %% wrong: sets new Parameters
 # says: The Parameter objects were replaced: an optimizer built before still holds the old ones. Copy in place.
+# earns: 0 of 3
+# lesson
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     for name in report.loaded:
@@ -221,6 +240,7 @@ def load_matching(model, state):
 
 # %% wrong: assigns .data
 # says: Model and checkpoint now share memory: training would change the checkpoint.
+# earns: 0 of 3
 def load_matching(model, state):
     own = model.state_dict(keep_vars=True)
     report = report_of(own, state)
@@ -231,6 +251,7 @@ def load_matching(model, state):
 
 # %% wrong: load_state_dict(assign=True)
 # says: The Parameter objects were replaced
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     model.load_state_dict({name: state[name] for name in report.loaded}, strict=False, assign=True)
@@ -239,6 +260,9 @@ def load_matching(model, state):
 
 # %% wrong: compares with named_parameters()
 # says: Buffers (running_mean ...) are part of a checkpoint too.
+# says: Not loaded, although name and shape fit: 1.running_mean.
+# earns: 0 of 3
+# lesson
 def load_matching(model, state):
     report = report_of(dict(model.named_parameters()), state)
     load_fitting(model, state, report)
@@ -247,6 +271,8 @@ def load_matching(model, state):
 
 # %% wrong: non-persistent buffers are missing
 # says: A non-persistent buffer is not in model.state_dict()
+# earns: 2 of 3
+# corner: members
 # caught: hidden
 def load_matching(model, state):
     own = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
@@ -259,6 +285,8 @@ def load_matching(model, state):
 
 # %% wrong: shared weights under one name only
 # says: `missing` or `unexpected` is not right.
+# earns: 2 of 3
+# corner: second name
 # caught: hidden
 def load_matching(model, state):
     saved = model.state_dict()
@@ -272,6 +300,7 @@ def load_matching(model, state):
 
 # %% wrong: shapes the wrong way round
 # says: Names sorted, shapes as (checkpoint, model).
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -280,6 +309,7 @@ def load_matching(model, state):
 
 # %% wrong: names in the order of the model
 # says: Names sorted, shapes as (checkpoint, model).
+# earns: 0 of 3
 def load_matching(model, state):
     own = model.state_dict()
     report = report_of(own, state)
@@ -289,6 +319,7 @@ def load_matching(model, state):
 
 # %% wrong: missing in the order of the model
 # says: Names sorted, shapes as (checkpoint, model).
+# earns: 0 of 3
 def load_matching(model, state):
     own = model.state_dict()
     report = report_of(own, state)
@@ -298,6 +329,7 @@ def load_matching(model, state):
 
 # %% wrong: mismatched in the order of the model
 # says: Names sorted, shapes as (checkpoint, model).
+# earns: 0 of 3
 def load_matching(model, state):
     own = model.state_dict()
     report = report_of(own, state)
@@ -307,12 +339,15 @@ def load_matching(model, state):
 
 # %% wrong: reports and loads nothing
 # says: Not loaded, although name and shape fit
+# earns: 0 of 3
 def load_matching(model, state):
     return report_of(model.state_dict(), state)
 
 
 # %% wrong: loads parameters, reports buffers too
 # says: Not loaded, although name and shape fit: norm.num_batches_tracked
+# says: Not loaded, although name and shape fit: 1.running_mean.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     names = {name for name, _ in model.named_parameters()}
@@ -322,6 +357,8 @@ def load_matching(model, state):
 
 # %% wrong: the head begins anew
 # says: What does not fit must keep its values; changed: head
+# says: After loading, a step of training changes nothing in 0.weight, 1.weight.
+# earns: 0 of 3
 def load_matching(model, state):
     own = model.state_dict()
     report = report_of(own, state)
@@ -333,6 +370,8 @@ def load_matching(model, state):
 
 # %% wrong: cuts the head to size
 # says: What does not fit must keep its values; changed: head
+# says: Names and tensors must fit: your code raised RuntimeError: The expanded size of
+# earns: 0 of 3
 def load_matching(model, state):
     own = model.state_dict()
     report = report_of(own, state)
@@ -346,6 +385,8 @@ def load_matching(model, state):
 
 # %% wrong: takes over the dtype of the checkpoint
 # says: The dtype must stay the model's
+# earns: 2 of 3
+# corner: half precision
 # caught: hidden
 def load_matching(model, state):
     own = model.state_dict(keep_vars=True)
@@ -357,6 +398,8 @@ def load_matching(model, state):
 
 # %% wrong: freezes what was loaded
 # says: requires_grad of the model's parameters must stay.
+# says: After loading, a step of training changes nothing in 0.weight, 1.weight.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -367,6 +410,7 @@ def load_matching(model, state):
 
 # %% wrong: a dict in place of the LoadReport
 # says: Return a LoadReport
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -375,6 +419,7 @@ def load_matching(model, state):
 
 # %% wrong: mismatched as a list
 # says: Return a LoadReport; its field mismatched must be a dict.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -383,6 +428,7 @@ def load_matching(model, state):
 
 # %% wrong: sets of names
 # says: Return a LoadReport; its field loaded must be a list.
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -391,6 +437,7 @@ def load_matching(model, state):
 
 # %% wrong: one shape in place of the pair
 # says: Names sorted, shapes as (checkpoint, model).
+# earns: 0 of 3
 def load_matching(model, state):
     report = report_of(model.state_dict(), state)
     load_fitting(model, state, report)
@@ -399,6 +446,7 @@ def load_matching(model, state):
 
 # %% wrong: loads and returns nothing
 # says: Return the LoadReport.
+# earns: 0 of 3
 def load_matching(model, state):
     load_fitting(model, state, report_of(model.state_dict(), state))
 
@@ -413,6 +461,7 @@ def load_matching(model, state):
 
 # %% wrong: transposes what fits the other way round
 # says: Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).
+# earns: 2 of 3
 # caught: hidden
 def load_matching(model, state):
     own = model.state_dict()
@@ -424,6 +473,7 @@ def load_matching(model, state):
 
 # %% wrong: takes another dtype for a mismatch
 # says: A name is in exactly one group
+# earns: 2 of 3
 # caught: hidden
 def load_matching(model, state):
     report = report_of(model.state_dict(), state, fits=lambda a, b: (a.shape, a.dtype) == (b.shape, b.dtype))
@@ -433,6 +483,7 @@ def load_matching(model, state):
 
 # %% wrong: loads into a copy
 # says: Not loaded, although name and shape fit
+# earns: 0 of 3
 def load_matching(model, state):
     model = copy.deepcopy(model)
     report = report_of(model.state_dict(), state)

@@ -1,3 +1,5 @@
+# corners: caller's modes
+
 import io
 import os
 import pathlib
@@ -97,6 +99,9 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: the optimizer's state not saved
 # says: The run drifts after resuming although the weights are right: Adam's moments and step count are state too.
+# says: The checkpoint is not what was loaded.
+# earns: 0 of 3
+# lesson
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     checkpoint = parts(model, optimizer, scheduler, epoch)
     del checkpoint["optimizer"]
@@ -105,6 +110,8 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the optimizer saved and not restored
 # says: Adam's moments and step count are state too.
+# says: The checkpoint is not what was loaded.
+# earns: 0 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     checkpoint = torch.load(path, map_location="cpu")
     del checkpoint["optimizer"]
@@ -113,6 +120,8 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: the scheduler not saved
 # says: The learning rate is not what it was: save the scheduler's state_dict as well.
+# earns: 1 of 3
+# lesson
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     checkpoint = parts(model, optimizer, scheduler, epoch)
     del checkpoint["scheduler"]
@@ -121,6 +130,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the optimizer is restored from the scheduler's rate only
 # says: Adam's moments
+# earns: 1 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     checkpoint = parts(model, optimizer, scheduler, epoch)
     checkpoint["optimizer"]["state"] = {}
@@ -129,6 +139,8 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the generator's state not saved
 # says: Dropout masks or the shuffle differ: torch's generator state was not saved, or restored before something else
+# earns: 1 of 3
+# lesson
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     checkpoint = parts(model, optimizer, scheduler, epoch)
     del checkpoint["rng"]
@@ -137,6 +149,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the generator restored first, numbers drawn afterwards
 # says: restored before something else drew numbers.
+# earns: 1 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     checkpoint = torch.load(path, map_location="cpu")
     torch.set_rng_state(checkpoint["rng"])
@@ -148,6 +161,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: manual_seed(0) in place of the saved state
 # says: Dropout masks or the shuffle differ
+# earns: 1 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     epoch = restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler, rng=False)
     torch.default_generator.manual_seed(0)
@@ -156,6 +170,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: the initial seed is saved in place of the state
 # says: Dropout masks or the shuffle differ
+# earns: 1 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch) | {"rng": torch.initial_seed()}, path)
 
@@ -169,6 +184,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: reseeds both runs when it saves
 # says: Saving disturbed the run that saves: its numbers are others from then on.
+# earns: 1 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     torch.default_generator.manual_seed(epoch)
     write(parts(model, optimizer, scheduler, epoch), path)
@@ -176,6 +192,8 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the weights are not restored
 # says: After loading, the weights are not those that were saved.
+# says: The second checkpoint is not what was loaded.
+# earns: 0 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     checkpoint = torch.load(path, map_location="cpu")
     return restore(checkpoint | {"model": model.state_dict()}, model, optimizer, scheduler)
@@ -183,6 +201,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: pickles the model object, loads with weights_only=False
 # says: A bare torch.load(path) refuses the file ('Weights only load failed'): store state_dicts, not objects.
+# earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch) | {"object": model}, path)
 
@@ -193,12 +212,15 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: pickles the model object, loads as usual
 # says: A bare torch.load(path) refuses the file ('Weights only load failed')
+# earns: 0 of 3
+# lesson
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch) | {"object": model}, path)
 
 
 # %% wrong: torch.save straight onto path
 # says: After a failed save the old checkpoint is gone or damaged: write to a temporary file and os.replace it.
+# earns: 2 of 3
 # caught: hidden
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     torch.save(parts(model, optimizer, scheduler, epoch), path)
@@ -206,6 +228,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: deletes the old file before writing the temporary one
 # says: After a failed save the old checkpoint is gone or damaged
+# earns: 2 of 3
 # caught: hidden
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     if os.path.exists(path):
@@ -215,6 +238,8 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: keeps the old file as a backup
 # says: Next to the checkpoint another file stayed in its folder.
+# says: After two saves the folder should hold run.pt
+# earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch), path)
     with open(path, "rb") as file, open(f"{path}.bak", "wb") as backup:
@@ -223,6 +248,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: the temporary file is not removed on failure
 # says: A partial temporary file was left behind after the failure.
+# earns: 2 of 3
 # caught: hidden
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     torch.save(parts(model, optimizer, scheduler, epoch), f"{path}.tmp")
@@ -231,6 +257,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: swallows the failure
 # says: The exception of a failed save must reach the caller.
+# earns: 2 of 3
 # caught: hidden
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     try:
@@ -241,18 +268,22 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: returns the saved epoch
 # says: load_checkpoint must return the epoch to continue WITH (saved epoch + 1).
+# earns: 0 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler) - 1
 
 
 # %% wrong: returns nothing
 # says: load_checkpoint must return the epoch to continue WITH (saved epoch + 1).
+# earns: 0 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
 
 
 # %% wrong: calls model.train() after loading
-# says: Loading changed the train/eval flag.
+# says: changed the train/eval flag.
+# earns: 2 of 3
+# corner: caller's modes
 def load_checkpoint(path, model, optimizer, scheduler):
     epoch = restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
     model.train()
@@ -261,6 +292,8 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: calls model.eval() while saving
 # says: Saving disturbed the run that saves
+# says: changed the train/eval flag.
+# earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     model.eval()
     write(parts(model, optimizer, scheduler, epoch), path)
@@ -268,6 +301,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: a missing file counts as a new start
 # says: A missing file must raise FileNotFoundError.
+# earns: 2 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     if not os.path.exists(path):
         return 0
@@ -276,6 +310,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: changes the generator before it looks for the file
 # says: A missing file must raise before anything is changed.
+# earns: 2 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     torch.default_generator.manual_seed(7)
     return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
@@ -283,12 +318,14 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: takes strings only
 # says: A path may be a string or a pathlib.Path
+# earns: 2 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch), path + "")
 
 
 # %% wrong: never overwrites
 # says: The second checkpoint is not what was loaded.
+# earns: 2 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     if not os.path.exists(path):
         write(parts(model, optimizer, scheduler, epoch), path)
@@ -296,12 +333,15 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: adds an ending to the name
 # says: save_checkpoint wrote no file at `path`.
+# says: FileNotFoundError
+# earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     write(parts(model, optimizer, scheduler, epoch), f"{path}.pt")
 
 
 # %% wrong: assigns the loaded tensors, which the optimizer does not know
 # says: parameters
+# earns: 1 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     checkpoint = torch.load(path, map_location="cpu")
     model.load_state_dict(checkpoint["model"], assign=True)
@@ -313,6 +353,7 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: no map_location
 # says: The file must load where the device is missing that it was written on: map_location='cpu'.
+# earns: 2 of 3
 # caught: hidden
 def load_checkpoint(path, model, optimizer, scheduler):
     return restore(torch.load(path), model, optimizer, scheduler)
@@ -328,6 +369,8 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: Python's pickle in place of torch.save
 # says: A bare torch.load(path) refuses the file
+# says: The file must load where the device is missing
+# earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     pathlib.Path(path).write_bytes(pickle.dumps(parts(model, optimizer, scheduler, epoch)))
 
@@ -338,6 +381,8 @@ def load_checkpoint(path, model, optimizer, scheduler):
 
 # %% wrong: the generator in a file of its own
 # says: Next to the checkpoint another file stayed in its folder.
+# says: After two saves the folder should hold run.pt
+# earns: 0 of 3
 def save_checkpoint(path, model, optimizer, scheduler, epoch):
     torch.save(torch.get_rng_state(), f"{path}.rng")
     write(parts(model, optimizer, scheduler, epoch), path)
@@ -345,6 +390,7 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 
 # %% wrong: a fork of the generator takes the restored state back
 # says: Dropout masks or the shuffle differ
+# earns: 1 of 3
 def load_checkpoint(path, model, optimizer, scheduler):
     with torch.random.fork_rng():
         return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)

@@ -1,3 +1,5 @@
+# corners: empty, maximum, half precision
+
 import math
 
 import torch
@@ -112,6 +114,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a plain tensor attribute
 # says: After .double() or .to(device) the table stayed behind: a plain attribute is not registered.
+# earns: 1 of 2
+# lesson
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.pe = table
@@ -119,6 +123,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a plain tensor attribute that forward moves after x
 # says: After .double() or .to(device) the table stayed behind: a plain attribute is not registered.
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.pe = table
@@ -129,6 +134,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a list of rows
 # says: a plain attribute is not registered.
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.pe = [table]
@@ -139,6 +145,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a trainable Parameter
 # says: The table is a Parameter: it is counted in parameters() and handed to optimizers
+# earns: 1 of 2
+# lesson
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.pe = nn.Parameter(table)
@@ -146,6 +154,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a Parameter with requires_grad=False
 # says: requires_grad_(True) on the model wakes it even if it is frozen now.
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.pe = nn.Parameter(table, requires_grad=False)
@@ -153,6 +162,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: an embedding from a pretrained table
 # says: The table is a Parameter
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.embedding = nn.Embedding.from_pretrained(table)
@@ -163,6 +173,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: an ordinary buffer
 # says: The table is in state_dict: checkpoints of other lengths will not load. persistent=False.
+# earns: 1 of 2
+# lesson
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.register_buffer("pe", table)
@@ -170,6 +182,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the table is computed in every forward
 # says: After .double() or .to(device) the table stayed behind
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         self.d = d
@@ -183,6 +196,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a buffer of frequencies only
 # says: The table of max_len rows and d_model columns is made once, in __init__.
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         self.d = d
@@ -196,6 +210,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a buffer that requires grad
 # says: The table must not require grad.
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.register_buffer("pe", table.requires_grad_(), persistent=False)
@@ -203,6 +218,9 @@ class SinusoidalPositions(Base):
 
 # %% wrong: all sines, then all cosines
 # says: You put all sines first
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
+# lesson
 class SinusoidalPositions(Base):
     def make(self, d, length):
         table = table_of(d, length)
@@ -211,6 +229,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: cosines first
 # says: Sines and cosines are exchanged: even columns hold sines.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         angle = torch.arange(length)[:, None] / 10000.0 ** (torch.arange(d) // 2 * 2 / d)
@@ -219,6 +239,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the same number of cosines for odd d
 # says: For odd d_model there is one cosine column fewer.
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         angle = torch.arange(length)[:, None] * torch.exp(torch.arange(0, d, 2) * (-math.log(10000.0) / d))
@@ -230,6 +251,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: slices with x.size(0)
 # says: You sliced or broadcast along the batch: position is dimension 1 of x.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def rows(self, x):
         return self.pe[: x.size(0)].to(x.dtype)
@@ -237,6 +260,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: for inputs with the sequence first
 # says: You sliced or broadcast along the batch: position is dimension 1 of x.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def rows(self, x):
         return self.pe[: x.size(0), None].to(x.dtype)
@@ -244,6 +269,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: adds the whole table
 # says: You sliced or broadcast along the batch
+# says: Only the first T rows of the table are added to x.
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def rows(self, x):
         return self.pe.to(x.dtype)
@@ -251,6 +278,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: no length check
 # says: Longer sequences must raise ValueError naming T and max_len, not fail in broadcasting or wrap around.
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -259,6 +287,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: positions modulo max_len
 # says: Longer sequences must raise ValueError naming T and max_len, not fail in broadcasting or wrap around.
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -270,6 +299,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: an assertion
 # says: Longer sequences must raise ValueError
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -278,6 +308,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: a message without the numbers
 # says: Longer sequences must raise ValueError naming T and max_len
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -286,7 +317,9 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: refuses T = max_len
-# says: Your code raised ValueError
+# says: T = max_len and T = 0 are fine
+# earns: 1 of 2
+# corner: maximum
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -295,7 +328,9 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: refuses T = 0
-# says: Your code raised ValueError
+# says: T = max_len and T = 0 are fine
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):
@@ -305,6 +340,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: another default for max_len
 # says: Longer sequences must raise ValueError
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def __init__(self, d_model, max_len=5000):
@@ -313,6 +349,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: no cast to x.dtype
 # says: The result must keep x's dtype (a float32 table promotes half precision input).
+# earns: 1 of 2
+# corner: half precision
 # caught: hidden
 class SinusoidalPositions(Base):
     def rows(self, x):
@@ -321,6 +359,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: casts x to the dtype of the table
 # says: The result must keep x's dtype
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def forward(self, x):
@@ -330,6 +369,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: always float32
 # says: The result must keep x's dtype
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def rows(self, x):
@@ -341,6 +381,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: add_ on x
 # says: x was changed in place.
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
         self.look(x)
@@ -349,6 +390,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the exponent i/d in place of 2i/d
 # says: The angles are off: the exponent is 2i/d with i the PAIR index, the position is not scaled
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         return table_of(d, length, exponent=lambda i: i)
@@ -356,6 +399,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: an exponent of its own for every column
 # says: The angles are off
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         angle = torch.arange(length)[:, None] / 10000.0 ** (torch.arange(d) / d)
@@ -364,6 +409,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the base 1000
 # says: The angles are off
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         angle = torch.arange(length)[:, None] / 1000.0 ** (torch.arange(d) // 2 * 2 / d)
@@ -372,6 +419,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: positions from 1
 # says: Positions count from 0.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         return table_of(d, length, start=1)
@@ -379,6 +428,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: positions in degrees of the circle
 # says: The angles are off
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):
         angle = torch.arange(length)[:, None] * 2 * math.pi / 10000.0 ** (torch.arange(d) // 2 * 2 / d)
@@ -387,6 +438,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: computed in half precision
 # says: The angles are inexact far out: compute them in float32 at least.
+# earns: 1 of 2
+# corner: half precision
 # caught: hidden
 class SinusoidalPositions(Base):
     def make(self, d, length):
@@ -398,6 +451,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: returns the table
 # says: The table was returned; it is to be added to x.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
         return self.rows(x).expand_as(x).clone()
@@ -405,6 +460,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: scales x by the square root of d
 # says: x itself came out scaled: the table is added to x as it is.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
         self.look(x)
@@ -413,6 +470,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: detaches x
 # says: no gradient
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def forward(self, x):
@@ -422,6 +480,8 @@ class SinusoidalPositions(Base):
 
 # %% wrong: super().__init__() forgotten
 # says: before Module.__init__
+# says: super().__init__() comes first in __init__.
+# earns: 0 of 2
 class SinusoidalPositions(nn.Module):
     def __init__(self, d_model, max_len=512):
         self.register_buffer("pe", table_of(d_model, max_len), persistent=False)
@@ -432,6 +492,8 @@ class SinusoidalPositions(nn.Module):
 
 # %% wrong: no module at all
 # says: SinusoidalPositions
+# says: Longer sequences must raise ValueError naming T and max_len, not fail in
+# earns: 0 of 2
 class SinusoidalPositions:
     def __init__(self, d_model, max_len=512):
         self.pe = table_of(d_model, max_len)
@@ -442,6 +504,8 @@ class SinusoidalPositions:
 
 # %% wrong: forward returns nothing
 # says: This is the wrong kind of result: expected a tensor, got None.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
         self.look(x)
@@ -450,6 +514,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: forward changes the table
 # says: A second call gives something else: forward must not change the table.
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def rows(self, x):
@@ -486,13 +551,17 @@ class SinusoidalPositions(Base):
 
 # %% wrong: with dropout, as in a tutorial
 # says: The sum comes out scaled, or with zeros in it: x plus the table is asked for, without dropout.
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def forward(self, x):
         return nn.functional.dropout(super().forward(x), 0.25, self.training)
 
 
 # %% wrong: adds the last rows
-# says: The values are wrong
+# says: The first T rows of the table are added
+# says: What comes out is not x plus the table that the first check asks for, in the
+# earns: 0 of 2
 class SinusoidalPositions(Base):
     def rows(self, x):
         return self.pe[len(self.pe) - x.shape[1] :].to(x.dtype)
@@ -500,6 +569,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the table is made by the first forward
 # says: The table of max_len rows and d_model columns is made once, in __init__.
+# earns: 1 of 2
 class SinusoidalPositions(Base):
     def keep(self, table):
         self.size = table.shape[::-1]
@@ -513,6 +583,7 @@ class SinusoidalPositions(Base):
 
 # %% wrong: the table grows on demand
 # says: Longer sequences must raise ValueError naming T and max_len
+# earns: 1 of 2
 # caught: hidden
 class SinusoidalPositions(Base):
     def look(self, x):

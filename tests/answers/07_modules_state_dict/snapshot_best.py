@@ -1,3 +1,5 @@
+# corners: members, equal values, nan, empty
+
 import copy
 import io
 import math
@@ -120,12 +122,16 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the given code, switched modes
 # says: The snapshot changed while training went on: state_dict() hands out references to the living tensors. Copy them.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, snapshot=lambda model: model.state_dict())
 
 
 # %% wrong: the given code as it is
 # says: The snapshot changed while training went on
+# says: train_step needs train mode, score needs eval mode; and the flag the model came
+# earns: 0 of 2
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     best, best_state = -math.inf, None
     for _ in range(steps):
@@ -139,18 +145,22 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: dict(model.state_dict())
 # says: The snapshot changed while training went on
+# earns: 0 of 2
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, snapshot=lambda model: dict(model.state_dict()))
 
 
 # %% wrong: a shallow copy
 # says: The snapshot changed while training went on
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, snapshot=lambda model: copy.copy(model.state_dict()))
 
 
 # %% wrong: detached, not copied
 # says: The snapshot changed while training went on
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(
         model, train_step, score, steps, snapshot=lambda model: {k: v.detach() for k, v in model.state_dict().items()}
@@ -159,12 +169,14 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the snapshot becomes the model's own tensors at the end
 # says: The snapshot changed while training went on
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, restore=lambda model, state: model.load_state_dict(state, assign=True))
 
 
 # %% wrong: clones named_parameters() only, loads strictly
 # says: The batch-norm statistics belong to the best state too; parameters alone are not enough.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(
         model,
@@ -177,6 +189,8 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: clones named_parameters() only, loads what is there
 # says: The batch-norm statistics belong to the best state too; parameters alone are not enough.
+# earns: 0 of 2
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     return kept(
         model,
@@ -190,6 +204,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: clones the parameters, refers to the buffers
 # says: The snapshot changed while training went on
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(
         model,
@@ -202,6 +217,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the model gets the best parameters and the last buffers
 # says: The batch-norm statistics belong to the best state too; parameters alone are not enough.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     def restore(model, state):
         with torch.no_grad():
@@ -213,30 +229,36 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the snapshot is right, the model keeps the last weights
 # says: At the end the model must hold the best weights, not the last ones.
+# earns: 0 of 2
+# lesson
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, restore=lambda model, state: None)
 
 
 # %% wrong: never switches modes
 # says: train_step needs train mode, score needs eval mode; and the flag the model came with must be back at the end.
+# earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, modes=False)
 
 
 # %% wrong: always leaves train mode at the end
 # says: train_step needs train mode, score needs eval mode; and the flag the model came with must be back at the end.
+# earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, at_end=lambda model, was: model.train())
 
 
 # %% wrong: leaves eval mode at the end
 # says: the flag the model came with must be back at the end.
+# earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, at_end=lambda model, was: None)
 
 
 # %% wrong: sets the flag of the model alone
 # says: train_step needs train mode, score needs eval mode
+# earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     def flagged(function, flag):
         def run(model):
@@ -250,6 +272,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: train() only once, before the loop
 # says: train_step needs train mode, score needs eval mode
+# earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     was = model.training
     model.train()
@@ -263,12 +286,14 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: score with gradients on
 # says: Score ran with gradient tracking.
+# earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, grad=torch.enable_grad)
 
 
 # %% wrong: no_grad around everything
 # says: train_step ran without gradient tracking
+# earns: 1 of 2
 @torch.no_grad()
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps)
@@ -276,6 +301,8 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: uses >=
 # says: On equal scores the first one wins.
+# earns: 1 of 2
+# corner: equal values
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, better=lambda s, best: s >= best)
@@ -283,6 +310,8 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: compares with not s <= best
 # says: NaN must never win (and all-NaN is a ValueError): every comparison with NaN is False - check which way round
+# earns: 1 of 2
+# corner: nan
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     if steps < 1:
@@ -301,6 +330,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the first score is taken without looking at it
 # says: NaN must never win
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     if steps < 1:
@@ -319,6 +349,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: max over all scores, NaN included
 # says: NaN must never win
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     if steps < 1:
@@ -336,6 +367,8 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: starts from minus infinity
 # says: Minus infinity is a score like any other
+# earns: 1 of 2
+# corner: nan
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     was, best, state = model.training, -math.inf, None
@@ -356,6 +389,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: starts from 0
 # says: There was no snapshot to load
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, start=0.0)
@@ -363,6 +397,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: all NaN returns None
 # says: NaN must never win (and all-NaN is a ValueError)
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     try:
@@ -375,6 +410,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: all NaN puts the first weights back
 # says: The weights must stay as they are then.
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     first = cloned(model)
@@ -387,6 +423,8 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: no look at steps
 # says: Steps < 1 must raise a ValueError.
+# earns: 1 of 2
+# corner: empty
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps) if steps else (None, {})
@@ -394,6 +432,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: refuses a single step
 # says: steps=1 is allowed.
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     if steps <= 1:
@@ -403,12 +442,14 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the snapshot is made of Parameters
 # says: The snapshot's tensors must not require grad
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, snapshot=lambda model: copy.deepcopy(model.state_dict(keep_vars=True)))
 
 
 # %% wrong: the state before the step
 # says: The snapshot is not the state of the best step.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     before = {}
 
@@ -422,12 +463,15 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: scores before it trains
 # says: train_step and score must run in turn
+# says: train_step needs train mode, score needs eval mode; and the flag the model came
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, lambda model: (train_step(model), train_step(model)), score, steps)
 
 
 # %% wrong: trains a copy
 # says: train_step and score get the model itself, not a copy.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     other = copy.deepcopy(model)
     result = kept(model, lambda m: train_step(other.train()), lambda m: score(other.eval()), steps)
@@ -436,12 +480,14 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the lowest score
 # says: The first item of the result must be the best score.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, better=lambda s, best: s < best)
 
 
 # %% wrong: returns the model
 # says: Return a pair: the best score and the snapshot.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     kept(model, train_step, score, steps)
     return model
@@ -449,6 +495,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: returns the pair the wrong way round
 # says: The snapshot must be a dict from the names of the state_dict to tensors.
+# earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     best, state = kept(model, train_step, score, steps)
     return state, best
@@ -474,6 +521,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: looks at steps == 0 only
 # says: Steps < 1 must raise a ValueError.
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     if steps < 0:
@@ -483,6 +531,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: stops when the score falls
 # says: train_step and score must run in turn, once each for every step.
+# earns: 1 of 2
 # caught: hidden
 def fit_keep_best(model, train_step, score, steps):
     if steps < 1:
@@ -502,3 +551,27 @@ def fit_keep_best(model, train_step, score, steps):
         raise ValueError("NaN only")
     model.load_state_dict(state)
     return best, state
+
+
+# %% wrong: without what is frozen
+# says: Frozen parameters are in the state_dict, too
+# earns: 1 of 2
+# corner: members
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        raise ValueError("no steps")
+    training, best, kept = model.training, None, {}
+    for _ in range(steps):
+        model.train()
+        train_step(model)
+        model.eval()
+        with torch.no_grad():
+            s = score(model)
+        if s == s and (best is None or s > best):
+            frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
+            best, kept = s, {n: t.clone() for n, t in model.state_dict().items() if n not in frozen}
+    model.train(training)
+    if best is None:
+        raise ValueError("nothing but NaN")
+    model.load_state_dict(kept, strict=False)
+    return best, kept

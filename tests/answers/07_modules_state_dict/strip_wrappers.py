@@ -1,3 +1,5 @@
+# corners: empty
+
 import os
 import re
 from collections import Counter, OrderedDict
@@ -82,42 +84,56 @@ def strip_wrappers(state):
 
 # %% wrong: replaces both words in the text
 # says: A genuine name was damaged: replacing text also hits 'submodule.'. Compare whole path components.
+# says: The model itself has a child named `module`, but not all keys start with it:
+# earns: 0 of 2
+# lesson
 def strip_wrappers(state):
     return {key.replace("module.", "").replace("_orig_mod.", ""): tensor for key, tensor in state.items()}
 
 
 # %% wrong: lstrip
 # says: `lstrip` takes a set of characters, not a prefix: it ate letters of the layer name.
+# earns: 0 of 2
+# lesson
 def strip_wrappers(state):
     return {key.lstrip("module."): tensor for key, tensor in state.items()}
 
 
 # %% wrong: lstrip after `_orig_mod` has been replaced
 # says: `lstrip` takes a set of characters, not a prefix
+# earns: 0 of 2
 def strip_wrappers(state):
     return {key.replace("_orig_mod.", "").lstrip("module."): tensor for key, tensor in state.items()}
 
 
 # %% wrong: cuts seven characters from every key
 # says: Wrappers nest: strip until nothing is left to strip.
+# says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the
+# earns: 0 of 2
 def strip_wrappers(state):
     return {key[7:]: tensor for key, tensor in state.items()}
 
 
 # %% wrong: removes one module prefix
 # says: Wrappers nest: strip until nothing is left to strip.
+# says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the
+# earns: 0 of 2
+# lesson
 def strip_wrappers(state):
     return {key.removeprefix("module."): tensor for key, tensor in state.items()}
 
 
 # %% wrong: removes each prefix once, module first
 # says: Wrappers nest: strip until nothing is left to strip.
+# says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the
+# earns: 0 of 2
 def strip_wrappers(state):
     return {key.removeprefix("module.").removeprefix("_orig_mod."): tensor for key, tensor in state.items()}
 
 
 # %% wrong: removes one module, after all `_orig_mod`
 # says: Wrappers nest: strip until nothing is left to strip.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
@@ -128,7 +144,7 @@ def strip_wrappers(state):
 
 # %% wrong: strips both prefixes only at the front
 # says: `_orig_mod` can sit in the middle of a key (a compiled submodule inside the model).
-# caught: hidden
+# earns: 1 of 2
 def strip_wrappers(state):
     names = list(state)
     while names and any(all(name.startswith(prefix) for name in names) for prefix in ("module.", "_orig_mod.")):
@@ -138,7 +154,8 @@ def strip_wrappers(state):
 
 # %% wrong: strips a leading module from each key on its own
 # says: The model itself has a child named `module`, but not all keys start with it: leave it.
-# caught: hidden
+# earns: 1 of 2
+# lesson
 def strip_wrappers(state):
     names = []
     for key in state:
@@ -151,7 +168,7 @@ def strip_wrappers(state):
 
 # %% wrong: any in place of all
 # says: The model itself has a child named `module`, but not all keys start with it: leave it.
-# caught: hidden
+# earns: 1 of 2
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
     while any(name.startswith("module.") for name in names):
@@ -161,7 +178,7 @@ def strip_wrappers(state):
 
 # %% wrong: looks at the first key only
 # says: The model itself has a child named `module`
-# caught: hidden
+# earns: 1 of 2
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
     while names and names[0].startswith("module."):
@@ -170,8 +187,8 @@ def strip_wrappers(state):
 
 
 # %% wrong: module goes wherever it stands
-# says: hidden test
-# caught: hidden
+# says: has a child named `module`, but not all keys start with it
+# earns: 1 of 2
 def strip_wrappers(state):
     names = [".".join(p for p in key.split(".") if p not in ("module", "_orig_mod")) for key in state]
     return checked(names, state)
@@ -179,6 +196,7 @@ def strip_wrappers(state):
 
 # %% wrong: module goes wherever all names have it
 # says: `module` components go only at the front: further in, it is the name of a child.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     paths = [without_compile(key).split(".") for key in state]
@@ -190,6 +208,7 @@ def strip_wrappers(state):
 
 # %% wrong: consume_prefix_in_state_dict_if_present on the argument
 # says: The argument was changed; the caller's state_dict must stay as it is.
+# earns: 0 of 2
 def strip_wrappers(state):
     consume_prefix_in_state_dict_if_present(state, "module.")
     return state
@@ -197,6 +216,7 @@ def strip_wrappers(state):
 
 # %% wrong: pops from the argument
 # says: The argument was changed; the caller's state_dict must stay as it is.
+# earns: 0 of 2
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
     return {name: state.pop(key) for key, name in zip(list(state), names, strict=True)}
@@ -204,7 +224,7 @@ def strip_wrappers(state):
 
 # %% wrong: changes the metadata of the argument
 # says: The argument was changed; the caller's state_dict must stay as it is.
-# caught: hidden
+# earns: 1 of 2
 def strip_wrappers(state):
     if hasattr(state, "_metadata"):
         state._metadata.clear()
@@ -213,6 +233,7 @@ def strip_wrappers(state):
 
 # %% wrong: a clean dict comes back itself
 # says: Return a new dict: the caller may go on with both.
+# earns: 0 of 2
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
     return state if names == list(state) else checked(names, state)
@@ -220,6 +241,7 @@ def strip_wrappers(state):
 
 # %% wrong: clones the tensors
 # says: The tensors must be the same objects; stripping names needs no copy.
+# earns: 0 of 2
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
     return {name: tensor.clone() for name, tensor in checked(names, state).items()}
@@ -227,6 +249,7 @@ def strip_wrappers(state):
 
 # %% wrong: detaches the tensors
 # says: The tensors must be the same objects; stripping names needs no copy.
+# earns: 0 of 2
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
     return {name: tensor.detach() for name, tensor in checked(names, state).items()}
@@ -234,6 +257,7 @@ def strip_wrappers(state):
 
 # %% wrong: the data of parameters
 # says: The tensors must be the same objects; stripping names needs no copy.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
@@ -242,6 +266,7 @@ def strip_wrappers(state):
 
 # %% wrong: a later key overwrites
 # says: Two keys became the same name and one tensor was silently lost: raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     return dict(zip(front_stripped(map(without_compile, state)), state.values(), strict=True))
@@ -249,6 +274,7 @@ def strip_wrappers(state):
 
 # %% wrong: the first key wins
 # says: Two keys became the same name and one tensor was silently lost: raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     result = {}
@@ -259,13 +285,15 @@ def strip_wrappers(state):
 
 # %% wrong: sorted names
 # says: The order must stay.
+# earns: 0 of 2
 def strip_wrappers(state):
     result = checked(front_stripped(map(without_compile, state)), state)
     return dict(sorted(result.items()))
 
 
 # %% wrong: compares beginnings of text, not components
-# says: hidden test: names that
+# says: A name that merely begins with `module`
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
@@ -275,14 +303,17 @@ def strip_wrappers(state):
 
 
 # %% wrong: `_orig_mod.` replaced as text
-# says: hidden test: names that contain the words
+# says: belong to the model: they stay.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     return checked(front_stripped(key.replace("_orig_mod.", "") for key in state), state)
 
 
 # %% wrong: an empty dict fails
-# says: Your code raised IndexError
+# says: An empty dict gives an empty dict
+# earns: 1 of 2
+# corner: empty
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
     while names[0].startswith("module.") and all(name.startswith("module.") for name in names):
@@ -292,6 +323,7 @@ def strip_wrappers(state):
 
 # %% wrong: refuses what has no wrapper
 # says: A ValueError is for two keys that become the same name; here none do.
+# earns: 0 of 2
 def strip_wrappers(state):
     names = front_stripped(map(without_compile, state))
     if names == list(state):
@@ -301,12 +333,14 @@ def strip_wrappers(state):
 
 # %% wrong: a list of names
 # says: Return a dict from names to tensors.
+# earns: 0 of 2
 def strip_wrappers(state):
     return front_stripped(map(without_compile, state))
 
 
 # %% wrong: nothing is returned
 # says: Return a dict from names to tensors.
+# earns: 0 of 2
 def strip_wrappers(state):
     checked(front_stripped(map(without_compile, state)), state)
 
@@ -321,6 +355,7 @@ def strip_wrappers(state):
 
 # %% wrong: strips two levels at most
 # says: Wrappers nest: strip until nothing is left to strip.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
@@ -332,6 +367,7 @@ def strip_wrappers(state):
 
 # %% wrong: takes a child called model for a wrapper
 # says: Names other than `module` and `_orig_mod` belong to the model: they stay.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     names = front_stripped(without_compile(key) for key in state)
@@ -342,6 +378,7 @@ def strip_wrappers(state):
 
 # %% wrong: strips what most names have in front
 # says: The model itself has a child named `module`, but not all keys start with it: leave it.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     names = [without_compile(key) for key in state]
@@ -352,6 +389,7 @@ def strip_wrappers(state):
 
 # %% wrong: a KeyError for two names that become one
 # says: Two keys that become the same name must raise a ValueError: your code raised KeyError.
+# earns: 1 of 2
 # caught: hidden
 def strip_wrappers(state):
     try:

@@ -1,3 +1,6 @@
+# corners: nan
+
+
 def groups_of(micro_batches, accum):
     return [micro_batches[k : k + accum] for k in range(0, len(micro_batches), accum)]
 
@@ -80,6 +83,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 # %% wrong: the given code
 # says: You clipped SCALED gradients
 # says: unscale_ first.
+# earns: 0 of 3
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for i, (x, y) in enumerate(micro_batches):
@@ -97,6 +102,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: the given code to the letter
 # says: unscale_ may be called once per optimizer between updates: do it after the last micro-batch of the group.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for i, (x, y) in enumerate(micro_batches):
@@ -114,6 +120,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips before unscaling
 # says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
+# earns: 0 of 3
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -130,6 +138,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips scaled gradients, divides only the returned norm by the scale
 # says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -147,6 +156,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: unscale_ in every micro-batch
 # says: unscale_ may be called once per optimizer between updates: do it after the last micro-batch of the group.
+# earns: 0 of 3
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -164,6 +175,9 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: does not divide the loss
 # says: The gradient is the sum over the group, not the mean
+# says: The norms are not those of plain float32 training.
+# earns: 0 of 3
+# lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -181,7 +195,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: drops the incomplete group
 # says: The last, shorter group was dropped, or divided by accum instead of its own size.
-# caught: hidden
+# earns: 2 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     optimizer.zero_grad()
@@ -200,7 +214,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: divides the last group by accum
 # says: The last, shorter group was dropped, or divided by accum instead of its own size.
-# caught: hidden
+# earns: 2 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -218,6 +232,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips after each micro-batch
 # says: measured after clipping, or each micro-batch was clipped already.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -237,6 +252,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: one norm for each micro-batch
 # says: Return one number per step, not one per micro-batch: clip once, when the group is complete.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -254,6 +270,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: steps after each micro-batch
 # says: There must be one step per group, not one per micro-batch.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for x, y in micro_batches:
@@ -270,6 +287,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: one update at the very end
 # says: unscale_ was called after a step, with no update in between
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -287,6 +305,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: no update, unscales by hand
 # says: scaler.update() belongs after every step
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -303,6 +322,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: never zeroes gradients
 # says: Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group.
+# says: The norms are not those of plain float32 training.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -319,6 +340,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: zeroes only after each step
 # says: Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group.
+# earns: 2 of 3
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -337,6 +359,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: zeroes once, at the start
 # says: Gradients from before the call (or from the previous group) leaked in
+# says: The norms are not those of plain float32 training.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     optimizer.zero_grad()
@@ -354,6 +378,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: returns the norm after clipping
 # says: the unscaled norm BEFORE clipping. Yours equal max_norm
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -372,6 +397,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: optimizer.step() in place of scaler.step
 # says: An overflowing group must be skipped by scaler.step and must not end the run or touch the weights.
+# earns: 2 of 3
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -390,6 +416,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: gives up when a norm is not finite
 # says: An overflowing group must be skipped by scaler.step and must not end the run or touch the weights.
+# earns: 2 of 3
+# corner: nan
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -408,6 +436,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: leaves out a group that overflows, update included
 # says: After one overflow the scale must have been halved, once.
+# earns: 2 of 3
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -427,6 +456,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: ignores autocast
 # says: The forward pass and the loss must run under autocast().
+# earns: 2 of 3
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -443,6 +473,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: the loss outside the region
 # says: The forward pass and the loss must run under autocast().
+# earns: 2 of 3
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -461,6 +492,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: ignores the scaler
 # says: After one overflow the scale must have been halved, once.
+# earns: 2 of 3
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -478,6 +510,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: returns nothing
 # says: Return a list of floats, not a value of type NoneType.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     for group in groups_of(micro_batches, accum):
         optimizer.zero_grad()
@@ -493,6 +526,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: returns tensors
 # says: The norms must be Python floats; some are of type Tensor.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -525,6 +559,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips after the step
 # says: The step was taken with gradients that were not clipped: clip after unscale_ and before step.
+# says: The norms are not those of plain float32 training.
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -542,6 +578,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: unscale_ after step
 # says: unscale_ was called after a step, with no update in between: unscale_ belongs before the step
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -559,6 +596,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: update twice
 # says: `update` found no step in this iteration
+# earns: 0 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -577,6 +615,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: makes every gradient as long as max_norm
 # says: The norms are not those of plain float32 training.
+# earns: 1 of 3
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):

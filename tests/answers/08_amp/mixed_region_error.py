@@ -1,9 +1,11 @@
+# corners: caller's modes
+
 import contextlib
 
 
 # %% right: converts inside the bfloat16 region, the head in a nested disabled one
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x).to(torch.float32)
         with torch.autocast("cpu", enabled=False):
             return head(h)
@@ -11,7 +13,7 @@ def forward_mixed(backbone, head, x):
 
 # %% right: two inner functions, decorated
 def forward_mixed(backbone, head, x):
-    @torch.autocast("cpu", dtype=torch.bfloat16)
+    @torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False)
     def low(v):
         return backbone(v)
 
@@ -33,6 +35,7 @@ def forward_mixed(backbone, head, x):
         torch.set_autocast_enabled("cpu", False)
         return head(h.float()).float()
     finally:
+        torch.clear_autocast_cache()
         torch.set_autocast_enabled("cpu", before[0])
         torch.set_autocast_dtype("cpu", before[1])
 
@@ -49,45 +52,54 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: the given code
 # says: h leaves the region as bfloat16 and nothing converts it; the float32 head cannot multiply it.
+# earns: 0 of 2
+# lesson
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     return head(h)
 
 
 # %% wrong: everything under autocast
 # says: The head ran in bfloat16: its products rounded to 8 significant bits.
+# earns: 0 of 2
+# lesson
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         return head(backbone(x))
 
 
 # %% wrong: everything under autocast, the result in float32
 # says: Casting the result to float32 afterwards does not bring the digits back.
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         return head(backbone(x)).float()
 
 
 # %% wrong: converts inside the region only
 # says: The head ran in bfloat16
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         return head(backbone(x).float()).float()
 
 
 # %% wrong: casts the head to bfloat16
 # says: The head's parameters changed dtype: convert the activation, not the weights.
+# says: The head ran in bfloat16: its products rounded to 8 significant bits. Casting
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     return head.to(torch.bfloat16)(h).float()
 
 
 # %% wrong: casts the head to bfloat16 and back
 # says: The head ran in bfloat16
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     out = head.to(torch.bfloat16)(h).float()
     head.float()
@@ -96,17 +108,19 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: no disabled region for the head
 # says: Called inside someone's autocast region the head runs in bfloat16 again: .float() is not enough
-# caught: hidden
+# earns: 1 of 2
+# lesson
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     return head(h.float())
 
 
 # %% wrong: detaches h
 # says: The backbone gets no gradient: you detached h.
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     with torch.autocast("cpu", enabled=False):
         return head(h.detach().float())
@@ -114,8 +128,9 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: everything without gradients
 # says: The backbone gets no gradient
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         return head(h.float())
@@ -123,18 +138,23 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: drops autocast altogether
 # says: The backbone no longer runs in bfloat16.
+# says: Called inside someone's autocast region the head runs in bfloat16 again:
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
     return head(backbone(x))
 
 
 # %% wrong: the backbone in float32, rounded afterwards
 # says: The backbone no longer runs in bfloat16.
+# says: Called inside someone's autocast region the head runs in bfloat16 again:
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
     return head(backbone(x).bfloat16().float())
 
 
 # %% wrong: float16 in place of bfloat16
 # says: The backbone no longer runs in bfloat16.
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
     with torch.autocast("cpu", dtype=torch.float16):
         h = backbone(x)
@@ -144,8 +164,9 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: casts the result back to bfloat16
 # says: Return float32.
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     with torch.autocast("cpu", enabled=False):
         return head(h.float()).to(h.dtype)
@@ -153,6 +174,8 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: autocast without a dtype
 # says: torch.autocast without a dtype takes the one that is set at that moment. Name bfloat16.
+# earns: 1 of 2
+# corner: caller's modes
 # caught: hidden
 def forward_mixed(backbone, head, x):
     with torch.autocast("cpu"):
@@ -163,9 +186,10 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: switches autocast off for the caller, too
 # says: The autocast state of the caller was changed.
-# caught: hidden
+# earns: 1 of 2
+# corner: caller's modes
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     torch.set_autocast_enabled("cpu", False)
     return head(h.float())
@@ -173,6 +197,7 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: leaves another dtype behind
 # says: The autocast state of the caller was changed.
+# earns: 1 of 2
 # caught: hidden
 def forward_mixed(backbone, head, x):
     torch.set_autocast_dtype("cpu", torch.bfloat16)
@@ -184,9 +209,10 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: computes the backbone twice
 # says: Each of the two parts must be run once.
+# earns: 1 of 2
 # caught: hidden
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         backbone(x)
         h = backbone(x)
     with torch.autocast("cpu", enabled=False):
@@ -195,8 +221,9 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: forgets to return
 # says: Return the head's result, a tensor
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     with torch.autocast("cpu", enabled=False):
         head(h.float())
@@ -204,8 +231,9 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: returns what the head was given
 # says: The result
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     with torch.autocast("cpu", enabled=False):
         head(h.float())
@@ -214,15 +242,17 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: leaves the head out
 # says: The head itself was never called.
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         return backbone(x).float()
 
 
 # %% wrong: the head's input in float64
 # says: Your code raised RuntimeError: mat1 and mat2 must have the same dtype, but got Double and Float
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     with torch.autocast("cpu", enabled=False):
         return head(h.double()).float()
@@ -230,6 +260,7 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: converts the backbone's weights
 # says: The backbone's parameters changed dtype: convert the activation, not the weights.
+# earns: 0 of 2
 def forward_mixed(backbone, head, x):
     with torch.autocast("cpu", enabled=False):
         return head(backbone.bfloat16()(x.bfloat16()).float())
@@ -237,11 +268,24 @@ def forward_mixed(backbone, head, x):
 
 # %% wrong: tries the head as it is, converts only after an error
 # says: Called inside someone's autocast region the head runs in bfloat16 again
-# caught: hidden
+# earns: 1 of 2
 def forward_mixed(backbone, head, x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
         h = backbone(x)
     try:
         return head(h)
     except RuntimeError:
+        return head(h.float())
+
+
+# %% wrong: copies of weights stay in the caller's region
+# says: autocast remembers its copies of the weights until the outermost region ends
+# says: Autocast remembers its copies of the weights until the outermost region ends,
+# earns: 1 of 2
+# corner: caller's modes
+# caught: hidden
+def forward_mixed(backbone, head, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = backbone(x)
+    with torch.autocast("cpu", enabled=False):
         return head(h.float())

@@ -1,3 +1,5 @@
+# corners: caller's modes
+
 import contextlib
 import functools
 
@@ -9,20 +11,24 @@ def no_cuda(device):
 
 def chosen(kind, dtype):
     if dtype is None:
-        dtype = torch.bfloat16 if kind == "cpu" or torch.cuda.is_bf16_supported() else torch.float16
+        dtype = (
+            torch.bfloat16
+            if kind == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False)
+            else torch.float16
+        )
     if dtype not in (torch.float16, torch.bfloat16, torch.float32):
         raise ValueError(f"not {dtype}")
     return dtype
 
 
-# %% right: functools.partial of torch.autocast, nullcontext for float32
+# %% right: functools.partial of torch.autocast
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = torch.device(device).type
     dtype = chosen(kind, dtype)
     scaler = torch.GradScaler(kind, enabled=dtype == torch.float16)
     if dtype == torch.float32:
-        return contextlib.nullcontext, scaler
+        return functools.partial(torch.autocast, kind, enabled=False), scaler
     return functools.partial(torch.autocast, kind, dtype), scaler
 
 
@@ -41,18 +47,20 @@ def make_amp(device, dtype=None):
     return autocast, torch.amp.GradScaler(kind, init_scale=1024.0, enabled=dtype is torch.float16)
 
 
-# %% right: a list in place of the tuple, nullcontext object, scaler without a device where it is off
+# %% right: a list in place of the tuple, scaler without a device where it is off
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
     dtype = chosen(kind, dtype)
     scaler = torch.amp.GradScaler(kind) if dtype is torch.float16 else torch.amp.GradScaler(enabled=False)
-    off = contextlib.nullcontext()
-    return [lambda: off if dtype is torch.float32 else torch.autocast(kind, dtype=dtype), scaler]
+    on = dtype is not torch.float32
+    return [lambda: torch.autocast(kind, dtype=dtype if on else None, enabled=on), scaler]
 
 
 # %% wrong: the given code
 # says: FutureWarning: torch.cuda.amp.* is deprecated
+# earns: 0 of 2
+# lesson
 def make_amp(device, dtype=None):
     scaler = torch.cuda.amp.GradScaler()
     return lambda: torch.cuda.amp.autocast(), scaler
@@ -60,6 +68,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: autocast("cuda") whatever the device
 # says: Nothing was autocast on this device: the context belongs to another device type, or is switched off.
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
@@ -70,6 +79,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: the old twins for the CPU
 # says: FutureWarning: torch.cuda.amp.* is deprecated
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
     old = torch.cuda.amp if device.startswith("cuda") else torch.cpu.amp
@@ -79,6 +89,8 @@ def make_amp(device, dtype=None):
 
 # %% wrong: GradScaler() without a device
 # says: (GradScaler() without a device means cuda and disables itself elsewhere.)
+# earns: 0 of 2
+# lesson
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
@@ -89,6 +101,8 @@ def make_amp(device, dtype=None):
 
 # %% wrong: scaler enabled for bfloat16, too
 # says: bfloat16 has the range of float32: a scaler is needed for float16 only.
+# earns: 0 of 2
+# lesson
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
@@ -99,6 +113,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: scaler never enabled
 # says: float16 without an enabled GradScaler: small gradients underflow.
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
@@ -109,6 +124,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: no scaler for bfloat16
 # says: The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type NoneType.
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
@@ -119,6 +135,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: lets torch warn and disable
 # says: raise RuntimeError instead of quietly computing in float32.
+# earns: 1 of 2
 def make_amp(device, dtype=None):
     kind = device.split(":")[0]
     dtype = chosen(kind, dtype)
@@ -128,6 +145,8 @@ def make_amp(device, dtype=None):
 
 # %% wrong: quietly uses the cpu instead
 # says: raise RuntimeError instead of quietly computing in float32.
+# earns: 1 of 2
+# lesson
 def make_amp(device, dtype=None):
     kind = device.split(":")[0] if torch.cuda.is_available() else "cpu"
     dtype = chosen(kind, dtype)
@@ -137,6 +156,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: refuses only when the region is entered
 # says: raise RuntimeError instead of quietly computing in float32.
+# earns: 1 of 2
 def make_amp(device, dtype=None):
     kind = device.split(":")[0]
     dtype = chosen(kind, dtype)
@@ -150,6 +170,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: an assertion in place of RuntimeError
 # says: This must raise RuntimeError; it raised AssertionError.
+# earns: 1 of 2
 def make_amp(device, dtype=None):
     kind = device.split(":")[0]
     assert kind == "cpu" or torch.cuda.is_available(), "CUDA is not available"
@@ -159,7 +180,8 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: bfloat16 without asking the GPU
-# says: Ask the GPU: bfloat16 where torch.cuda.is_bf16_supported(), float16 only where it is not.
+# says: A GPU without bfloat16 gets float16.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -170,7 +192,8 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: float16 on every GPU
-# says: Ask the GPU: bfloat16 where torch.cuda.is_bf16_supported(), float16 only where it is not.
+# says: Ask the GPU: bfloat16 where it computes in it
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -184,6 +207,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: accepts exactly "cpu" and "cuda"
 # says: A device with an index ('cuda:1') must be accepted; take its type for autocast and scaler.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     if device not in ("cpu", "cuda"):
@@ -196,6 +220,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: gives the index on to the scaler
 # says: A device with an index ('cuda:1') must be accepted; take its type for autocast and scaler.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -207,6 +232,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: one context object reused
 # says: autocast() must give a new context each time, usable again and nested.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -218,6 +244,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: one generator context manager, used up after the first region
 # says: autocast() must give a new context each time, usable again and nested.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -235,6 +262,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: the context manager itself in place of a function
 # says: The first part must be a function that gives a context manager
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
@@ -245,6 +273,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: one autocast object in place of a function
 # says: The first part must be a function without arguments that gives a context manager, not one context manager.
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
     kind = device.split(":")[0]
@@ -255,6 +284,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: accepts any dtype
 # says: Only float16, bfloat16 and float32 make sense: raise ValueError for others.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -266,6 +296,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: float32 still autocasts
 # says: dtype=torch.float32 means: autocast disabled, scaler disabled.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -276,7 +307,8 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: float32 warns and is switched off by torch
-# says: a warning came up
+# says: float32 is no dtype for autocast, and it warns
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -288,6 +320,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: float32 is refused
 # says: dtype=torch.float32 means: autocast disabled, scaler disabled.
+# earns: 1 of 2
 # caught: hidden
 def make_amp(device, dtype=None):
     no_cuda(device)
@@ -301,6 +334,7 @@ def make_amp(device, dtype=None):
 
 # %% wrong: only the scaler
 # says: Return the pair (autocast, scaler), not a value of type GradScaler.
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)
     return torch.amp.GradScaler(device, enabled=False)
@@ -308,12 +342,14 @@ def make_amp(device, dtype=None):
 
 # %% wrong: ends the program
 # says: raised SystemExit
+# earns: 0 of 2
 def make_amp(device, dtype=None):
     raise SystemExit(1)
 
 
 # %% wrong: builds the scaler before it refuses
 # says: Refuse before anything is built: UserWarning
+# earns: 1 of 2
 def make_amp(device, dtype=None):
     kind = device.split(":")[0]
     scaler = torch.amp.GradScaler(kind)
@@ -324,3 +360,48 @@ def make_amp(device, dtype=None):
         lambda: torch.autocast(kind, dtype=dtype, enabled=dtype is not torch.float32),
         scaler if dtype is torch.float16 else off,
     )
+
+
+# %% wrong: a context that does nothing for float32
+# says: a context that does nothing can't.
+# earns: 1 of 2
+# corner: caller's modes
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    if dtype is torch.float32:
+        return contextlib.nullcontext, scaler
+    return lambda: torch.autocast(kind, dtype=dtype), scaler
+
+
+# %% wrong: bfloat16 where it is only emulated
+# says: is_bf16_supported() says yes where bfloat16 is only emulated
+# earns: 1 of 2
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    if dtype is None and kind == "cuda" and torch.cuda.is_bf16_supported():
+        dtype = torch.bfloat16
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler(kind, enabled=dtype is torch.float16)
+    return lambda: torch.autocast(
+        kind, dtype=None if dtype is torch.float32 else dtype, enabled=dtype.itemsize == 2
+    ), scaler
+
+
+# %% wrong: the scaler of the CPU on a GPU
+# says: The scaler works on cpu and the region on cuda
+# earns: 1 of 2
+# caught: hidden
+def make_amp(device, dtype=None):
+    no_cuda(device)
+    kind = device.split(":")[0]
+    dtype = chosen(kind, dtype)
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype is torch.float16)
+    return lambda: torch.autocast(
+        kind, dtype=None if dtype is torch.float32 else dtype, enabled=dtype.itemsize == 2
+    ), scaler

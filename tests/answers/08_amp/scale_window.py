@@ -1,3 +1,6 @@
+# corners: zeros, nan, empty
+
+
 def flattened(grads):
     return torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)
 
@@ -70,6 +73,9 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: divides by all entries
 # says: Entries that were 0 before are not lost; divide by the number of non-zero ones.
+# says: The share `lost` is wrong.
+# earns: 0 of 3
+# corner: zeros
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -82,6 +88,9 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: counts all zeros
 # says: Entries that were 0 before are not lost; divide by the number of non-zero ones.
+# says: The share `lost` is wrong.
+# earns: 0 of 3
+# corner: zeros
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -94,6 +103,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: compares with finfo.tiny
 # says: Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look.
+# earns: 0 of 3
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     flat = flat[flat != 0].abs()
@@ -108,6 +119,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: compares with the smallest subnormal number
 # says: Numbers below finfo.tiny are not lost yet
+# earns: 2 of 3
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -124,6 +136,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the scale is max / amax
 # says: The scale must be a power of two (multiplying by it changes no digits).
+# earns: 0 of 3
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = (torch.finfo(dtype).max / flat.abs().max()).item()
@@ -132,6 +146,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the exponent by log2, never tested by casting
 # says: the rounding of the cast allows a little more than finfo.max.
+# earns: 2 of 3
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -141,6 +156,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: rounds the exponent
 # says: With this scale the largest entry becomes inf.
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = 2.0 ** math.ceil(math.log2(torch.finfo(dtype).max / flat.abs().max().item()))
@@ -149,6 +165,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: half of the largest scale
 # says: A larger power of two still fits.
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype) / 2
@@ -157,6 +174,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: casts first, then multiplies
 # says: Multiply before casting: what has become 0 stays 0 whatever you multiply it by.
+# earns: 0 of 3
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     nonzero = flat[flat != 0]
@@ -167,6 +186,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: averages the shares of the tensors
 # says: Average over all entries, not over tensors of different size.
+# says: The share `lost` is wrong.
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -180,6 +201,9 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: products in float32
 # says: s * g overflowed in float32 before the cast; form the product in float64.
+# says: A larger power of two still fits.
+# earns: 0 of 3
+# lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads).float()
     k = 300
@@ -190,6 +214,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: shares in float32, the scale in float64
 # says: s * g overflowed in float32 before the cast; form the product in float64.
+# earns: 2 of 3
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -206,6 +231,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: no checks
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
+# earns: 2 of 3
+# corner: empty
 def scale_window(grads, dtype=torch.float16):
     flat = flattened(grads)
     if not flat.any() or not flat.isfinite().all():
@@ -216,6 +243,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: lets nan pass
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
+# earns: 2 of 3
+# corner: nan
 def scale_window(grads, dtype=torch.float16):
     flat = flattened(grads)
     if not flat.any() or flat.isinf().any():
@@ -227,6 +256,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the scale is never below 1
 # says: The scale may be below 1: large gradients need scaling down.
+# earns: 2 of 3
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -236,6 +266,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the largest entry without abs
 # says: The largest MAGNITUDE decides: a large negative entry overflows as well.
+# earns: 2 of 3
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -245,6 +276,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: float16 whatever is asked for
 # says: A larger power of two still fits.
+# says: A larger power of two still fits: the rounding of the cast allows a little more
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     dtype = torch.float16
     flat = checked(grads)
@@ -254,6 +287,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: changes the gradients
 # says: An argument must stay as it was
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -265,6 +299,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: tensors in place of floats
 # says: The numbers must be finite Python floats; not so: lost, lost_scaled.
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -275,6 +310,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: a tuple
 # says: Return a dict with the keys lost, scale and lost_scaled.
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -283,6 +319,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: lets -inf pass
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
+# earns: 2 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)
     flat = flat[flat != 0]
@@ -297,6 +334,8 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the share that is kept
 # says: A share is what is lost; yours is what is kept.
+# says: Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8
+# earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)
     flat = flat[flat != 0]
@@ -311,6 +350,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: after scaling, subnormal numbers count as lost
 # says: Numbers below finfo.tiny are not lost yet
+# earns: 2 of 3
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)

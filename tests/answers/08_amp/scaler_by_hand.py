@@ -1,3 +1,5 @@
+# corners: nan
+
 import weakref
 
 
@@ -180,6 +182,7 @@ class LossScaler(Base):
 
 # %% wrong: wraps torch.amp.GradScaler
 # says: That is the library's scaler: write it yourself.
+# earns: 0 of 3
 class LossScaler:
     def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
         self.inner = torch.amp.GradScaler("cpu", init_scale, growth_factor, backoff_factor, growth_interval)
@@ -210,6 +213,7 @@ class LossScaler:
 
 # %% wrong: inherits from torch.amp.GradScaler
 # says: That is the library's scaler: write it yourself.
+# earns: 0 of 3
 class LossScaler(torch.amp.GradScaler):
     def __init__(self, *args, **kwargs):
         super().__init__("cpu", *args, **kwargs)
@@ -217,6 +221,7 @@ class LossScaler(torch.amp.GradScaler):
 
 # %% wrong: unscales with the library's function
 # says: That is the library's scaler: write it yourself.
+# earns: 1 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -228,6 +233,9 @@ class LossScaler(Base):
 
 # %% wrong: steps in any case
 # says: The step must be skipped when a gradient is inf or nan.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
+# lesson
 class LossScaler(Base):
     def step(self, optimizer):
         if id(optimizer) in self.stepped:
@@ -241,6 +249,10 @@ class LossScaler(Base):
 
 # %% wrong: checks isinf only
 # says: `isinf` alone misses nan: check `isfinite`.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
+# lesson
+# corner: nan
 class LossScaler(Base):
     def bad(self, grads):
         return any(g.isinf().any() for g in grads)
@@ -248,6 +260,8 @@ class LossScaler(Base):
 
 # %% wrong: checks isnan only
 # says: The step must be skipped when a gradient is inf or nan.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def bad(self, grads):
         return any(g.isnan().any() for g in grads)
@@ -255,6 +269,8 @@ class LossScaler(Base):
 
 # %% wrong: looks for inf, not for -inf
 # says: The step must be skipped when a gradient is inf or nan.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def bad(self, grads):
         return any((g.isnan() | (g == math.inf)).any() for g in grads)
@@ -262,6 +278,9 @@ class LossScaler(Base):
 
 # %% wrong: step always unscales
 # says: The gradients were divided twice: step must not unscale again after unscale_.
+# says: The gradients or weights are not those of torch.amp.GradScaler: unscale_
+# earns: 0 of 3
+# lesson
 class LossScaler(Base):
     def step(self, optimizer):
         if id(optimizer) in self.stepped:
@@ -277,6 +296,7 @@ class LossScaler(Base):
 
 # %% wrong: unscale_ divides, notes nothing
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         self.found.pop(id(optimizer), None)
@@ -285,6 +305,7 @@ class LossScaler(Base):
 
 # %% wrong: a second step is let pass
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         self.stepped.clear()
@@ -293,6 +314,7 @@ class LossScaler(Base):
 
 # %% wrong: a second call returns quietly
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) not in self.found:
@@ -301,6 +323,7 @@ class LossScaler(Base):
 
 # %% wrong: a second call raises ValueError
 # says: Your code raised ValueError
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -310,7 +333,8 @@ class LossScaler(Base):
 
 # %% wrong: one found_inf for all optimizers
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class LossScaler(Base):
     def step(self, optimizer):
         if id(optimizer) in self.stepped:
@@ -326,7 +350,7 @@ class LossScaler(Base):
 
 # %% wrong: the last optimizer decides about the scale
 # says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
-# caught: hidden
+# earns: 2 of 3
 class LossScaler(Base):
     def update(self):
         last = list(self.found.values())[-1:]
@@ -336,6 +360,7 @@ class LossScaler(Base):
 
 # %% wrong: shrinks once for each optimizer
 # says: it does shrink the scale (once per iteration)
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -346,6 +371,7 @@ class LossScaler(Base):
 
 # %% wrong: the count survives a skip
 # says: The scale must grow only after growth_interval good iterations IN A ROW; a skipped one restarts the count.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -357,6 +383,7 @@ class LossScaler(Base):
 
 # %% wrong: the count is not reset after growth
 # says: The scale must grow only after growth_interval good iterations IN A ROW
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -371,7 +398,8 @@ class LossScaler(Base):
 
 
 # %% wrong: grows one iteration late
-# says: The scale must grow only after growth_interval good iterations IN A ROW
+# says: The scale grows too late
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def update(self):
@@ -382,6 +410,7 @@ class LossScaler(Base):
 
 # %% wrong: assigns a new .grad
 # says: Gradients must be divided in place; others may hold the same tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -395,6 +424,7 @@ class LossScaler(Base):
 
 # %% wrong: scales the loss in place
 # says: `scale` must keep the graph and must not change the loss tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return loss.mul_(self.now)
@@ -402,6 +432,7 @@ class LossScaler(Base):
 
 # %% wrong: scale detaches
 # says: `scale` must keep the graph and must not change the loss tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return loss.detach() * self.now
@@ -409,6 +440,7 @@ class LossScaler(Base):
 
 # %% wrong: scale returns a number
 # says: `scale` must keep the graph and must not change the loss tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return loss.item() * self.now
@@ -416,6 +448,8 @@ class LossScaler(Base):
 
 # %% wrong: a detached loss that requires grad
 # says: `scale` must keep the graph and must not change the loss tensor.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def scale(self, loss):
         return (loss.detach() * self.now).requires_grad_()
@@ -423,6 +457,7 @@ class LossScaler(Base):
 
 # %% wrong: no check for None gradients
 # says: Parameters without gradient must simply be ignored.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def unscale_(self, optimizer):
@@ -436,6 +471,8 @@ class LossScaler(Base):
 
 # %% wrong: the first group only
 # says: After step the gradients must be the unscaled ones.
+# says: A step was taken although one of the optimizer's gradients is inf or nan: every
+# earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -447,8 +484,8 @@ class LossScaler(Base):
 
 
 # %% wrong: the last gradient decides
-# says: One optimizer's inf must not keep the other from stepping, but it does shrink the scale
-# caught: hidden
+# says: every one of them counts.
+# earns: 2 of 3
 class LossScaler(Base):
     def bad(self, grads):
         return not grads[-1].isfinite().all()
@@ -456,6 +493,7 @@ class LossScaler(Base):
 
 # %% wrong: saves the scale only
 # says: The growth count belongs to the state: after loading, growth must come at the same iteration.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -467,6 +505,7 @@ class LossScaler(Base):
 
 # %% wrong: saves the count only
 # says: The growth count belongs to the state
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -478,6 +517,7 @@ class LossScaler(Base):
 
 # %% wrong: gives its own dict as state
 # says: `state_dict` must return a dict of plain numbers.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -489,6 +529,7 @@ class LossScaler(Base):
 
 # %% wrong: the state is a tuple
 # says: `state_dict` must return a dict of plain numbers.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
@@ -500,6 +541,7 @@ class LossScaler(Base):
 
 # %% wrong: step returns nothing
 # says: `step` returns True if the optimizer stepped, False if it was skipped. Yours returned
+# earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         super().step(optimizer)
@@ -507,6 +549,8 @@ class LossScaler(Base):
 
 # %% wrong: step returns the opposite
 # says: A good step must be taken, once.
+# says: `step` returns True if the optimizer stepped, False if it was skipped.
+# earns: 0 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         return not super().step(optimizer)
@@ -514,7 +558,7 @@ class LossScaler(Base):
 
 # %% wrong: shrinks the scale inside step
 # says: Gradients must be divided by the scale they were multiplied with: the scale changes only in update().
-# caught: hidden
+# earns: 2 of 3
 class LossScaler(Base):
     def step(self, optimizer):
         stepped = super().step(optimizer)
@@ -531,6 +575,7 @@ class LossScaler(Base):
 
 # %% wrong: other defaults
 # says: The defaults are init_scale 65536, growth_factor 2, backoff_factor 0.5, growth_interval 2000.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=1000):
@@ -539,6 +584,7 @@ class LossScaler(Base):
 
 # %% wrong: get_scale gives a tensor
 # says: get_scale returns a float, not a Tensor.
+# earns: 0 of 3
 class LossScaler(Base):
     def get_scale(self):
         return torch.tensor(self.now)
@@ -546,6 +592,7 @@ class LossScaler(Base):
 
 # %% wrong: a method is missing
 # says: A method is missing or can't be called
+# earns: 0 of 3
 class LossScaler(Base):
     update = property()
 
@@ -563,6 +610,7 @@ class LossScaler:
 
 # %% wrong: one state for all scalers
 # says: Each scaler must have a state of its own: what one meets must not change the other.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     seen = {}
@@ -579,6 +627,7 @@ class LossScaler(Base):
 
 # %% wrong: a step that was skipped may be repeated
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def step(self, optimizer):
@@ -590,6 +639,7 @@ class LossScaler(Base):
 
 # %% wrong: step unscales without a note of it
 # says: A second unscale_ (or step) before update must raise RuntimeError.
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     met = False
@@ -606,8 +656,8 @@ class LossScaler(Base):
 
 
 # %% wrong: leaves gradients scaled where one is inf
-# says: unscale_ divides every gradient of its optimizer, also where one of them is inf or nan.
-# caught: hidden
+# says: unscale_ divides every gradient of its optimizer once, also where one of them is inf or nan.
+# earns: 2 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):
         if id(optimizer) in self.found:
@@ -620,6 +670,7 @@ class LossScaler(Base):
 
 # %% wrong: always halves and doubles
 # says: The scale changes when it should, but not by the right factor
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
@@ -628,6 +679,7 @@ class LossScaler(Base):
 
 # %% wrong: update forgets who has stepped
 # says: After update the next iteration must work like the first one.
+# earns: 0 of 3
 class LossScaler(Base):
     def update(self):
         stepped = self.stepped
@@ -637,7 +689,26 @@ class LossScaler(Base):
 
 # %% wrong: saves a whole number
 # says: The growth count belongs to the state
+# earns: 2 of 3
 # caught: hidden
 class LossScaler(Base):
     def state_dict(self):
         return {"scale": int(self.now), "good": self.good}
+
+
+# %% wrong: inf is looked for in the sum of the squares
+# says: Gradients of 1e20 are finite: look at each of them
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def bad(self, grads):
+        return not torch.stack([g.pow(2).sum() for g in grads]).sum().isfinite()
+
+
+# %% wrong: inf is looked for in the norm
+# says: Gradients of 1e20 are finite: look at each of them
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def bad(self, grads):
+        return any(not g.norm().isfinite() for g in grads)
