@@ -19,7 +19,7 @@ from torchkata.facts.collection import FactError
 from torchkata.tools.course import Chapter, CourseError, workbook_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from torchkata.tools.grading.batch import Run
     from torchkata.tools.learning.checking import Progress as CheckProgress
@@ -286,7 +286,7 @@ def _progress_line() -> "Iterator[CheckProgress]":
 
 
 def _watch(
-    chosen: "dict[Chapter, Collection[str] | None]", known: "dict[Chapter, list[Verdict] | CourseError]"
+    chosen: "Mapping[Chapter, Collection[str] | None]", known: "dict[Chapter, list[Verdict] | CourseError]"
 ) -> None:
     """Check each chapter again when it is saved, and print what has changed; never ends."""
     from torchkata.tools.learning.checking import check_chapters, saved_chapters
@@ -304,7 +304,7 @@ def _watch(
 
 
 def _print_checked(
-    chapter: Chapter, verdicts: "list[Verdict] | CourseError", before: "list[Verdict] | CourseError" = ()
+    chapter: Chapter, verdicts: "list[Verdict] | CourseError", before: "Sequence[Verdict] | CourseError" = ()
 ) -> None:
     """A table of verdicts; but for those that are as they were before."""
     if isinstance(verdicts, CourseError):

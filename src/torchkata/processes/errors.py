@@ -54,7 +54,8 @@ class RanksHang(RankError, TimeoutError):
         message, known = f"{begin}: {', '.join(told)}", self._known(finished)
         first, *others = stacks
         own = {rank: innermost_own(stack) for rank, stack in stacks.items()}
-        frames = [*stacks[first], *(replace(own[k], function=f"{own[k].function}, rank {k}") for k in others if own[k])]
+        others_own = [(rank, frame) for rank in others if (frame := own[rank])]
+        frames = [*stacks[first], *(replace(one, function=f"{one.function}, rank {rank}") for rank, one in others_own)]
         super().__init__(first, _names(type(self)), ". ".join(filter(None, [message, known])), frames)
         lines = [f"  rank {rank}, {frame}" for rank, frame in own.items() if frame]
         self.args = ("\n".join([message, *lines, *([f"  {known}"] if known else [])]),)

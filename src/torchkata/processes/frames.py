@@ -81,7 +81,8 @@ def _begun_by(frame: Frame) -> str:
     handles = [
         call.func.value
         for call in ast.walk(story)
-        if isinstance(call, ast.Call) and _name(call) == "wait" and call.lineno <= frame.line <= call.end_lineno
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "wait"
+        if _is_on(call, frame.line)
     ]
     for handle in handles:
         if names := list(_begun(handle)) or _assigned(story, handle):
@@ -118,13 +119,17 @@ def _given(target: ast.expr, value: ast.expr, name: str) -> list[ast.expr]:
     return []
 
 
+def _is_on(node: ast.stmt | ast.expr, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
 def _story(frame: Frame) -> ast.AST:
     """The innermost function that holds the frame's line; the whole file for a line outside of functions."""
     tree = _tree(frame)
     around = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= frame.line <= node.end_lineno
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_on(node, frame.line)
     ]
     return max(around, key=lambda node: node.lineno, default=tree)
 

@@ -183,7 +183,7 @@ class check:
     def _leave_open(self) -> bool:
         """There is no answer yet. Who looks at a workbook is told so quietly, and Run All goes on."""
         self._remember("open")
-        if not (_in_a_workbook() and somebody_looks()):
+        if not (self._workbook and somebody_looks()):
             raise NotSolvedYet(self.exercise) from None
         card = Card("open", self.exercise, ": not solved yet")
         display(card, card.lines())

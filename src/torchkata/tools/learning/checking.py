@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -22,7 +22,7 @@ Progress = Callable[[Chapter, int, int, str], None]  # chapter, cells done, cell
 
 
 def check_chapters(
-    chapters: dict[Chapter, Collection[str] | None], jobs: int = 2, progress: Progress | None = None
+    chapters: Mapping[Chapter, Collection[str] | None], jobs: int = 2, progress: Progress | None = None
 ) -> list[list[Verdict] | CourseError]:
     """The verdicts of several chapters, some of them at a time; for one that can't be checked, the error.
 

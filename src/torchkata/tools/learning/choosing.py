@@ -51,8 +51,8 @@ def checks_of(master: NotebookNode) -> dict[str, list[Cell]]:
     """The check cells of a chapter by exercise."""
     checks: dict[str, list[Cell]] = {}
     for cell in master.cells:
-        if _is_check(cell):
-            exercise, points = exercise_of(cell), float(cell.metadata.nbgrader.points)
+        if (exercise := exercise_of(cell)) and _is_check(cell):
+            points = float(cell.metadata.nbgrader.points)
             checks.setdefault(exercise, []).append(Cell(cell.source, exercise, points))
     return checks
 
@@ -63,7 +63,8 @@ def _written(
     """By place in the notebook: the cells that the learner wrote or changed, and the chapter's demos."""
     released = {cell.source.strip() for cell in master.cells if "nbgrader" not in cell.metadata}
     last = {_answer_id(cell): n for n, cell in enumerate(learner.cells) if _answer_id(cell) in checks}
-    written, demos = {}, {}
+    written: dict[int, Cell] = {}
+    demos: dict[int, Cell] = {}
     for n, cell in enumerate(learner.cells):
         if cell.cell_type != "code" or _is_check(cell):
             continue

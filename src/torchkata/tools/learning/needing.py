@@ -55,7 +55,7 @@ def _read(table: symtable.SymbolTable) -> Iterator[str]:
 def _changed(node: ast.AST) -> Iterator[str]:
     """Names whose attributes or items the cell's own lines set: `settings.size = 3`."""
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
-        base = node
+        base: ast.expr = node
         while isinstance(base, (ast.Attribute, ast.Subscript)):
             base = base.value
         if isinstance(base, ast.Name):

@@ -48,20 +48,25 @@ class Outcome:
     @property
     def points(self) -> float:
         """The points that a check cell gave; as in nbgrader, a number on its last line is a share of them."""
-        if self.lost or self.result.error:
+        full = self.cell.points
+        if self.lost or self.result.error or full is None:
             return 0.0
-        share = self.cell.points if self.result.number is None else self.result.number
-        return min(share, self.cell.points) if share >= 0 else 0.0
+        share = full if self.result.number is None else self.result.number
+        return min(share, full) if share >= 0 else 0.0
 
     @property
     def took_too_long(self) -> bool:
         """Whether it had to be stopped."""
-        return self.lost == TOO_LONG or (bool(self.result.error) and self.result.error.name in INTERRUPTS)
+        return self.lost == TOO_LONG or self._error_name in INTERRUPTS
 
     @property
     def is_open(self) -> bool:
         """Whether a check cell found no answer yet."""
-        return bool(self.result.error) and self.result.error.name == "NotSolvedYet"
+        return self._error_name == "NotSolvedYet"
+
+    @property
+    def _error_name(self) -> str:
+        return self.result.error.name if self.result.error else ""
 
 
 def verdict_of(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:

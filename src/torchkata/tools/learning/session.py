@@ -62,7 +62,7 @@ class Session:
             start_new_session=True,  # Ctrl + C is the command's business
         )
         _open.add(self)
-        self._replies: queue.Queue[str | None] = queue.Queue()
+        self._replies: queue.Queue[str] = queue.Queue()
         self._fresh = True
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -100,10 +100,12 @@ class Session:
         self._process.wait()
 
     def _listen(self) -> None:
+        assert self._process.stdout
         for line in self._process.stdout:
             self._replies.put(line)
 
     def _send(self, source: str) -> None:
+        assert self._process.stdin
         with contextlib.suppress(OSError):  # its end shows when the reply is waited for
             self._process.stdin.write(json.dumps(source) + "\n")
             self._process.stdin.flush()

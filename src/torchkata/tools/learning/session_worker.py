@@ -15,6 +15,10 @@ import sys
 import threading
 import traceback
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 MAX_PRINTED = 100_000  # characters of a cell's output that are kept
 MAX_TEXT = 2_000  # characters of an error's message
@@ -81,7 +85,7 @@ class Cells:
             raise KeyboardInterrupt
 
 
-def _shell():
+def _shell() -> InteractiveShell:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -97,15 +101,15 @@ def _shell():
 
         def init_displayhook(self) -> None:
             super().init_displayhook()
-            self.displayhook.write_format_data = lambda *shown: None
-            self.displayhook.write_output_prompt = lambda: None
+            for shows in ("write_format_data", "write_output_prompt"):
+                setattr(self.displayhook, shows, lambda *shown: None)
 
     module = ModuleType("__main__")
     return Shell(user_module=module, user_ns=module.__dict__, config=Config({"HistoryManager": {"enabled": False}}))
 
 
 def _reply(printed: str, value: object, error: BaseException | None) -> dict:
-    number = float(value) if type(value) in (int, float) else None
+    number = float(value) if isinstance(value, (int, float)) and type(value) is not bool else None
     return {"printed": printed[:MAX_PRINTED], "number": number, "error": error and _described(error)}
 
 
