@@ -570,6 +570,7 @@ class GradientReversal(nn.Module):
 
 # %% wrong: the old hook on a forward that records nothing
 # says: You registered the old, non-full hook
+# says: The old, non-full hook reports
 # earns: 0 of 3
 class GradientReversal(nn.Module):
     def __init__(self, lambda_=1.0):
