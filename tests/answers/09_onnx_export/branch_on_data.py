@@ -6,6 +6,9 @@ def log_of(x):
     return torch.log(x.clamp(min=1e-6))
 
 
+# corners: zeros, nan
+
+
 # %% right: where on outputs, with inputs made safe
 class Gate(nn.Module):
     def forward(self, x):
@@ -39,6 +42,7 @@ class Gate(nn.Module):
 
 # %% wrong: the given class
 # says: The Python `if` needs a True or a False during export
+# lesson
 class Gate(nn.Module):
     def forward(self, x):
         if x.mean() > 0:
@@ -56,6 +60,7 @@ class Gate(nn.Module):
 
 # %% wrong: a decision for each element
 # says: The decision was made per element; it is one decision for the whole batch.
+# lesson
 class Gate(nn.Module):
     def forward(self, x):
         return torch.where(x > 0, log_of(x), 0.1 / x)
@@ -70,6 +75,7 @@ class Gate(nn.Module):
 
 # %% wrong: adds both branches, one of them times 0
 # says: nan of the branch not taken leaked in
+# lesson
 # caught: hidden
 class Gate(nn.Module):
     def forward(self, x):
@@ -97,6 +103,7 @@ class Gate(nn.Module):
 
 # %% wrong: plain where over both branches
 # says: The gradient is nan although the value is right
+# lesson
 # caught: hidden
 class Gate(nn.Module):
     def forward(self, x):
@@ -105,6 +112,7 @@ class Gate(nn.Module):
 
 # %% wrong: the mean may be zero
 # says: A mean of 0 (and of nan) belongs to the second branch.
+# corner: zeros
 # caught: hidden
 class Gate(nn.Module):
     def forward(self, x):
@@ -114,6 +122,7 @@ class Gate(nn.Module):
 
 # %% wrong: asks for the second branch, so that nan takes the first
 # says: A mean of 0 (and of nan) belongs to the second branch.
+# corner: nan
 # caught: hidden
 class Gate(nn.Module):
     def forward(self, x):

@@ -18,6 +18,9 @@ def in_eval(model, example, path, **how):
             module.training = flag
 
 
+# corners: caller's modes, members
+
+
 # %% right: flags stored for each module, put back in finally
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW)
@@ -58,18 +61,21 @@ def export_dynamic(model, example, path):
 
 # %% wrong: no dynamic_shapes
 # says: The session accepts only the example's batch size
+# lesson
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **NAMES, external_data=False)
 
 
 # %% wrong: no eval()
 # says: The training branch of the model is in the graph: export in eval mode.
+# lesson
 def export_dynamic(model, example, path):
     torch.onnx.export(model, (example,), path, **HOW)
 
 
 # %% wrong: leaves the model in eval mode
 # says: is not in the mode it was in before: put back the flag of each module.
+# lesson
 def export_dynamic(model, example, path):
     torch.onnx.export(model.eval(), (example,), path, **HOW)
 
@@ -86,6 +92,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: remembers the flag of the whole model only
 # says: is not in the mode it was in before: put back the flag of each module.
+# corner: members
 def export_dynamic(model, example, path):
     was = model.training
     model.eval()
@@ -97,6 +104,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: external data left on
 # says: The weights went to a second file: external_data=False.
+# lesson
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **NAMES, dynamic_shapes=({0: "batch"},))
 
@@ -123,6 +131,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: flags are not put back when the export fails
 # says: is not in the mode it was in before: put back the flag of each module.
+# corner: caller's modes
 # caught: hidden
 def export_dynamic(model, example, path):
     flags = [(module, module.training) for module in model.modules()]

@@ -15,6 +15,9 @@ def lags(x):
     return t[:, None] - t
 
 
+# corners: none
+
+
 # %% right: clamped exponents, tril, matmul
 class Smooth(Base):
     def forward(self, x):
@@ -60,6 +63,7 @@ class Smooth(nn.Module):
 
 # %% wrong: the given loop
 # says: The loop (or a Python list over the steps) was unrolled during export
+# lesson
 class Smooth(Base):
     def forward(self, x):
         h, out = torch.zeros_like(x[:, 0]), []
@@ -91,6 +95,7 @@ class Smooth(Base):
 
 # %% wrong: cumulated sum of x / a**t times a**t
 # says: a negative power of `a` overflows in long sequences
+# lesson
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -100,6 +105,7 @@ class Smooth(Base):
 
 # %% wrong: no mask above the diagonal
 # says: Later steps influence earlier ones
+# lesson
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)) @ x
@@ -114,6 +120,7 @@ class Smooth(Base):
 
 # %% wrong: powers of negative lags, multiplied by the mask
 # says: a negative power of `a` overflows in long sequences
+# lesson
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):

@@ -22,6 +22,9 @@ def cast(one, tensor):
     return tensor.detach().to(TYPES.get(one.type, tensor.dtype)).numpy()
 
 
+# corners: 0-d
+
+
 # %% right: type table and dict comprehension, outputs copied
 def run_onnx(session, *inputs):
     names = [i.name for i in session.get_inputs()]
@@ -64,6 +67,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: feeds the name 'input'
 # says: The feed must use the names of session.get_inputs(); they depend on the export.
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, cast, name=lambda one: "input")
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -82,6 +86,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: passes tensors
 # says: A session takes NumPy arrays, not tensors
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.detach())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -95,6 +100,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: no detach
 # says: numpy() on a tensor that requires grad raises: detach first.
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.to(TYPES.get(one.type, tensor.dtype)).numpy())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -102,6 +108,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: no cast
 # says: Each input has its own type: cast floating tensors
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.detach().numpy())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -271,6 +278,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: outputs that lost their dtype and, where they are numbers, their shape
 # says: Each input has its own type
+# corner: 0-d
 def run_onnx(session, *inputs):
     return [torch.tensor(a.tolist()) for a in session.run(None, fed(session, inputs, cast))]
 

@@ -77,6 +77,9 @@ def verified(
     return problems
 
 
+# corners: nan, members, caller's modes, empty
+
+
 # %% right: checker, session, loop
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol)
@@ -125,6 +128,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: the checker alone
 # says: The checker only looks at the structure: a file with altered weights passes it. Compare numbers.
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     verified(path, model, inputs, rtol, atol)
     try:
@@ -136,6 +140,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: compares the first input only
 # says: All inputs are tried, also after a problem.
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs[:1], rtol, atol)
 
@@ -155,6 +160,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: np.allclose without a look at the shapes
 # says: must be a problem `shape:`, though NumPy compares the two by broadcasting. Compare shapes first.
+# lesson
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, shapes=False))
@@ -162,12 +168,14 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: no eval()
 # says: The PyTorch side ran in training mode
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, evaluate=False)
 
 
 # %% wrong: compares with ==
 # says: Bit equality is too strict
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     def same(a, b, rtol, atol):
         return np.array_equal(a, b)
@@ -197,6 +205,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: asks whether the difference exceeds the tolerance
 # says: NaN slipped through
+# corner: nan
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     def same(a, b, rtol, atol):
@@ -213,12 +222,14 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: model.train(old) at the end
 # says: The model, or a frozen layer of it, is in another mode afterwards
+# corner: members
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, restore="whole")
 
 
 # %% wrong: puts the flags back only where all went well
 # says: The model, or a frozen layer of it, is in another mode afterwards
+# corner: caller's modes
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     flags = [(m, m.training) for m in model.modules()]
@@ -262,6 +273,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: accepts an empty list
 # says: No inputs means that nothing was verified: ValueError.
+# corner: empty
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, empty=False)

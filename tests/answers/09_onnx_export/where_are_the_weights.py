@@ -30,6 +30,9 @@ def measured(path, size=size_of, locate=None, exists=True, only=None, graph=None
     return {"graph": rest, "weights": weights, "files": files}
 
 
+# corners: empty, 0-d
+
+
 # %% right: initializers read without external data
 def onnx_size(path):
     return measured(path)
@@ -83,12 +86,14 @@ def onnx_size(path):
 
 # %% wrong: sees the .onnx file only
 # says: Only the .onnx file was seen
+# lesson
 def onnx_size(path):
     return measured(path, locate=lambda ones, path: set())
 
 
 # %% wrong: loads external data, which erases the references
 # says: Loading with external data erases the references
+# lesson
 def onnx_size(path):
     model = onnx.load(path)
     files = {location_of(one) for one in model.graph.initializer if uses_external_data(one)} | {os.path.basename(path)}
@@ -107,6 +112,7 @@ def onnx_size(path):
 
 # %% wrong: expects <path>.data
 # says: The external file is not always called <name>.onnx.data
+# lesson
 def onnx_size(path):
     name = os.path.basename(path) + ".data"
     return measured(
@@ -134,13 +140,14 @@ def onnx_size(path):
 
 # %% wrong: 4 bytes for each element
 # says: Not every weight has 4 bytes per element
+# lesson
 # caught: hidden
 def onnx_size(path):
     return measured(path, size=lambda one: 4 * math.prod(one.dims))
 
 
 # %% wrong: length of raw_data inside
-# says: Not every weight has 4 bytes per element, and not every weight lies in raw_data.
+# says: Not every weight lies in raw_data
 # caught: hidden
 def onnx_size(path):
     return measured(path, size=lambda one: size_of(one) if uses_external_data(one) else len(one.raw_data))
@@ -274,3 +281,17 @@ def onnx_size(path):
 def onnx_size(path):
     came = measured(path)
     return came | {"graph": str(came["graph"])}
+
+
+# %% wrong: a weight without elements counts as one
+# says: The number of elements is the product of the sizes
+# corner: empty
+def onnx_size(path):
+    return measured(path, size=lambda one: size_of(one) or onnx.helper.tensor_dtype_to_np_dtype(one.data_type).itemsize)
+
+
+# %% wrong: a weight without dimensions does not count
+# says: The number of elements is the product of the sizes
+# corner: 0-d
+def onnx_size(path):
+    return measured(path, size=lambda one: size_of(one) if one.dims else 0)

@@ -48,6 +48,9 @@ def parsing(**changes):
     return parse_config
 
 
+# corners: empty
+
+
 # %% right: a pair of switches, a type of its own for the epochs
 def at_least_one(text):
     number = int(text)
@@ -126,6 +129,7 @@ def parse_config(argv):
 
 # %% wrong: the given code
 # says: parse_args() without argument reads sys.argv, not argv.
+# lesson
 def parse_config(argv):
     p = argparse.ArgumentParser()
     p.add_argument("--data_dir")
@@ -145,6 +149,7 @@ def parse_config(argv):
 
 # %% wrong: amp with type=bool
 # says: bool('False') is True: any text switches it on. Use a switch: --amp / --no-amp.
+# lesson
 parse_config = parsing(amp={"type": bool, "default": True})
 
 
@@ -204,6 +209,7 @@ parse_config = parsing(epochs={"default": 10})
 
 # %% wrong: type=list
 # says: --layers takes one or more ints: nargs='+' with type=int (type=list turns '128' into ['1', '2', '8']).
+# lesson
 parse_config = parsing(layers={"type": list, "default": [64, 64]})
 
 
@@ -229,6 +235,7 @@ parse_config = parsing(layers={"type": int, "default": [64, 64]})
 
 # %% wrong: layers may be empty
 # says: --layers takes one or more ints
+# corner: empty
 # caught: hidden
 parse_config = parsing(layers={"type": int, "nargs": "*", "default": [64, 64]})
 
@@ -258,6 +265,7 @@ def parse_config(argv):
 
 # %% wrong: no check of the epochs
 # says: Epochs below 1 must be refused with status 2.
+# lesson
 # caught: hidden
 def parse_config(argv):
     return Config(**vars(parser_with().parse_args(argv)))
@@ -360,6 +368,7 @@ def parse_config(argv):
 
 # %% wrong: argv, or the words of the program
 # says: parse_args() without argument reads sys.argv, not argv.
+# corner: empty
 # caught: hidden
 def parse_config(argv):
     parser = parser_with()

@@ -12,6 +12,9 @@ def changes(make_optimizer, sizes, grad=0.0, dtype=torch.float64):
     return [size - weight.item() for size, weight in zip(sizes, weights)]
 
 
+# corners: zeros
+
+
 # %% right: relative changes of the two halves of one experiment
 def is_decoupled(make_optimizer):
     one, many = changes(make_optimizer, (0.5, 5000.0))
@@ -55,6 +58,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: asks for the class
 # says: You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide the
+# lesson
 # caught: hidden
 def is_decoupled(make_optimizer):
     optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
@@ -87,6 +91,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: one weight, did it shrink?
 # says: One weight of one size cannot tell the two apart.
+# lesson
 def is_decoupled(make_optimizer):
     (change,) = changes(make_optimizer, (1.0,))
     if change == 0:
@@ -96,6 +101,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: with a gradient of one
 # says: With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).
+# lesson
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0), grad=1.0)
     return abs(small / large * 1000 - 1) < 0.01
@@ -103,6 +109,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: no gradient
 # says: A parameter without gradient is skipped, decay included: give it a zero gradient.
+# lesson
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0), grad=None)
     return small > 0 and abs(small / large * 1000 - 1) < 0.01
@@ -158,6 +165,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: no check for missing decay
 # says: An optimizer that does not decay must raise ValueError.
+# corner: zeros
 # caught: hidden
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))
@@ -166,6 +174,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: ZeroDivisionError for missing decay
 # says: An optimizer that does not decay must raise ValueError.
+# corner: zeros
 # caught: hidden
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))

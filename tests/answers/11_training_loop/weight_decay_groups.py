@@ -31,6 +31,9 @@ def right(name, p, owner):
     return p.ndim < 2 or isinstance(owner, NORMS)
 
 
+# corners: members, second name, empty, 0-d
+
+
 # %% right: walks through the modules, sorted back into order
 def decay_groups(model, weight_decay):
     seen, place = {}, {id(p): n for n, p in enumerate(model.parameters())}
@@ -64,6 +67,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: bias or norm in the name
 # says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+# lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or "norm" in name)
 
@@ -89,12 +93,14 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: less than two dimensions only
 # says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2)
 
 
 # %% wrong: norm layers only
 # says: Biases (and other 1-D parameters) must not be decayed.
+# lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: isinstance(owner, NORMS))
 
@@ -106,14 +112,15 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: one dimension exactly
-# says: Names do not tell
+# says: A parameter without dimensions, a scalar, has fewer than two
+# corner: 0-d
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim == 1 or isinstance(owner, NORMS))
 
 
 # %% wrong: the exact type
-# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# says: A class that is derived from a norm layer is a norm layer too
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or type(owner) in NORMS)
@@ -137,6 +144,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: every name of a tied weight
 # says: A tied weight is listed twice; the optimizer would refuse it (or step it twice).
+# corner: second name
 def decay_groups(model, weight_decay):
     found = [[], []]
     for name, p in model.named_parameters(remove_duplicate=False):
@@ -147,6 +155,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: frozen parameters included
 # says: Frozen parameters do not belong in the groups.
+# corner: members
 def decay_groups(model, weight_decay):
     flags = [(p, p.requires_grad) for p in model.parameters()]
     model.requires_grad_(True)
@@ -206,6 +215,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: empty groups are left out
 # says: Return a list of two dicts, each with params and weight_decay.
+# corner: empty
 # caught: hidden
 def decay_groups(model, weight_decay):
     return [group for group in groups_of(model, weight_decay, right) if group["params"]]
@@ -291,3 +301,10 @@ def decay_groups(model, weight_decay):
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.squeeze().ndim < 2 or isinstance(owner, NORMS))
+
+
+# %% wrong: everything inside of a norm layer
+# says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+def decay_groups(model, weight_decay):
+    inside = {id(p) for m in model.modules() if isinstance(m, NORMS) for p in m.parameters()}
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or id(p) in inside)
