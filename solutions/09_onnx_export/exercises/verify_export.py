@@ -268,6 +268,7 @@ with check("verify-export") as test:
 
     test("a model in training mode with a layer in eval mode: it comes out as it went in")
     seen = observe_scenario(verified, verify_onnx, "good", [2, 5])
+    seen.expecting(mistake("The PyTorch side ran in training mode: call model.eval() first.", raises="batch_norm eps"))
     judge_model(seen)
 
     test("a node whose input nobody makes")
@@ -409,6 +410,7 @@ with check("verify-export") as test:
         "by broadcasting. Compare shapes first."
     )
     seen = observe_scenario(problems, verify_onnx, "column", "row", [3, 1, 4])
+    seen.expecting(mistake("All inputs are tried, also after a problem.", when=lambda seen: len(seen["found"]) == 1))
     judge(seen, [("shape", 0), ("shape", 2)], broadcast)
 
     nan = "NaN slipped through: a comparison like (diff > tol).any() is False for NaN."

@@ -181,6 +181,7 @@ def meter_ddp(model, dtype=None):
 # %% wrong: adds all parameters' bytes per call
 # says: The number came from the parameters
 # earns: 1 of 2
+# caught: hidden
 # corner: members
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -199,6 +200,7 @@ def meter_ddp(model, dtype=None):
 # %% wrong: adds the trainable parameters' bytes per call
 # says: count the bucket that is sent
 # earns: 1 of 2
+# caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
     numbers = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -287,6 +289,7 @@ def meter_ddp(model, dtype=None):
 # %% wrong: divides by 2
 # says: The gradients are not the mean over the ranks.
 # earns: 1 of 2
+# caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -302,6 +305,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: always half precision
 # says: The meter does not count the bytes that were handed to all_reduce.
+# says: The gradients are not the mean over the ranks.
 # earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -380,6 +384,7 @@ def meter_ddp(model, dtype=None):
 # %% wrong: counts one call a pass
 # says: must count every all_reduce once
 # earns: 1 of 2
+# caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -411,6 +416,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: hooks of the parameters count
 # says: The number came from the parameters
+# says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
 # earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}

@@ -581,26 +581,28 @@ def ring_all_reduce(t):
     t.copy_(flat.view(t.shape))
 
 
-# %% wrong: pads to rows of a table, which 0 elements can't fill
-# says: t can be empty, and view(world, -1) can't cut 0 elements
-# earns: 3 of 3
+# %% wrong: pads, then splits into pieces of a size, which is 0 for an empty tensor
+# says: A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks.
+# earns: 2 of 3
+# caught: hidden
 # corner: empty
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     if world == 1:
         return
     flat = t.detach().reshape(-1)
-    rows = torch.cat([flat, flat.new_zeros(-flat.numel() % world)]).clone().view(world, -1)
+    whole = torch.cat([flat, flat.new_zeros(-flat.numel() % world)])
+    rows = whole.split(len(whole) // world)
     for s in range(2 * (world - 1)):
-        send, receive = (rank - s) % world, (rank - s - 1) % world
-        if s >= world - 1:
-            send, receive = (rank + 1 - s + world - 1) % world, (rank - s + world - 1) % world
+        first = s < world - 1
+        send = (rank - s) % world if first else (rank + world - s) % world
+        receive = (send - 1) % world
         got = torch.empty_like(rows[receive])
         arriving, leaving = dist.irecv(got, (rank - 1) % world), dist.isend(rows[send], (rank + 1) % world)
         arriving.wait()
         leaving.wait()
-        rows[receive] = got + (rows[receive] if s < world - 1 else 0)
-    t.copy_(rows.reshape(-1)[: t.numel()].reshape(t.shape))
+        rows[receive].copy_(got + (rows[receive] if first else 0))
+    t.copy_(whole[: t.numel()].reshape(t.shape))
 
 
 # %% wrong: cuts the tensor along its first dimension

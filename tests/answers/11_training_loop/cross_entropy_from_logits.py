@@ -99,63 +99,73 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: log(softmax(z))
 # says: The result is inf, nan or a bounded number for large logits
-# lesson
+# says: The gradient is wrong (or nan) although the value is right: did you detach something, or multiply inf by 0?
 # earns: 0 of 3
+# lesson
 cross_entropy = from_log_p(lambda z: z.softmax(1).log())
 
 
 # %% wrong: log(softmax(z) + 1e-8)
 # says: log(softmax(z)) or exp(z) overflows or underflows. Work with logsumexp (or subtract the maximum).
+# says: add nothing such as 1e-8
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: (z.softmax(1) + 1e-8).log())
 
 
 # %% wrong: log of a sum of exp without the maximum
 # says: log(softmax(z)) or exp(z) overflows or underflows.
-# lesson
+# says: For a sure and right prediction the loss is 0
 # earns: 0 of 3
+# lesson
 cross_entropy = from_log_p(lambda z: z - z.exp().sum(1, keepdim=True).log())
 
 
 # %% wrong: bounded from above only
 # says: log(softmax(z)) or exp(z) overflows or underflows.
+# says: For a sure and right prediction the loss is 0
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: z - z.clamp(max=80).exp().sum(1, keepdim=True).log())
 
 
 # %% wrong: the maximum of all rows is subtracted
 # says: log(softmax(z)) or exp(z) overflows or underflows.
+# says: A class with logit -inf must simply have probability 0.
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: z - z.abs().max() - (z - z.abs().max()).exp().sum(1, keepdim=True).log())
 
 
 # %% wrong: softmax before log_softmax
 # says: The softmax is applied twice, or missing.
-# lesson
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
+# lesson
 cross_entropy = from_log_p(lambda z: z.softmax(1).log_softmax(1))
 
 
 # %% wrong: raw logits
 # says: The softmax is applied twice, or missing.
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: z)
 
 
 # %% wrong: probabilities
 # says: The logarithm is missing: that is the mean probability of the labels.
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: z.softmax(1))
 
 
 # %% wrong: softmax over the rows
 # says: The softmax runs over the wrong dimension: classes are in dimension 1.
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: z.log_softmax(0))
 
 
 # %% wrong: the sign
 # says: The sign is wrong: the loss is -log p, which is never negative.
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: -z.log_softmax(1))
 
@@ -178,6 +188,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: F.nll_loss
 # says: That is the library's loss
+# says: Nothing was smoothed.
 # earns: 0 of 3
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -196,12 +207,14 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: the sum
 # says: That is the sum over the rows; asked for is their mean.
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum())
 
 
 # %% wrong: no reduction
 # says: Those are the losses of the rows; asked for is their mean.
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses)
 
@@ -220,8 +233,8 @@ cross_entropy = from_log_p(lambda z: z.detach().log_softmax(1))
 
 # %% wrong: smoothing spread over the other classes
 # says: Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target.
-# lesson
 # earns: 2 of 3
+# lesson
 cross_entropy = from_log_p(
     log_p_of, smooth=lambda nll, log_p, y, e: (1 - e) * nll - e / (log_p.shape[1] - 1) * (log_p.sum(1) + nll)
 )
@@ -247,7 +260,7 @@ cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: nll)
 
 # %% wrong: smoothing always computed, times zero
 # says: A class with logit -inf must simply have probability 0.
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -259,7 +272,8 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: one-hot times log p
 # says: A class with logit -inf must simply have probability 0.
-# earns: 0 of 3
+# corner: nan
+# earns: 2 of 3
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -276,6 +290,7 @@ cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum(
 
 # %% wrong: ignored rows count as class 0
 # says: Ignored rows must neither count in the sum nor in the divisor.
+# says: Nothing was smoothed.
 # earns: 0 of 3
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -284,7 +299,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: ignores -100 only
 # says: Ignored rows must neither count in the sum nor in the divisor.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -298,20 +313,22 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: refuses ignored rows
 # says: A target of -100 (ignore_index) is not an error: leave its row out
+# says: A target of ignore_index is not an error
 # earns: 0 of 3
 cross_entropy = from_log_p(log_p_of, check=lambda logits, target, ignore_index: refuse(logits, target, None))
 
 
 # %% wrong: ignored rows are multiplied by zero
 # says: What stands in an ignored row (nan, inf, huge numbers) reaches the value: select the rows that count.
-# earns: 0 of 3
+# corner: nan
+# earns: 2 of 3
 # caught: hidden
 cross_entropy = from_log_p(log_p_of, first=False)
 
 
 # %% wrong: ignored rows are masked after the logarithm
 # says: What stands in an ignored row (nan, inf, huge numbers) reaches the gradient
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -325,7 +342,8 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: the divisor is at least 1
 # says: With no row left the mean is nan, as in PyTorch.
-# earns: 0 of 3
+# corner: empty
+# earns: 2 of 3
 # caught: hidden
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / kept.sum().clamp(min=1))
 
@@ -422,6 +440,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: subtracts the maximum in place
 # says: were changed in place.
+# says: The arguments must stay as they are
 # earns: 0 of 3
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     with torch.no_grad():
@@ -431,7 +450,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: float32 inside
 # says: The dtype is wrong
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -440,6 +459,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: a Python float
 # says: This is the wrong kind of result
+# says: Without label smoothing the loss is wrong already
 # earns: 0 of 3
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -493,6 +513,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: logits are cut to a range
 # says: The result is inf, nan or a bounded number for large logits
+# says: Large logits, or nan in an ignored row, spoil
 # earns: 0 of 3
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -509,7 +530,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: nan_to_num at the end
 # says: With no row left the mean is nan, as in PyTorch.
-# earns: 0 of 3
+# earns: 2 of 3
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -518,7 +539,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: logaddexp, whose gradient is nan where both are -inf
 # says: The gradient is wrong (or nan) although the value is right
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def log_sum(logits):
     total = logits[:, 0]

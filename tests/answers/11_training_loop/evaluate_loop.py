@@ -236,6 +236,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: divides by len(loader)
 # says: Mean of batch means: the smaller last batch counts too much.
+# says: The loader may be a generator, which has no len().
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -320,6 +321,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: loss and accuracy exchanged
 # says: The loss is 1.2124 here, and you return 0.5800.
+# says: Loss or accuracy is not the mean over the samples.
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -328,6 +330,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the accuracy in percent
 # says: The accuracy is 0.5800 here, and you return 58.0000.
+# says: Loss or accuracy is not the mean over the samples.
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -337,6 +340,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the last batch is left out
 # says: The loss is 1.2124 here
+# says: Loss or accuracy is not the mean over the samples.
 # earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):

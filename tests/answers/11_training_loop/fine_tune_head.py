@@ -126,8 +126,10 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the given code
 # says: Setting out_features changes a number in the repr, not the weight: make a new Linear.
-# lesson
+# says: model.fc has not as many outputs as there are new classes.
+# says: The head must be fresh, not a slice of the old one.
 # earns: 0 of 3
+# lesson
 def prepare(model, state, num_classes, lr_body, lr_head):
     opt = torch.optim.SGD(model.parameters(), lr=lr_body, momentum=0.9)
     model.fc.out_features = num_classes
@@ -137,8 +139,8 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the optimizer is built before the head is replaced
 # says: The optimizer still holds the parameters of the head you replaced: build it after replacing.
-# lesson
 # earns: 0 of 3
+# lesson
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
     optimizer = optimizer_of(model, lr_body, lr_head)
@@ -150,8 +152,10 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: sets out_features
 # says: Setting out_features changes a number in the repr, not the weight: make a new Linear.
-# lesson
+# says: model.fc has not as many outputs as there are new classes.
+# says: The head must be fresh, not a slice of the old one.
 # earns: 0 of 3
+# lesson
 def replace(model, classes):
     model.fc.out_features = classes
     return model.fc
@@ -162,14 +166,16 @@ prepare = with_parts(replace=replace)
 
 # %% wrong: never loads
 # says: The body does not hold the pre-trained weights.
+# says: The body does not hold the pre-trained weights and statistics.
 # earns: 0 of 3
 prepare = with_parts(load=lambda model, state: None)
 
 
 # %% wrong: loads the parameters, not the statistics
 # says: The body does not hold the pre-trained weights.
-# corner: members
+# says: The body does not hold the pre-trained weights and statistics.
 # earns: 0 of 3
+# corner: members
 def load(model, state):
     nn.Module.load_state_dict(copy.deepcopy(model), state)
     for name, p in model.named_parameters():
@@ -181,14 +187,14 @@ prepare = with_parts(load=load)
 
 # %% wrong: strict=False
 # says: strict=False hides a checkpoint that does not fit: load strictly (before replacing the head, so that the shapes
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 prepare = with_parts(load=lambda model, state: model.load_state_dict(state, strict=False))
 
 
 # %% wrong: loads what belongs to the body, whatever else there is
 # says: strict=False hides a checkpoint that does not fit
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def load(model, state):
     model.body.load_state_dict({k.removeprefix("body."): v for k, v in state.items() if k.startswith("body.")})
@@ -199,7 +205,7 @@ prepare = with_parts(load=load)
 
 # %% wrong: KeyError for a checkpoint that does not fit
 # says: strict=False hides a checkpoint that does not fit
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def load(model, state):
     if set(state) != set(model.state_dict()):
@@ -212,6 +218,7 @@ prepare = with_parts(load=load)
 
 # %% wrong: replaces the head before loading
 # says: Loading after replacing the head fails on its shape: load first.
+# says: The head must be fresh, not a slice of the old one.
 # earns: 0 of 3
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.fc = new_head(model, num_classes)
@@ -233,12 +240,14 @@ prepare = with_parts(optimizer=optimizer)
 
 # %% wrong: one rate for everything
 # says: The rates are exchanged or missing: body lr_body, head lr_head.
+# says: The optimizer of a frozen body holds the parameters of the new head, and nothing else.
 # earns: 0 of 3
 prepare = with_parts(optimizer=lambda model, lr_body, lr_head: torch.optim.SGD(model.parameters(), lr_head, 0.9))
 
 
 # %% wrong: no momentum
 # says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
+# says: The head is trained with lr_head and momentum 0.9.
 # earns: 0 of 3
 def optimizer(model, lr_body, lr_head):
     right = optimizer_of(model, lr_body, lr_head)
@@ -250,6 +259,7 @@ prepare = with_parts(optimizer=optimizer)
 
 # %% wrong: Nesterov's momentum
 # says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
+# says: The first step does not move the head by its rate times its gradient.
 # earns: 0 of 3
 def optimizer(model, lr_body, lr_head):
     right = optimizer_of(model, lr_body, lr_head)
@@ -301,15 +311,15 @@ prepare = with_parts(freeze=freeze)
 
 # %% wrong: requires_grad_(False), batch norm untouched
 # says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
-# lesson
 # earns: 2 of 3
+# lesson
 prepare = with_parts(freeze=lambda body: body.requires_grad_(False))
 
 
 # %% wrong: eval() once
 # says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
-# lesson
 # earns: 2 of 3
+# lesson
 prepare = with_parts(freeze=lambda body: body.eval().requires_grad_(False))
 
 
@@ -371,7 +381,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the statistics are frozen at any rate
 # says: With a rate above 0 the body is not frozen: its batch norm must follow model.train().
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
@@ -409,21 +419,20 @@ prepare = with_parts(replace=replace)
 
 # %% wrong: a new head only for another number of classes
 # says: The head must be fresh, not a slice of the old one.
-# earns: 1 of 3
-# caught: hidden
+# earns: 2 of 3
 prepare = with_parts(replace=lambda model, n: model.fc if n == len(model.fc.weight) else new_head(model, n))
 
 
 # %% wrong: the new head in float32
 # says: The new head must have the body's dtype and device.
-# earns: 0 of 3
+# earns: 1 of 3
 # caught: hidden
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes))
 
 
 # %% wrong: pops the head from the checkpoint
 # says: The checkpoint was changed.
-# earns: 0 of 3
+# earns: 1 of 3
 def load(model, state):
     model.load_state_dict(state)
     state.pop("fc.weight")
@@ -435,7 +444,7 @@ prepare = with_parts(load=load)
 
 # %% wrong: the checkpoint's tensors become the parameters
 # says: The model's tensors share memory with the checkpoint.
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 prepare = with_parts(load=lambda model, state: model.load_state_dict(state, assign=True))
 
@@ -454,13 +463,14 @@ prepare = with_parts(replace=replace)
 
 # %% wrong: another layer behind the old head
 # says: model.fc must be a Linear layer.
+# says: model.fc must be a Linear layer with a bias.
 # earns: 0 of 3
 prepare = with_parts(replace=lambda model, classes: nn.Sequential(model.fc, nn.Linear(model.fc.out_features, classes)))
 
 
 # %% wrong: the new head on the CPU
 # says: The new head must have the body's dtype and device.
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes, dtype=model.fc.weight.dtype))
 
@@ -521,7 +531,8 @@ prepare = with_parts(replace=replace)
 
 
 # %% wrong: a head without biases
-# says: The head is not ready: an SGD optimizer and a Linear layer with the new number of outputs are asked for.
+# says: model.fc must be a Linear layer with a bias.
+# says: The names of the parameters must stay as they were.
 # earns: 0 of 3
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes, bias=False, dtype=model.fc.weight.dtype))
 

@@ -67,6 +67,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: bias or norm in the name
 # says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+# earns: 0 of 2
 # lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or "norm" in name)
@@ -74,18 +75,22 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: by name or dimensions
 # says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or "norm" in name)
 
 
 # %% wrong: the norms by type, the rest by name
 # says: must not be decayed
+# says: Names do not tell
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or isinstance(owner, NORMS))
 
 
 # %% wrong: everything called bias is left out
 # says: A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: right(name, p, owner) or "bias" in name)
@@ -93,6 +98,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: less than two dimensions only
 # says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# earns: 0 of 2
 # lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2)
@@ -100,6 +106,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: norm layers only
 # says: Biases (and other 1-D parameters) must not be decayed.
+# earns: 0 of 2
 # lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: isinstance(owner, NORMS))
@@ -107,20 +114,23 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: names that end in bias, scales are decayed
 # says: Biases (and other 1-D parameters) must not be decayed.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: name.endswith("bias") or isinstance(owner, NORMS))
 
 
 # %% wrong: one dimension exactly
 # says: A parameter without dimensions, a scalar, has fewer than two
-# corner: 0-d
+# earns: 1 of 2
 # caught: hidden
+# corner: 0-d
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim == 1 or isinstance(owner, NORMS))
 
 
 # %% wrong: the exact type
 # says: A class that is derived from a norm layer is a norm layer too
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or type(owner) in NORMS)
@@ -128,6 +138,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: Norm in the name of the class
 # says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(
@@ -137,6 +148,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: no RMSNorm over two dimensions
 # says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or isinstance(owner, nn.LayerNorm))
@@ -144,6 +156,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: every name of a tied weight
 # says: A tied weight is listed twice; the optimizer would refuse it (or step it twice).
+# earns: 0 of 2
 # corner: second name
 def decay_groups(model, weight_decay):
     found = [[], []]
@@ -155,6 +168,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: frozen parameters included
 # says: Frozen parameters do not belong in the groups.
+# earns: 0 of 2
 # corner: members
 def decay_groups(model, weight_decay):
     flags = [(p, p.requires_grad) for p in model.parameters()]
@@ -167,6 +181,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: known layer types only
 # says: Parameters that belong to no known layer type were lost.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     known = (nn.Linear, nn.Conv2d, nn.Embedding, *NORMS)
     groups = groups_of(model, weight_decay, right)
@@ -176,6 +191,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: generators
 # says: A generator is empty after the first use; the groups must hold lists.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     return [group | {"params": (p for p in group["params"])} for group in groups]
@@ -183,6 +199,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: filters
 # says: A generator is empty after the first use; the groups must hold lists.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     return [group | {"params": filter(None.__ne__, group["params"])} for group in groups]
@@ -190,24 +207,28 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: the groups in the other order
 # says: The decayed group comes first, parameters in the order of model.parameters().
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, right)[::-1]
 
 
 # %% wrong: parameters in another order
 # says: The decayed group comes first, parameters in the order of model.parameters().
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return [group | {"params": group["params"][::-1]} for group in groups_of(model, weight_decay, right)]
 
 
 # %% wrong: the same decay for both
 # says: The first group's weight_decay must be the given one, and the second group's 0.0.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return [group | {"weight_decay": weight_decay} for group in groups_of(model, weight_decay, right)]
 
 
 # %% wrong: no decay given for the second group
 # says: The first group's weight_decay must be the given one, and the second group's 0.0.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     first, second = groups_of(model, weight_decay, right)
     return [first, {"params": second["params"]}]
@@ -215,26 +236,30 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: empty groups are left out
 # says: Return a list of two dicts, each with params and weight_decay.
-# corner: empty
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def decay_groups(model, weight_decay):
     return [group for group in groups_of(model, weight_decay, right) if group["params"]]
 
 
 # %% wrong: a dict
 # says: Return a list of two dicts, each with params and weight_decay.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return dict(zip(("decayed", "others"), groups_of(model, weight_decay, right)))
 
 
 # %% wrong: an optimizer
 # says: Return a list of two dicts
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return torch.optim.AdamW(groups_of(model, weight_decay, right))
 
 
 # %% wrong: names in place of parameters
 # says: The params of a group
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     names = {id(p): name for name, p in model.named_parameters()}
     groups = groups_of(model, weight_decay, right)
@@ -243,6 +268,8 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: freezes what is not decayed
 # says: The model was changed
+# earns: 1 of 2
+# caught: hidden
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     for p in groups[1]["params"]:
@@ -269,6 +296,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: LayerNorm and RMSNorm only
 # says: All parameters of a norm layer stay without decay, also those that a class derived from GroupNorm, batch norm
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     norms = (nn.LayerNorm, nn.RMSNorm)
@@ -277,12 +305,14 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: the parameters of a copy
 # says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(copy.deepcopy(model), weight_decay, right)
 
 
 # %% wrong: pairs of name and parameter
 # says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     names = {id(p): name for name, p in model.named_parameters()}
     groups = groups_of(model, weight_decay, right)
@@ -291,6 +321,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: puts the model into train mode
 # says: The model was changed: a parameter, its flag or the mode of a module.
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model.train(), weight_decay, right)
@@ -298,6 +329,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: dimensions of size 1 do not count
 # says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.squeeze().ndim < 2 or isinstance(owner, NORMS))
@@ -305,6 +337,8 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: everything inside of a norm layer
 # says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# earns: 1 of 2
+# caught: hidden
 def decay_groups(model, weight_decay):
     inside = {id(p) for m in model.modules() if isinstance(m, NORMS) for p in m.parameters()}
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or id(p) in inside)
