@@ -271,6 +271,7 @@ with check("branch-on-data") as test:
     more = [zeros, balanced, unknown, nearly, many + 1, many - 1, infinite]
     test("the branch not taken may be infinite or nan: nothing of it in the values")
     seen = observe_scenario(gated, Gate, first, second, rows, -rows)
+    judge(seen, [first, second, rows, -rows], seen["results"], values)
     zero = observe_scenario(gated, Gate, *more)
     judge(zero, [zeros], zero["results"][:1], leak)
 

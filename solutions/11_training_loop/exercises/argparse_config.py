@@ -97,14 +97,6 @@ with check("argparse-config") as test:
         kinds = {name: kind_of(value) for name, value in values.items()}
         return {"exit": None, "told": "", "kind": type(config).__name__, "kinds": kinds, "values": values}
 
-    def layers_of_two(parse_config, argv):
-        """Change the layers of a first result, then parse the same command line again."""
-        with contextlib.redirect_stderr(io.StringIO()):
-            first = parse_config(list(argv))
-            first.layers.append(7)
-            second = parse_config(list(argv))
-        return {"same": first.layers is second.layers, "second": list(second.layers)}
-
     def used_sys_argv(seen):
         """Whether the words of sys.argv turn up."""
         return "from-sys-argv" in seen["told"] or (seen["exit"] is None and "from-sys-argv" in seen["values"].values())
@@ -201,6 +193,8 @@ with check("argparse-config") as test:
         """Change the layers of a first result, then parse the same command line again."""
         with contextlib.redirect_stderr(io.StringIO()):
             first = parse_config(list(argv))
+            if not isinstance(first.layers, list):
+                return {"same": False, "second": None}
             first.layers.append(7)
             second = parse_config(list(argv))
         return {"same": first.layers is second.layers, "second": list(second.layers)}
@@ -306,14 +300,19 @@ with check("argparse-config") as test:
     ):
         seen = observe_scenario(layers_of_two, parse_config, words)
         seen.expecting(mistake(list_of_ints, raises="SystemExit"))
-        seen.that(not seen["same"] and seen["second"] == wanted, shared, stage="aliasing")
+        no_list = mistake("`layers` must be a list.", when=lambda seen: seen["second"] is None)
+        seen.that(not seen["same"] and seen["second"] == wanted, shared, no_list, stage="aliasing")
 
     test.hidden("an option that is given twice: the last one counts")
     words = ["--data-dir", "a", "--lr", "3", "--layers", "1", "2", "--amp", "--epochs", "4", "--no-amp", "--lr=0.25"]
     words += ["--layers", "8", "--data-dir=photos", "--epochs", "6", "--resume", "a", "--resume", "b.pt"]
-    twice = mistake("Where an option is given twice, the last one counts.", stage=("type", "value"))
+    last_counts = "Where an option is given twice, the last one counts."
+    twice = (
+        mistake(last_counts, stage="value"),
+        mistake(last_counts, when=lambda seen: seen["kinds"]["layers"] in (["int"] * 2, ["int"] * 3)),
+    )
     for some_words in (words, tuple(words)):
-        seen = observe_scenario(parsed, parse_config, some_words).expecting(twice)
+        seen = observe_scenario(parsed, parse_config, some_words).expecting(*twice)
         judge(seen, lr=0.25, epochs=6, amp=False, layers=[8], resume="b.pt")
     judge(observe_scenario(parsed, parse_config, ["--no-amp", "--data-dir", "photos", "--amp"]), amp=True)
 

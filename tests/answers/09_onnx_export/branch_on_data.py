@@ -42,6 +42,7 @@ class Gate(nn.Module):
 
 # %% wrong: the given class
 # says: The Python `if` needs a True or a False during export
+# says: The exporter refuses this layer: solve the first check cell.
 # lesson
 class Gate(nn.Module):
     def forward(self, x):
@@ -52,6 +53,7 @@ class Gate(nn.Module):
 
 # %% wrong: bool of an item
 # says: The Python `if` needs a True or a False during export
+# says: The exporter refuses this layer: solve the first check cell.
 class Gate(nn.Module):
     def forward(self, x):
         c = bool((x.mean() > 0).item())

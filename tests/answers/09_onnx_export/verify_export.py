@@ -150,6 +150,8 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: compares the last input only
 # says: Only one input was compared
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: An output of shape (1, N) where (N, 1) is expected must be a problem `shape:`, though NumPy
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     found = verified(path, model, inputs[-1:], rtol, atol)
@@ -338,6 +340,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: entries without a kind
 # says: Every entry begins with its kind
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return [f"problem with {one}" for one in verified(path, model, inputs, rtol, atol)]
@@ -345,6 +348,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: True or False
 # says: The result must be a list of strings.
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return not verified(path, model, inputs, rtol, atol)
@@ -405,6 +409,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: an entry in place of a list
 # says: The result must be a list of strings.
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return "\n".join(verified(path, model, inputs, rtol, atol))

@@ -289,7 +289,6 @@ def meter_ddp(model, dtype=None):
 # %% wrong: divides by 2
 # says: The gradients are not the mean over the ranks.
 # earns: 1 of 2
-# caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 

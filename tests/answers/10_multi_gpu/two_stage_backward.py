@@ -782,8 +782,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 
 # %% wrong: rank 0 never listens
-# says: A rank is in send(), and the other does not receive
-# says: Both ranks are in send(), and send returns only when the partner receives. One of them must receive
+# says: in send()
 # earns: 0 of 3
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()

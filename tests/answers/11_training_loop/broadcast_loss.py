@@ -114,6 +114,7 @@ fit = training(functional.mse_loss, result=lambda batches: batches[-1][0])
 
 # %% wrong: the warning is filtered out
 # says: The warning is gone, the broadcast is not: the loss still cannot fall below the variance.
+# says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B,
 # earns: 0 of 2
 # lesson
 def fit(model, x, y, epochs, lr, batch_size):
@@ -123,6 +124,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: the difference squared by hand, no warning
 # says: The warning is gone, the broadcast is not
+# says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B,
 # earns: 0 of 2
 fit = training(lambda prediction, target: ((prediction - target) ** 2).mean())
 
@@ -151,6 +153,7 @@ fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze
 
 # %% wrong: squeeze() on the prediction
 # says: The loss still compares every prediction with every target
+# says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch
 # earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(), target))
 
@@ -163,6 +166,7 @@ fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze
 
 # %% wrong: squeeze(-1) on the prediction
 # says: The loss still compares every prediction with every target
+# says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch
 # earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(-1), target))
 
@@ -379,6 +383,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: another layer takes the place of the model's
 # says: Train the model's own parameters, don't replace them.
+# says: The weights after training are not those of SGD on the mean squared error of each batch, in order.
 # earns: 0 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     model.linear = nn.Linear(2, 1)

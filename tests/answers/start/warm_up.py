@@ -18,16 +18,16 @@ def halve(x):
 
 # %% wrong: the other division, which rounds down
 # says: Here // has rounded down: half of 5 is 2.5, not 2.
-# lesson
 # earns: 0 of 1
+# lesson
 def halve(x):
     return x // 2
 
 
 # %% wrong: prints and returns nothing
 # says: Your function returns nothing: begin its last line with `return`.
-# lesson
 # earns: 0 of 1
+# lesson
 def halve(x):
     print(x / 2)
 
@@ -67,6 +67,8 @@ def halve(x):
 
 # %% wrong: goes through the rows
 # says: x can have any number of dimensions
+# earns: 0 of 1
+# caught: hidden
 # corner: 0-d
 def halve(x):
     return torch.stack([row / 2 for row in x])
