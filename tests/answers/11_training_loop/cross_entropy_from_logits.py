@@ -272,9 +272,9 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: one-hot times log p
 # says: A class with logit -inf must simply have probability 0.
-# corner: nan
 # earns: 2 of 3
 # caught: hidden
+# corner: nan
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     kept = target != ignore_index
@@ -320,9 +320,9 @@ cross_entropy = from_log_p(log_p_of, check=lambda logits, target, ignore_index: 
 
 # %% wrong: ignored rows are multiplied by zero
 # says: What stands in an ignored row (nan, inf, huge numbers) reaches the value: select the rows that count.
-# corner: nan
 # earns: 2 of 3
 # caught: hidden
+# corner: nan
 cross_entropy = from_log_p(log_p_of, first=False)
 
 
@@ -342,9 +342,9 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: the divisor is at least 1
 # says: With no row left the mean is nan, as in PyTorch.
-# corner: empty
 # earns: 2 of 3
 # caught: hidden
+# corner: empty
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / kept.sum().clamp(min=1))
 
 
@@ -441,7 +441,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: subtracts the maximum in place
 # says: were changed in place.
 # says: The arguments must stay as they are
-# earns: 0 of 3
+# earns: 2 of 3
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     with torch.no_grad():
         logits -= logits.max(1, keepdim=True).values
@@ -449,7 +449,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: float32 inside
-# says: The dtype is wrong
+# says: The result must have the dtype of the logits.
 # earns: 2 of 3
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -503,7 +503,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: ignored targets are overwritten
 # says: The arguments must stay as they are: logits or targets were changed in place.
-# earns: 1 of 3
+# earns: 2 of 3
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
     loss = from_log_p(log_p_of)(logits, target, **options)

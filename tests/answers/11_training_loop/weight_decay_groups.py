@@ -156,7 +156,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: every name of a tied weight
 # says: A tied weight is listed twice; the optimizer would refuse it (or step it twice).
-# earns: 0 of 2
+# earns: 1 of 2
 # corner: second name
 def decay_groups(model, weight_decay):
     found = [[], []]
@@ -168,7 +168,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: frozen parameters included
 # says: Frozen parameters do not belong in the groups.
-# earns: 0 of 2
+# earns: 1 of 2
 # corner: members
 def decay_groups(model, weight_decay):
     flags = [(p, p.requires_grad) for p in model.parameters()]
@@ -214,7 +214,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: parameters in another order
 # says: The decayed group comes first, parameters in the order of model.parameters().
-# earns: 0 of 2
+# earns: 1 of 2
 def decay_groups(model, weight_decay):
     return [group | {"params": group["params"][::-1]} for group in groups_of(model, weight_decay, right)]
 
@@ -269,7 +269,6 @@ def decay_groups(model, weight_decay):
 # %% wrong: freezes what is not decayed
 # says: The model was changed
 # earns: 1 of 2
-# caught: hidden
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     for p in groups[1]["params"]:
