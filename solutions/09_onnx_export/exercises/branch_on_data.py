@@ -281,9 +281,7 @@ with check("branch-on-data") as test:
     judge(out, [zeros], out["results"][:1], leak)
 
     test("the gradient of the branch taken is finite and right")
-    for x, came in zip(
-        [first, second, rows, -rows, zeros, balanced], [*seen["grads"], *zero["grads"][:2]], strict=True
-    ):
+    for x, came in zip([first, second, rows, -rows, zeros], [*seen["grads"], zero["grads"][0]], strict=True):
         leaf = x.clone().requires_grad_()
         truth = torch.autograd.grad(expected(leaf).sum(), leaf)[0]
         seen.that(

@@ -63,6 +63,8 @@ class Smooth(nn.Module):
 
 # %% wrong: the given loop
 # says: The loop (or a Python list over the steps) was unrolled during export
+# says: The exporter refuses this model: solve the first check cell.
+# earns: 0 of 3
 # lesson
 class Smooth(Base):
     def forward(self, x):
@@ -75,6 +77,8 @@ class Smooth(Base):
 
 # %% wrong: a list of rows of the matrix
 # says: The loop (or a Python list over the steps) was unrolled during export
+# says: The exporter refuses this model: solve the first check cell.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         t = x.shape[1]
@@ -84,6 +88,8 @@ class Smooth(Base):
 
 # %% wrong: unbinds time
 # says: The loop (or a Python list over the steps) was unrolled during export
+# says: The exporter refuses this model: solve the first check cell.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         h, out = 0, []
@@ -95,8 +101,8 @@ class Smooth(Base):
 
 # %% wrong: cumulated sum of x / a**t times a**t
 # says: a negative power of `a` overflows in long sequences
+# earns: 2 of 3
 # lesson
-# caught: hidden
 class Smooth(Base):
     def forward(self, x):
         p = (self.a ** torch.arange(x.shape[1], dtype=x.dtype, device=x.device))[:, None]
@@ -105,6 +111,7 @@ class Smooth(Base):
 
 # %% wrong: no mask above the diagonal
 # says: Later steps influence earlier ones
+# earns: 0 of 3
 # lesson
 class Smooth(Base):
     def forward(self, x):
@@ -113,6 +120,7 @@ class Smooth(Base):
 
 # %% wrong: the absolute lag
 # says: Later steps influence earlier ones
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).abs()) @ x
@@ -120,8 +128,8 @@ class Smooth(Base):
 
 # %% wrong: powers of negative lags, multiplied by the mask
 # says: a negative power of `a` overflows in long sequences
+# earns: 2 of 3
 # lesson
-# caught: hidden
 class Smooth(Base):
     def forward(self, x):
         lag = lags(x)
@@ -130,6 +138,7 @@ class Smooth(Base):
 
 # %% wrong: exponent t - s + 1
 # says: The newest value must have the weight (1 - a) * a**0.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** (lags(x).clamp(min=0) + 1)).tril() @ x
@@ -137,6 +146,7 @@ class Smooth(Base):
 
 # %% wrong: the factor (1 - a) is missing
 # says: The factor (1 - a) is missing.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return (self.a ** lags(x).clamp(min=0)).tril() @ x
@@ -144,6 +154,8 @@ class Smooth(Base):
 
 # %% wrong: transposed weights
 # says: Later steps influence earlier ones
+# says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril().t() @ x
@@ -151,6 +163,7 @@ class Smooth(Base):
 
 # %% wrong: starts at the first step
 # says: The state starts at zero, not at the first step of x.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         w = ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril()
@@ -160,6 +173,7 @@ class Smooth(Base):
 
 # %% wrong: without the newest value
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril(-1) @ x
@@ -167,6 +181,7 @@ class Smooth(Base):
 
 # %% wrong: a and 1 - a exchanged
 # says: You exchanged `a` and `1 - a`.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return (self.a * (1 - self.a) ** lags(x).clamp(min=0)).tril() @ x
@@ -174,6 +189,7 @@ class Smooth(Base):
 
 # %% wrong: 0.9 for every a
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return (0.1 * 0.9 ** lags(x).clamp(min=0)).tril() @ x
@@ -181,6 +197,7 @@ class Smooth(Base):
 
 # %% wrong: smooths along the last dimension
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         y = x.transpose(1, 2)
@@ -189,7 +206,7 @@ class Smooth(Base):
 
 # %% wrong: a window of twenty steps
 # says: The values are not those of the loop.
-# caught: hidden
+# earns: 2 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril().triu(-20) @ x
@@ -197,6 +214,7 @@ class Smooth(Base):
 
 # %% wrong: arange in float32 on the CPU
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -206,6 +224,7 @@ class Smooth(Base):
 
 # %% wrong: arange with dtype, on the CPU
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -215,6 +234,7 @@ class Smooth(Base):
 
 # %% wrong: weights in float32, cast afterwards
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -224,6 +244,7 @@ class Smooth(Base):
 
 # %% wrong: cuts the graph
 # says: The gradient of x is missing or wrong.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -233,6 +254,7 @@ class Smooth(Base):
 
 # %% wrong: writes into x
 # says: x was changed.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -244,6 +266,7 @@ class Smooth(Base):
 
 # %% wrong: 0.5 where a is not given
 # says: Without an argument, a is 0.9.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(nn.Module):
     def __init__(self, a=0.5):
@@ -274,6 +297,7 @@ class Smooth(Base):
 
 # %% wrong: weights that sum to one
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         w = ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril()
@@ -282,7 +306,7 @@ class Smooth(Base):
 
 # %% wrong: cumulated sum with a floor under the power
 # says: The values are not those of the loop.
-# caught: hidden
+# earns: 2 of 3
 class Smooth(Base):
     def forward(self, x):
         p = (self.a ** torch.arange(x.shape[1], dtype=x.dtype, device=x.device)).clamp(min=1e-30)[:, None]
@@ -291,6 +315,7 @@ class Smooth(Base):
 
 # %% wrong: a as a float32 buffer
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(nn.Module):
     def __init__(self, a=0.9):

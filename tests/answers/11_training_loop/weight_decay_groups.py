@@ -67,6 +67,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: bias or norm in the name
 # says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+# says: Biases (and other 1-D parameters) must not be decayed.
 # earns: 0 of 2
 # lesson
 def decay_groups(model, weight_decay):
@@ -82,7 +83,6 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: the norms by type, the rest by name
 # says: must not be decayed
-# says: Names do not tell
 # earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or isinstance(owner, NORMS))
