@@ -111,6 +111,7 @@ class Smooth(Base):
 
 # %% wrong: no mask above the diagonal
 # says: Later steps influence earlier ones
+# says: The values are not those of the loop.
 # earns: 0 of 3
 # lesson
 class Smooth(Base):
@@ -120,6 +121,7 @@ class Smooth(Base):
 
 # %% wrong: the absolute lag
 # says: Later steps influence earlier ones
+# says: The values are not those of the loop.
 # earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
