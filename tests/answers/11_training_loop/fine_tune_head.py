@@ -425,7 +425,7 @@ prepare = with_parts(replace=lambda model, n: model.fc if n == len(model.fc.weig
 
 # %% wrong: the new head in float32
 # says: The new head must have the body's dtype and device.
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes))
 
