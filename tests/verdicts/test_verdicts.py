@@ -474,6 +474,12 @@ def test_mistakes_that_read_the_result_of_an_answer_that_raised():
     assert "Your code raised KeyError" in str(verdict(lambda: seen.returns(torch.ones(1))))
 
 
+def test_a_tensor_of_one_element_is_its_number():
+    guess = {"a": torch.tensor([3.0]), "b": torch.tensor([[4]]), "c": torch.tensor([2.0]), "d": torch.tensor([2])}
+    items = {"a": prediction(3.0), "b": prediction(4), "c": prediction([2.0]), "d": prediction([2, 2])}
+    assert observe_value(guess).predicts(items, 4) == 3
+
+
 def test_predictions_may_be_numpys_numbers():
     guess = {"a": np.float32(1.5), "b": np.arange(2), "c": np.bool_(True), "d": np.array(2)}
     items = {"a": prediction(1.5), "b": prediction([0, 1]), "c": prediction(True), "d": prediction(2)}

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 9.3 · One file, any batch, eval mode
 #
-# implement · warm-up · 15 min · 3 points
+# implement · warm-up · 15 min · 2 points
 #
 # The export that you will want most often: everything in one file, any number of rows, the model as it is used after
 # training. It is called in the middle of a training script, so the model must come out of it as it went in.
@@ -57,7 +57,7 @@ def export_dynamic(model: nn.Module, example: Tensor, path: str) -> None:
     ### END SOLUTION
 
 
-# %% check="export-dynamic-batch" points=2
+# %% check="export-dynamic-batch" points=1
 """One file with the agreed names, a dynamic batch, and the numbers of the eval form."""
 with check("export-dynamic-batch") as test:
 
@@ -214,7 +214,7 @@ with check("export-dynamic-batch") as test:
         model[frozen].eval()
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
-        before, raised = condition_of(model), ""
+        before, raised, ready = condition_of(model), "", False
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -224,8 +224,16 @@ with check("export-dynamic-batch") as test:
                 raise
             except Exception as error:
                 raised = type(error).__name__
+            if not raised and os.listdir(folder):
+                graph = onnx.load(os.path.join(folder, "model.onnx"), load_external_data=False).graph
+                any_batch = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+                ready = bool(any_batch) and "Dropout" not in [node.op_type for node in graph.node]
         after = condition_of(model)
-        return {"raised": raised, "changed": [name for name, value in before.items() if after[name] != value]}
+        return {
+            "raised": raised,
+            "ready": ready,
+            "changed": [name for name, value in before.items() if after[name] != value],
+        }
 
     def frozen_norm(export):
         """A model in training mode whose batch norm is in eval mode."""
@@ -246,6 +254,8 @@ with check("export-dynamic-batch") as test:
     seen = observe_scenario(frozen_norm, export_dynamic)
     seen.that(not seen["raised"], f"The export raised {seen['raised']}.", stage="raised")
     judge(seen)
+    unready = "The model is as before, but the file is not its eval form for any batch: solve the first check cell."
+    seen.that(seen["ready"], unready)
 
     ### BEGIN HIDDEN TESTS
     test.hidden("a model whose export fails")

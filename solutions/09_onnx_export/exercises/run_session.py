@@ -119,6 +119,14 @@ with check("run-session") as test:
         ),
         mistake(arrays, raises="Input must be a list of dictionaries or a single numpy array"),
         mistake("numpy() on a tensor that requires grad raises: detach first.", raises="requires grad"),
+        mistake(
+            "Each session has another number of inputs, with other names: ask session.get_inputs().",
+            raises=r"ValueError: zip\(\) argument",
+        ),
+        mistake(
+            "An input got numbers of the wrong type: follow the order of session.get_inputs(), leave integers alone.",
+            raises="Unexpected input data type",
+        ),
     ]
 
     def judge(seen, expected):
@@ -222,7 +230,8 @@ with check("run-session") as test:
         """Judge the first output, and that the inputs are as before."""
         seen.expecting(*known)
         seen.that(seen["first"] is not None, "The result must be a list of tensors, one for each output.", stage="type")
-        seen.that(seen["first"].dtype == expected.dtype, cast, stage="dtype")
+        other = f"An output came as {seen['first'].dtype}; the session gave {expected.dtype}."
+        seen.that(seen["first"].dtype == expected.dtype, other, stage="dtype")
         same = seen["first"].shape == expected.shape and torch.equal(seen["first"], expected)
         seen.that(same, "The output is not what the session gives for these inputs.")
         seen.that(not seen["changed"], "A tensor that was given has changed.", stage="arguments")

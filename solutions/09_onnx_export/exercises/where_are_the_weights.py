@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 9.4 · What must be deployed?
 #
-# measure · solid · 15 min · 2 points
+# measure · solid · 15 min · 3 points
 #
 # Somebody hands you a folder with a model in it, and with other things. Which files does the model need, and how
 # large are its weights? Build the instrument that says so, without loading the weights.
@@ -16,10 +16,12 @@
 # - `"graph"`: the bytes of the .onnx file, minus the weight bytes stored inside it.
 # - A file that is referred to and missing raises `FileNotFoundError` that names it.
 #
-# **Rule.** External data are not read into memory: the check has an external file of many gigabytes (on paper).
+# **Rule.** External data are not read into memory: the check has an external file whose declared size is many
+# gigabytes.
 #
-# The file is a `TensorProto` per initializer: `dims`, `data_type`, `data_location`, `external_data` (a list of
-# `key` and `value`, keys `location`, `offset` and `length`), and `raw_data` or a typed field such as `float_data`.
+# The file holds a `TensorProto` for each initializer (ONNX's word for a stored weight): `dims`, `data_type`,
+# `data_location`, `external_data` (a list of `key` and `value`, keys `location`, `offset` and `length`), and `raw_data`
+# or a typed field such as `float_data`.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -153,18 +155,12 @@ with check("where-are-the-weights") as test:
                 "The weights in the external file are not counted.",
                 when=lambda seen: numbers["weights"] == inside and outside,
             ),
-            mistake(
-                "Not every weight has 4 bytes per element, and not every weight lies in raw_data.",
-                when=lambda seen: not files_of_floats,
-            ),
         )
         seen.that(
             numbers["graph"] == seen["file"] - inside,
             "`graph` is the structure alone: the size of the .onnx file minus the weights that are stored inside it, "
             "and only those.",
         )
-
-    files_of_floats = True
 
     test("all inside one file: 1,200 bytes")
     seen = observe_scenario(sizes, onnx_size, {"w": ("float32", 300, "", False)}, [])
@@ -179,13 +175,129 @@ with check("where-are-the-weights") as test:
     seen = observe_scenario(sizes, onnx_size, weights, [])
     judge(seen, 1228, ["model.onnx", "tensors.bin"], inside=28)
 
-    ### BEGIN HIDDEN TESTS
-    test.hidden("other files in the folder")
+
+# %% check="where-are-the-weights" points=1
+"""Other files in the folder, other dtypes, typed fields; a missing file, a large one."""
+with check("where-are-the-weights") as test:
+
+    def saved(folder, weights):
+        """Write a model into a folder. Weights are name: (dtype, number of elements, external file or "", typed)."""
+        initializers = []
+        for name, (dtype, count, file, typed) in weights.items():
+            array = np.ones(count, dtype)
+            one = onnx.numpy_helper.from_array(array, name)
+            if typed:
+                one = onnx.helper.make_tensor(name, one.data_type, one.dims, array)
+            if file:
+                with open(os.path.join(folder, file), "ab") as outside:
+                    outside.write(bytes(-outside.tell() % 256))  # a weight begins where a block begins
+                    offset = outside.tell()
+                    outside.write(array.tobytes())
+                one.ClearField("raw_data")
+                one.data_location = onnx.TensorProto.EXTERNAL
+                for key, value in (("location", file), ("offset", offset), ("length", array.nbytes)):
+                    one.external_data.add(key=key, value=str(value))
+            initializers.append(one)
+        value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])
+        out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n"])
+        node = onnx.helper.make_node("Identity", ["x"], ["y"])
+        graph = onnx.helper.make_graph([node], "weights", [value], [out], initializers)
+        path = os.path.join(folder, "model.onnx")
+        Path(path).write_bytes(onnx.helper.make_model(graph).SerializeToString())
+        return path
+
+    def plainly(came):
+        """The same with Python's whole numbers in place of NumPy's, and of floats such as 28.0."""
+        if not isinstance(came, dict):
+            return came
+        return {
+            key: int(value)
+            if isinstance(value, np.integer) or (isinstance(value, float) and value.is_integer())
+            else value
+            for key, value in came.items()
+        }
+
+    def sizes(measure, weights, strangers, missing=""):
+        """Measure a model in a folder with other files; one of its own may be missing."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = saved(folder, weights)
+            for name in strangers:
+                Path(folder, name).write_bytes(b"of somebody else")
+            if missing:
+                os.remove(os.path.join(folder, missing))
+            facts = {"file": os.path.getsize(path), "raised": [], "message": ""}
+            try:
+                facts["came"] = plainly(measure(path))
+            except NotImplementedError:
+                raise
+            except Exception as error:
+                if not missing:
+                    raise
+                facts |= {"raised": [one.__name__ for one in type(error).__mro__], "message": str(error)}
+        return facts
+
+    only_main = (
+        "Only the .onnx file was seen: with external data most bytes are in a second file, and the model does not load "
+        "without it. (Loading with external data erases the references: load_external_data=False.)"
+    )
+
+    def judge(seen, weights, files, inside, *more):
+        """Judge what came, for weights of so many bytes, of which some lie inside the file."""
+        came = seen["came"]
+        is_dict = isinstance(came, dict) and set(came) == {"graph", "weights", "files"}
+        seen.that(is_dict, 'The result must be a dict with "graph", "weights" and "files".', stage="type")
+        listed = isinstance(came["files"], (list, tuple)) and all(isinstance(name, str) for name in came["files"])
+        seen.that(listed, '"files" must be a list of names.', stage="type")
+        names, numbers = list(came["files"]), {key: came[key] for key in ("weights", "graph")}
+        whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers.values())
+        seen.that(whole, '"graph" and "weights" must be numbers of bytes.', stage="type")
+        guessed = "The external file is not always called <name>.onnx.data: read its location from the initializers."
+        folder = "Other files of the folder do not belong to the model."
+        relative = "The names must be relative to the model's folder, without the way to it."
+        seen.that(not any(os.path.basename(name) != name for name in names), relative)
+        seen.that(names != ["model.onnx"] or len(files) == 1, only_main)
+        seen.that("model.onnx.data" not in names or "model.onnx.data" in files, guessed)
+        seen.that(set(names) <= set(files), folder)
+        seen.that(set(names) >= set(files), "A file is missing; each initializer has a location of its own, or none.")
+        seen.that(names == sorted(files), "The names must be sorted, and each must be there once.")
+        outside = weights - inside
+        seen.that(
+            numbers["weights"] == weights,
+            f"The weights have {weights} bytes, and you count {numbers['weights']}.",
+            *more,
+            mistake(
+                "Small weights stay inside the .onnx file even with external data: a model can have both.",
+                when=lambda seen: numbers["weights"] == outside and inside and outside,
+            ),
+            mistake(
+                "The weights in the external file are not counted.",
+                when=lambda seen: numbers["weights"] == inside and outside,
+            ),
+        )
+        seen.that(
+            numbers["graph"] == seen["file"] - inside,
+            "`graph` is the structure alone: the size of the .onnx file minus the weights that are stored inside it, "
+            "and only those.",
+        )
+
+    def four_bytes(count):
+        """Every element was taken for four bytes."""
+        sentence = "Not every weight has 4 bytes per element: its data_type says how many."
+        return mistake(sentence, when=lambda seen: seen["came"]["weights"] == count)
+
+    test("other files in the folder")
     weights = {"w": ("float32", 300, "a.data", False), "v": ("float32", 50, "z.data", False)}
     weights |= {"u": ("float32", 20, "a.data", False)}
     seen = observe_scenario(sizes, onnx_size, weights, ["old.onnx.data", "model.data", "b.bin", "other.onnx"])
     judge(seen, 1480, ["a.data", "model.onnx", "z.data"], inside=0)
 
+    test("numbers of other sizes, inside and outside")
+    weights = {"d": ("float64", 11, "", False), "h": ("float16", 300, "w.data", False), "i": ("int64", 5, "", False)}
+    weights |= {"b": ("bool", 3, "", False), "far": ("int64", 40, "w.data", False)}
+    seen = observe_scenario(sizes, onnx_size, weights, [])
+    judge(seen, 88 + 600 + 40 + 3 + 320, ["model.onnx", "w.data"], 131, four_bytes(4 * (11 + 300 + 5 + 3 + 40)))
+
+    ### BEGIN HIDDEN TESTS
     test.hidden("a stranger that bears the usual name")
     weights = {"w": ("float32", 300, "", False)}
     seen = observe_scenario(sizes, onnx_size, weights, ["model.onnx.data"])
@@ -195,18 +307,21 @@ with check("where-are-the-weights") as test:
     )
     judge(seen, 1200, ["model.onnx"], inside=1200)
 
-    files_of_floats = False
-    test.hidden("numbers of other sizes, inside and outside")
-    weights = {"d": ("float64", 11, "", False), "h": ("float16", 300, "w.data", False), "i": ("int64", 5, "", False)}
-    weights |= {"b": ("bool", 3, "", False), "far": ("int64", 40, "w.data", False), "zero": ("float32", 0, "", False)}
+    test.hidden("a weight without elements, and one without dimensions")
+    product = "The number of elements is the product of the sizes: 1 where there are none, 0 where one of them is 0."
+    weights = {"w": ("float32", 300, "", False), "zero": ("float32", 0, "", False)}
     weights |= {"number": ("float32", (), "", False)}
     seen = observe_scenario(sizes, onnx_size, weights, [])
-    judge(seen, 88 + 600 + 40 + 3 + 320 + 4, ["model.onnx", "w.data"], inside=135)
+    judge(seen, 1204, ["model.onnx"], 1204, mistake(product, stage="value"))
 
     test.hidden("numbers in typed fields")
     weights = {"d": ("float64", 11, "", True), "f": ("float32", 9, "", True), "i": ("int64", 5, "", True)}
     seen = observe_scenario(sizes, onnx_size, weights, [])
-    judge(seen, 164, ["model.onnx"], inside=164)
+    raw = mistake(
+        "Not every weight lies in raw_data: count elements times the bytes of one.",
+        when=lambda seen: seen["came"]["weights"] == 0,
+    )
+    judge(seen, 164, ["model.onnx"], 164, raw)
 
     test.hidden("a file that is referred to is missing")
     gone = "A referenced file that is missing must raise FileNotFoundError with its name."

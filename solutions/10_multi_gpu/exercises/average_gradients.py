@@ -8,11 +8,13 @@
 #
 # **Contract**
 #
-# - Called on every rank after a local backward: every trainable parameter's `.grad` becomes the mean over the ranks,
+# - Called on every rank after a local backward: each trainable parameter's `.grad` becomes the mean over the ranks,
 #   the same on all of them.
 # - A parameter that got no gradient on some rank (a branch that was not used there) counts as zeros on that rank.
-#   Afterwards every trainable parameter has a gradient on every rank.
-# - Frozen parameters keep `.grad` None. No parameter is changed. The dtype of each gradient is kept.
+#   Afterwards it has a gradient on every rank. (Where *no* rank has used a parameter, DDP leaves None; zeros are fine
+#   here too.)
+# - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and
+#   its precision.
 # - With one rank nothing changes. Gradients need not be contiguous.
 #
 # **Rule** torch.nn.parallel is not used.
@@ -46,8 +48,160 @@ def average_gradients(model: nn.Module) -> None:
     ### END SOLUTION
 
 
-# %% check="average-gradients" points=3
-"""Every trainable parameter has the mean gradient on every rank; parameters stay as they are."""
+# %% check="average-gradients" points=2
+"""The mean gradient on every rank, also where a rank has not used a branch."""
+with check("average-gradients") as test:
+
+    def numbers(shape, k, rank):
+        """Values without symmetry; those of parameter k on a rank."""
+        count = torch.arange(math.prod(shape), dtype=torch.float64)
+        return ((count * 7 + 3 * k + 5 * rank) % 11 + k / 4 - 3 * rank).reshape(shape)
+
+    def branches(dtype, rank=9):
+        """A model with a frozen part and branches that not every batch uses; its weights tell the rank."""
+        layers = {name: nn.Linear(3, 2, bias=False) for name in ("a", "frozen", "b", "c")}
+        model = nn.ModuleDict(layers).to(dtype)
+        model["frozen"].requires_grad_(False)
+        with torch.no_grad():
+            for k, parameter in enumerate(model.parameters()):
+                parameter.copy_(numbers((2, 3), k, rank))
+        return model
+
+    def averaged(average, world, cases):
+        """For each case (dtype, the branches that each rank has used, strided) the gradients on each rank."""
+
+        def on_rank(rank, world):
+            made = []
+            build = DistributedDataParallel.__init__
+            DistributedDataParallel.__init__ = lambda *args, **kwargs: (made.append(1), build(*args, **kwargs))[1]
+            facts = []
+            for dtype, used, strided in cases:
+                model = branches(dtype, rank)
+                for k, (name, parameter) in enumerate(model.named_parameters()):
+                    if name[0] in used[rank] and name != "frozen.weight":
+                        grad = numbers((2, 3), k, rank).to(dtype)
+                        parameter.grad = grad.t().contiguous().t() if strided else grad
+                average(model)
+                grads = {name: parameter.grad for name, parameter in model.named_parameters()}
+                weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+                trainable = [parameter.requires_grad for parameter in model.parameters()]
+                facts.append({"grads": grads, "weights": weights, "trainable": trainable})
+            return {"cases": facts, "ddp": len(made)}
+
+        return run_on_ranks(on_rank, world=world, stall=1.0 + 0.7 * len(cases))
+
+    def close(came, expected):
+        """Whether two gradients agree within rounding."""
+        return isinstance(came, Tensor) and came.shape == expected.shape and torch.allclose(came.double(), expected)
+
+    def judge(seen, case, dtype, used):
+        """Judge one case on all ranks."""
+        world = len(used)
+        seen.that(
+            not any(one["ddp"] for one in seen.value),
+            "Write it with collectives, without DistributedDataParallel.",
+            stage="rule",
+        )
+        facts = [one["cases"][case] for one in seen.value]
+        names = ["a.weight", "frozen.weight", "b.weight", "c.weight"]
+        start = {name: [numbers((2, 3), k, rank) for rank in range(world)] for k, name in enumerate(names)}
+        mean_start = sum(start["a.weight"]) / world
+        kept = [close(one["weights"][name], start[name][rank]) for rank, one in enumerate(facts) for name in names]
+        seen.that(
+            all(kept),
+            "A parameter was changed: only gradients are to be averaged.",
+            mistake(
+                "The parameters were averaged, not the gradients.",
+                when=lambda seen: all(close(one["weights"]["a.weight"], mean_start) for one in facts),
+            ),
+        )
+        local = {
+            name: [numbers((2, 3), k, rank) if name[0] in used[rank] else None for rank in range(world)]
+            for k, name in enumerate(names)
+        }
+        seen.that(
+            all(one["trainable"] == [True, False, True, True] for one in facts),
+            "requires_grad must stay as it is on every parameter.",
+        )
+        for name in ("a.weight", "b.weight", "c.weight"):
+            parts = local[name]
+            total = sum(part for part in parts if part is not None)
+            users = sum(part is not None for part in parts)
+            came = [one["grads"][name] for one in facts]
+
+            def all_close(wrong, came=came):
+                """Whether every gradient that is there is this one."""
+                return all(close(grad, wrong) for grad in came if grad is not None)
+
+            none = [grad is None for grad in came]
+            others = [part for other in ("a.weight", "b.weight", "c.weight") for part in local[other] if other != name]
+            sums = [own + other for own in parts for other in others if own is not None and other is not None]
+            mixed = [wrong / by for wrong in sums for by in (1, 2, world)]
+            seen.that(
+                not any(none) and all_close(total / world),
+                f"The gradient of {name} is not the mean over the ranks.",
+                mistake(
+                    "The gradients were summed: all_reduce adds. Divide by the world size.",
+                    when=lambda seen, total=total, users=users: users == world and all_close(total),
+                ),
+                mistake(
+                    "The divisor is fixed to 2: use dist.get_world_size().",
+                    when=lambda seen, total=total: world > 2 and all_close(total / 2),
+                ),
+                mistake(
+                    "A rank without gradient counts as zeros: the divisor is the world size, not the number of ranks "
+                    "that used the parameter.",
+                    when=lambda seen, total=total, users=users, none=none: (
+                        users < world and not any(none) and all_close(total / users)
+                    ),
+                ),
+                mistake(
+                    "A parameter that was unused on one rank has no gradient there afterwards: the ranks would drift "
+                    "apart.",
+                    when=lambda seen, total=total, none=none: any(none) and all_close(total / world),
+                ),
+                mistake(
+                    "A rank skipped the collective of a parameter without gradient: its next call met another "
+                    "parameter of the other rank. Every rank must take part for every trainable parameter.",
+                    when=lambda seen, came=came, mixed=mixed: any(close(g, m) for g in came for m in mixed),
+                ),
+                mistake(
+                    "The gradients are still those of each rank alone: nothing was averaged.",
+                    when=lambda seen, came=came, parts=parts: all(
+                        close(grad, part) for grad, part in zip(came, parts, strict=True) if part is not None
+                    ),
+                ),
+            )
+            kinds = {grad.dtype for grad in came}
+            seen.that(kinds == {dtype}, f"The gradients must keep their dtype, {dtype}.", stage="dtype")
+
+    skipped = (
+        "A rank skipped the collective of a parameter without gradient (or more than that), and the other waits for "
+        "ever. Every rank must take part for every trainable parameter."
+    )
+    known = [
+        mistake(skipped, raises="RanksHang"),
+        mistake("A gradient can be None: that rank did not use the parameter.", raises="NoneType"),
+        mistake(
+            "The ranks handed different amounts of data to one collective. What stands in for a missing gradient needs "
+            "the shape and the dtype of its parameter.",
+            raises="RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
+        ),
+    ]
+
+    test("the ranks have used different branches")
+    used = ["ab", "ac"]
+    seen = observe_scenario(averaged, average_gradients, 2, [(torch.float32, used, False)]).expecting(*known)
+    judge(seen, 0, torch.float32, used)
+
+    test("two ranks: the mean of the local gradients; parameters untouched")
+    used = ["abc", "abc"]
+    seen = observe_scenario(averaged, average_gradients, 2, [(torch.float32, used, False)]).expecting(*known)
+    judge(seen, 0, torch.float32, used)
+
+
+# %% check="average-gradients" points=1
+"""Frozen parameters, float64, other layouts and worlds, three steps of SGD."""
 with check("average-gradients") as test:
 
     def numbers(shape, k, rank):
@@ -189,13 +343,8 @@ with check("average-gradients") as test:
         ),
     ]
 
-    test("the ranks have used different branches")
-    used = ["ab", "ac"]
-    seen = observe_scenario(averaged, average_gradients, 2, [(torch.float32, used, False)]).expecting(*known)
-    judge(seen, 0, torch.float32, used)
-
-    test("two ranks: the mean of the local gradients; parameters untouched")
-    used = ["abc", "abc"]
+    test("a frozen parameter keeps .grad None")
+    used = ["abc", "ab"]
     seen = observe_scenario(averaged, average_gradients, 2, [(torch.float32, used, False)]).expecting(*known)
     judge(seen, 0, torch.float32, used)
 
@@ -232,6 +381,22 @@ with check("average-gradients") as test:
     seen = observe_scenario(averaged, average_gradients, 2, cases).expecting(*known)
     judge(seen, 0, torch.float64, cases[0][1])
     judge(seen, 1, torch.float32, cases[1][1])
+
+    def large(average):
+        """The mean of two gradients that float32 cannot hold."""
+
+        def on_rank(rank, world):
+            layer = nn.Linear(1, 1, bias=False).double()
+            layer.weight.grad = torch.tensor([[16777217.0 + 8 * rank]], dtype=torch.float64)
+            average(layer)
+            return layer.weight.grad
+
+        return run_on_ranks(on_rank)
+
+    test.hidden("float64 gradients that float32 cannot hold")
+    seen = observe_scenario(large, average_gradients).expecting(*known)
+    exact = [isinstance(grad, Tensor) and grad.item() == 16777221.0 for grad in seen.value]
+    seen.that(all(exact), "Float64 gradients went through float32 and lost their last digits.")
 
     test.hidden("three steps of SGD give what one process would get on the whole batch")
     seen = observe_scenario(trained, average_gradients).expecting(*known)

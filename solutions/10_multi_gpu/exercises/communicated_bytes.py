@@ -53,8 +53,200 @@ def meter_ddp(model: nn.Module, dtype: torch.dtype | None = None) -> tuple[Distr
     ### END SOLUTION
 
 
-# %% check="communicated-bytes" points=2
-"""The meter counts what is sent, and the gradients end as float32 means."""
+# %% check="communicated-bytes" points=1
+"""The meter counts what is sent in float32, and the gradients end as means."""
+with check("communicated-bytes") as test:
+
+    def network(sizes, frozen):
+        """Linear layers of these sizes with fixed weights; the first ones frozen."""
+        net = nn.Sequential(*(nn.Linear(a, b) for a, b in pairwise(sizes)))
+        with torch.no_grad():
+            for k, parameter in enumerate(net.parameters()):
+                numbers = torch.arange(parameter.numel()) * 7 % 11 / 16 - 0.3 + k / 32
+                parameter.copy_(numbers.reshape(parameter.shape) / math.sqrt(sizes[0]))
+        for layer in net[:frozen]:
+            layer.requires_grad_(False)
+        return net
+
+    def batch(rank, rows, width):
+        """A batch of a rank."""
+        return (torch.arange(rows * width) * 5 % 13 / 8 - 0.7 + rank / 2).reshape(rows, width)
+
+    def measured(build, world, dtype, cases):
+        """For each case (sizes, frozen layers, rows, backward passes, silent ones) the meter and the gradients."""
+
+        def on_rank(rank, world):
+            sizes_sent = []
+            for place in (dist, dist.distributed_c10d):
+                kept = place.all_reduce
+
+                def counted(tensor, *args, kept=kept, **kwargs):
+                    sizes_sent.append(tensor.numel() * tensor.element_size())
+                    return kept(tensor, *args, **kwargs)
+
+                place.all_reduce = counted
+            facts = []
+            for sizes, frozen, rows, passes, silent in cases:
+                model = network(sizes, frozen)
+                pair = build(model) if dtype is None else build(model, dtype)
+                if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
+                    return [{"kind": type(pair).__name__}]
+                ddp, meter = pair
+                if not isinstance(ddp, DistributedDataParallel):
+                    return [{"kind": type(ddp).__name__}]
+                first = dict(meter)
+                sizes_sent.clear()
+                steps = []
+                for number in range(passes + silent):
+                    ddp.zero_grad()
+                    with ddp.no_sync() if number >= passes else contextlib.nullcontext():
+                        ddp(batch(rank, rows, sizes[0])).square().mean().backward()
+                    steps.append(dict(meter))
+                    if number == passes - 1:
+                        grads = [parameter.grad for parameter in model.parameters()]
+                        grads = [None if grad is None else grad.clone() for grad in grads]
+                facts.append({"kind": None, "first": first, "steps": steps, "grads": grads})
+                facts[-1] |= {"sent": sum(sizes_sent), "all_reduces": len(sizes_sent)}
+            return facts
+
+        return run_on_ranks(on_rank, world=world, stall=2.0 + 0.5 * len(cases))
+
+    def judge(seen, case, given, world, dtype):
+        """Judge one case on all ranks."""
+        sizes, frozen, rows, passes, silent = given
+        seen.that(
+            all(one[0]["kind"] is None for one in seen.value),
+            "Return the pair (ddp, meter): a DistributedDataParallel and a dict.",
+            stage="type",
+        )
+        facts = [one[case] for one in seen.value]
+        net = network(sizes, frozen)
+        torch.stack([net(batch(rank, rows, sizes[0])).square().mean() for rank in range(world)]).mean().backward()
+        wanted = [parameter.grad for parameter in net.parameters()]
+        loose = 1e-4 if dtype is None else 0.03
+        scale = max(grad.abs().max().item() for grad in wanted if grad is not None)
+
+        def near(grads, factor):
+            return all(
+                (came is None and truth is None)
+                or (
+                    isinstance(came, Tensor)
+                    and truth is not None
+                    and torch.allclose(came.float(), truth * factor, rtol=loose, atol=loose * scale)
+                )
+                for came, truth in zip(grads, wanted, strict=True)
+            )
+
+        right = [near(one["grads"], 1) for one in facts]
+        seen.that(
+            all(right),
+            "The gradients are not the mean over the ranks.",
+            mistake(
+                "The gradients are sums: with a hook of your own DDP no longer divides by the world size.",
+                when=lambda seen: all(near(one["grads"], world) for one in facts),
+            ),
+            mistake(
+                "The gradients are too small: they were divided by the world size twice.",
+                when=lambda seen: all(near(one["grads"], 1 / world) for one in facts),
+            ),
+            mistake(
+                "The gradients differ between the ranks: the hook must all_reduce.",
+                when=lambda seen: any(
+                    a is not None and b is not None and not torch.equal(a, b)
+                    for a, b in zip(facts[0]["grads"], facts[1]["grads"], strict=True)
+                ),
+            ),
+        )
+        kinds = {grad.dtype for one in facts for grad in one["grads"] if grad is not None}
+        seen.that(kinds == {torch.float32}, "The gradients must come back in float32.", stage="dtype")
+        numbers = sum(parameter.numel() for parameter in net.parameters() if parameter.requires_grad)
+        everything = sum(parameter.numel() for parameter in net.parameters())
+        width = 4 if dtype is None else torch.empty(0, dtype=dtype).element_size()
+        keyed = all(
+            set(step) >= {"bytes", "calls"} and all(type(step[key]) in (int, float) for key in ("bytes", "calls"))
+            for one in facts
+            for step in (one["first"], *one["steps"])
+        )
+        seen.that(keyed, 'The meter must have the entries "bytes" and "calls", numbers.', stage="type")
+        sent = [step["bytes"] for step in facts[0]["steps"]]
+        by_parameters = (
+            "The number came from the parameters: frozen layers are not sent, nothing is sent under no_sync, and "
+            "without a backward the meter stays 0."
+        )
+        seen.that(
+            facts[0]["first"]["bytes"] == 0 and facts[0]["first"]["calls"] == 0,
+            "Before the first backward pass the meter must be 0.",
+            mistake(by_parameters, when=lambda seen: facts[0]["first"]["bytes"] > 0),
+        )
+        growing = [numbers * width * min(k + 1, passes) for k in range(passes + silent)]
+        seen.that(
+            all([step["bytes"] for step in one["steps"]] == growing for one in facts),
+            "The meter does not count the bytes that were handed to all_reduce.",
+            mistake(
+                f"The meter counts the float32 buffer although {str(dtype).removeprefix('torch.')} was sent: count "
+                "what you hand to all_reduce.",
+                when=lambda seen: (
+                    dtype is not None and sent[0] == 4 * numbers and facts[0]["sent"] < 4 * passes * numbers
+                ),
+            ),
+            mistake(
+                "The dtype was ignored: nothing was sent in the smaller format.",
+                when=lambda seen: dtype is not None and sent[0] == 4 * numbers,
+            ),
+            mistake(
+                "The meter must keep growing over several steps: bytes and calls count every all_reduce once (this "
+                "small model fits into one bucket).",
+                when=lambda seen: passes > 1 and sent[0] == sent[passes - 1] == numbers * width,
+            ),
+            mistake("Count bytes, not numbers.", when=lambda seen: sent[0] == numbers),
+            mistake(
+                "The meter stayed 0: the hook must be registered, and must write into the very dict that you return.",
+                when=lambda seen: sent[-1] == 0,
+            ),
+            mistake(
+                "The bytes of all parameters were counted for each bucket: count the bucket that is sent.",
+                when=lambda seen: numbers >= 10_000 and sent[-1] > growing[-1],
+            ),
+            mistake(
+                "Count what this rank hands over, not what all ranks hand over together.",
+                when=lambda seen: sent[0] == world * numbers * width,
+            ),
+            mistake(
+                by_parameters,
+                when=lambda seen: sent[0] == everything * width > numbers * width or sent[-1] > sent[passes - 1],
+            ),
+        )
+        on_the_wire = [one["sent"] for one in facts]
+        seen.that(
+            all(got in (0, growing[-1]) for got in on_the_wire),
+            "The meter counts something else than what was handed to all_reduce.",
+            mistake(
+                "The dtype was ignored: nothing was sent in the smaller format.",
+                when=lambda seen: dtype is not None and on_the_wire[0] == 4 * numbers * passes,
+            ),
+            stage="rule",
+        )
+
+    known = [
+        mistake(
+            "DDP wants the hook's second parameter to be called `bucket`: define it as hook(state, bucket).",
+            raises="KeyError: 'bucket'",
+        ),
+        mistake(
+            "The hook must return a torch.futures.Future holding the tensor.",
+            raises="[Ff]uture|callback must be|comm.?hook.*return|py::cast|Unable to cast|expected.*got|SIG[AS]",
+        ),
+        mistake("A rank waits in a collective that the other never reaches.", raises="RanksHang"),
+    ]
+
+    test("float32: 4 bytes per trainable parameter and pass; gradients averaged; silent under no_sync")
+    given = ([3, 4, 2], 0, 5, 2, 1)
+    seen = observe_scenario(measured, meter_ddp, 2, None, [given]).expecting(*known)
+    judge(seen, 0, given, 2, None)
+
+
+# %% check="communicated-bytes" points=1
+"""The smaller format, the calls, frozen layers, several buckets."""
 with check("communicated-bytes") as test:
 
     def network(sizes, frozen):
@@ -247,14 +439,10 @@ with check("communicated-bytes") as test:
         mistake("A rank waits in a collective that the other never reaches.", raises="RanksHang"),
     ]
 
-    test("float32: 4 bytes per trainable parameter and pass; gradients averaged; silent under no_sync")
+    test("three ranks, bfloat16: half of it, gradients back in float32")
     given = ([3, 4, 2], 0, 5, 2, 1)
-    seen = observe_scenario(measured, meter_ddp, 2, None, [given]).expecting(*known)
-    judge(seen, 0, given, 2, None)
-
-    test("bfloat16: half of it, gradients back in float32")
-    seen = observe_scenario(measured, meter_ddp, 2, torch.bfloat16, [given]).expecting(*known)
-    judge(seen, 0, given, 2, torch.bfloat16)
+    seen = observe_scenario(measured, meter_ddp, 3, torch.bfloat16, [given]).expecting(*known)
+    judge(seen, 0, given, 3, torch.bfloat16)
 
     ### BEGIN HIDDEN TESTS
     test.hidden("frozen layers are not sent; the batch size plays no part")
@@ -266,8 +454,8 @@ with check("communicated-bytes") as test:
     test.hidden("a model of several buckets")
     judge(seen, 2, cases[2], 2, None)
 
-    test.hidden("three ranks, float16, five passes")
+    test.hidden("float16, five passes")
     given = ([4, 3, 3], 0, 3, 5, 1)
-    seen = observe_scenario(measured, meter_ddp, 3, torch.float16, [given]).expecting(*known)
-    judge(seen, 0, given, 3, torch.float16)
+    seen = observe_scenario(measured, meter_ddp, 2, torch.float16, [given]).expecting(*known)
+    judge(seen, 0, given, 2, torch.float16)
     ### END HIDDEN TESTS

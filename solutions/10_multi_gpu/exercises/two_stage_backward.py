@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 10.8 · Backward across two processes
 #
-# implement · long · 25 min · 2 points
+# implement · long · 25 min · 3 points
 #
 # A model is too large for one device. Rank 0 holds its first half, rank 1 the second, and a graph of autograd ends
 # where its process ends. Let activations travel forward and gradients back, so that both halves learn as one.
@@ -28,7 +28,9 @@
 # <details><summary>Hint 2</summary>
 #
 # Rank 0: forward all micro-batches, send each detached activation; then for each receive a gradient and call
-# activation.backward(gradient). Rank 1: receive, requires_grad_(), loss / n_micro, backward, send received.grad.
+# activation.backward(gradient). Rank 1: for each target receive, requires_grad_(), loss / n_micro, backward, and keep
+# received.grad in a list. Only when all activations have come, send the gradients: `send` returns when the partner
+# receives, and rank 0 receives nothing before it has sent everything.
 #
 # </details>
 
@@ -229,13 +231,17 @@ with check("two-stage-backward") as test:
                 when=lambda seen: n_micro > 1 and close(front, [grad / n_micro for grad in wanted[0]]),
             ),
         )
-        loss = facts[1]["got"]
-        seen.that(
-            facts[0]["nothing"] and loss is not None and math.isclose(loss, mean.item(), rel_tol=1e-4),
-            "Rank 1 returns the mean loss as a float, rank 0 None.",
-        )
 
     known = [
+        mistake(
+            "Both ranks are in send(), and send returns only when the partner receives. Let one of them receive first, "
+            "or send with isend and wait() at the end.",
+            raises="RanksHang.*rank 0 waits in send, rank 1 waits in send",
+        ),
+        mistake(
+            "A rank is in send(), and the other does not receive: every send needs its recv on the other rank.",
+            raises="RanksHang.* waits in send",
+        ),
         mistake(
             "One rank waits for a message that the other sends only later (or never): both must follow one order of "
             "messages.",
@@ -276,6 +282,217 @@ with check("two-stage-backward") as test:
 
     test("four micro-batches")
     case = ((2, 4), 4, False, 1)
+    seen = observe_scenario(both_ranks, pipeline_step, [case]).expecting(*known)
+    judge(seen, 0, case)
+
+
+# %% check="two-stage-backward" points=1
+"""What the ranks return; old gradients, large activations, several calls."""
+with check("two-stage-backward") as test:
+
+    def numbers(shape, k):
+        """Values between -0.6 and 0.7; no two k give the same."""
+        return ((torch.arange(math.prod(shape)) * 7 + 3 * k) % 11 / 8 - 0.6).reshape(shape)
+
+    def halves(hidden):
+        """The two parts of a model with fixed weights; the activation has `hidden[-1]` features."""
+        first, second = nn.Linear(3, hidden[-1]), nn.Linear(hidden[-1], 2)
+        with torch.no_grad():
+            for k, parameter in enumerate([*first.parameters(), *second.parameters()]):
+                parameter.copy_(numbers(parameter.shape, k + 2))
+        return nn.Sequential(first, nn.Tanh()), second
+
+    def micro_batches(hidden, n_micro, call):
+        """Inputs and targets of one call."""
+        at = 20 * call
+        inputs = [numbers((*hidden[:-1], 3), at + k) for k in range(n_micro)]
+        return inputs, [numbers((*hidden[:-1], 2), at + 5 + 2 * k) for k in range(n_micro)]
+
+    def squared_error(out, y):
+        """The mean squared error."""
+        return (out - y).square().mean()
+
+    class Messages(TorchDispatchMode):
+        """Notes what torch.distributed does other than sending and receiving."""
+
+        def __init__(self):
+            super().__init__()
+            self.others = []
+
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            if "c10d" in operation.namespace and operation.name().split("::")[1] not in (
+                "send",
+                "recv_",
+                "recv_any_source_",
+            ):
+                self.others.append(operation.name())
+            return operation(*args, **(kwargs or {}))
+
+    def both_ranks(step, cases):
+        """For each case (hidden, n_micro, old gradients, calls) what each rank has afterwards."""
+
+        def on_rank(rank, world):
+            facts = []
+            for hidden, n_micro, old, calls in cases:
+                stage = halves(hidden)[rank]
+                before = [parameter.detach().clone() for parameter in stage.parameters()]
+                for parameter in stage.parameters():
+                    parameter.grad = torch.full_like(parameter, 1.5) if old else None
+                with Messages() as messages:
+                    for call in range(calls):
+                        inputs, targets = micro_batches(hidden, n_micro, call)
+                        own = (inputs, None) if rank == 0 else (None, targets)
+                        got = step(stage, *own, squared_error, hidden, n_micro)
+                after = [parameter.detach() for parameter in stage.parameters()]
+                others = messages.others + ["pipelining"] * ("torch.distributed.pipelining" in sys.modules)
+                facts.append({"got": got if isinstance(got, float) else None, "nothing": got is None, "others": others})
+                facts[-1]["grads"] = [parameter.grad for parameter in stage.parameters()]
+                facts[-1]["unchanged"] = all(map(torch.equal, before, after))
+            return facts
+
+        return run_on_ranks(on_rank, timeout=30, stall=1.0 + 0.6 * len(cases))
+
+    def close(came, wanted):
+        """Whether these gradients, one for each parameter, are those."""
+        return all(
+            isinstance(a, Tensor) and a.shape == b.shape and (a - b).norm() <= 1e-4 * b.norm() + 1e-6
+            for a, b in zip(came, wanted, strict=True)
+        )
+
+    def judge(seen, number, case, *known):
+        """Judge one case on both ranks."""
+        hidden, n_micro, _, calls = case
+        first, second = halves(hidden)
+        inputs, targets = micro_batches(hidden, n_micro, calls - 1)
+        activations = [first(x) for x in inputs]
+        losses = [squared_error(second(h), y) for h, y in zip(activations, targets, strict=True)]
+        mean = sum(losses) / n_micro
+        wanted = [torch.autograd.grad(mean, list(part.parameters()), retain_graph=True) for part in (first, second)]
+        arrived = torch.autograd.grad(mean, activations, retain_graph=True)
+        ones = [torch.ones_like(h) for h in activations]
+
+        def continued(chosen, starts):
+            """The gradients of the first part for a backward that starts in these activations."""
+            return torch.autograd.grad(chosen, list(first.parameters()), starts, retain_graph=True)
+
+        facts = [one[number] for one in seen.value]
+        seen.that(
+            not any(one["others"] for one in facts),
+            "Only point-to-point messages are allowed here.",
+            mistake(
+                "torch.distributed.pipelining does all of this by itself; here you write the messages.",
+                when=lambda seen: any("pipelining" in one["others"] for one in facts),
+            ),
+            stage="rule",
+        )
+        seen.that(all(one["unchanged"] for one in facts), "A weight was changed: nobody steps here.")
+        front, back = facts[0]["grads"], facts[1]["grads"]
+        stale = "Old gradients leaked in, or were cleared between micro-batches."
+        seen.that(
+            close(back, wanted[1]),
+            "Rank 1's gradients are not those of the undivided model.",
+            *known,
+            mistake(
+                "The gradients are n_micro times too large: the loss is the mean over all micro-batches.",
+                when=lambda seen: n_micro > 1 and close(back, [n_micro * grad for grad in wanted[1]]),
+            ),
+            mistake(
+                "Rank 1's parameters have no gradient: its loss needs a backward, and .grad must be filled.",
+                when=lambda seen: all(grad is None for grad in back),
+            ),
+            mistake(
+                stale,
+                when=lambda seen: any(
+                    close(back, torch.autograd.grad(loss / by, list(second.parameters()), retain_graph=True))
+                    for loss in losses
+                    for by in (1, n_micro)
+                ),
+            ),
+        )
+        seen.that(
+            close(front, wanted[0]),
+            "Rank 1 is right, rank 0 is not: its backward was started with something else than the gradient received "
+            "for that very micro-batch (ones, another one's gradient), or cleared in between.",
+            *known,
+            mistake(
+                "Rank 0's parameters got no gradient: backward must be continued there with the gradient that rank 1 "
+                "sends back.",
+                when=lambda seen: all(grad is None or not grad.any() for grad in front),
+            ),
+            mistake(
+                "Rank 1 is right, rank 0 is not: its backward was started with ones instead of the gradient that rank "
+                "1 sends back.",
+                when=lambda seen: any(
+                    close(front, continued(activations, [one / by for one in ones])) for by in (1, n_micro)
+                ),
+            ),
+            mistake(
+                "Rank 1 is right, rank 0 is not: the gradients were matched with the micro-batches in reverse order.",
+                when=lambda seen: n_micro > 1 and close(front, continued(activations, arrived[::-1])),
+            ),
+            mistake(
+                "Rank 1 is right, rank 0 is not: its gradients were cleared between micro-batches, only one is left.",
+                when=lambda seen: any(
+                    close(front, continued([h], [start])) for h, start in zip(activations, arrived, strict=True)
+                ),
+            ),
+            mistake(
+                "Rank 1 is right, rank 0 is not: its gradients were divided by n_micro once more. The gradient that "
+                "arrives is already that of the mean.",
+                when=lambda seen: n_micro > 1 and close(front, [grad / n_micro for grad in wanted[0]]),
+            ),
+        )
+        loss = facts[1]["got"]
+        seen.that(
+            facts[0]["nothing"] and loss is not None and math.isclose(loss, mean.item(), rel_tol=1e-4),
+            "Rank 1 returns the mean loss as a float, rank 0 None.",
+        )
+
+    known = [
+        mistake(
+            "Both ranks are in send(), and send returns only when the partner receives. Let one of them receive first, "
+            "or send with isend and wait() at the end.",
+            raises="RanksHang.*rank 0 waits in send, rank 1 waits in send",
+        ),
+        mistake(
+            "A rank is in send(), and the other does not receive: every send needs its recv on the other rank.",
+            raises="RanksHang.* waits in send",
+        ),
+        mistake(
+            "One rank waits for a message that the other sends only later (or never): both must follow one order of "
+            "messages.",
+            raises="RanksHang",
+        ),
+        mistake(
+            "The received tensor must require grad (as a leaf) before it goes through the second stage, and the loss "
+            "needs a backward; otherwise its .grad is None.",
+            raises="got <class 'NoneType'>|differentiated Tensors (does not require|appears to not)",
+        ),
+        mistake(
+            "Rank 0 calls backward on something without a graph: send a detached copy, but keep the activation itself.",
+            raises="element 0 of tensors does not require grad.*on rank 0",
+        ),
+        mistake(
+            "An activation is not a single number: its backward needs the gradient that arrived, "
+            "activation.backward(gradient).",
+            raises="grad can be implicitly created only for scalar outputs",
+        ),
+        mistake(
+            "Rank 0 has no targets and rank 1 no inputs: each of them is None there.",
+            raises="'NoneType' object is not|NoneType' has no len",
+        ),
+        mistake(
+            "A rank wrote to itself or listened to itself: the partner of rank 0 is rank 1, that of rank 1 is rank 0.",
+            raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
+        ),
+        mistake(
+            "A process ended in the middle. The buffer that receives must have the size of what is sent.",
+            raises="SIGABRT",
+        ),
+    ]
+
+    test("two micro-batches: rank 1 returns the mean loss, rank 0 None")
+    case = ((2, 4), 2, False, 1)
     seen = observe_scenario(both_ranks, pipeline_step, [case]).expecting(*known)
     judge(seen, 0, case)
 

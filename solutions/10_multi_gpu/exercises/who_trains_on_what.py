@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 10.1 · Who trains on what?
 #
-# predict · warm-up · 10 min · 2 points
+# predict · warm-up · 10 min · 1 point
 #
 # Answer ten questions about two ranks without running anything.
 #
@@ -82,7 +82,7 @@ answers = {
 # }
 ### END GIVEN
 
-# %% check="who-trains-on-what" points=2
+# %% check="who-trains-on-what" points=1
 """Each prediction is compared with what two processes do."""
 with check("who-trains-on-what") as test:
     test("every item is compared with samplers and two processes")
@@ -148,6 +148,6 @@ with check("who-trains-on-what") as test:
             ),
             "global batch": prediction(first["batch"], because=not_split),
         },
-        points=2,
+        points=1,
     )
 test.points

@@ -58,7 +58,7 @@ def cross_entropy(logits: Tensor, target: Tensor, *, label_smoothing: float = 0.
 
 
 # %% check="cross-entropy-from-logits" points=2
-"""Value and gradient of the plain loss: random, large and masked logits, ignored rows."""
+"""Value and gradient of the plain loss: random and large logits, ignored rows."""
 with check("cross-entropy-from-logits") as test:
 
     def each(logits, target, ignore_index=-100):
@@ -75,7 +75,6 @@ with check("cross-entropy-from-logits") as test:
     gradient = (
         "The gradient is wrong (or nan) although the value is right: did you detach something, or multiply -inf by 0?"
     )
-    changed = "The arguments must stay as they are: logits or targets were changed in place."
     ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
     known = (
         mistake("The softmax is applied twice, or missing.", gives=lambda z, y: plain(z.softmax(1), y)),
@@ -102,7 +101,6 @@ with check("cross-entropy-from-logits") as test:
     seen.returns(plain)
     seen.avoided(*library, because=own)
     seen.gives_gradients(plain, because=gradient)
-    seen.leaves_arguments_alone(because=changed)
 
     test("logits of 1e4 and of -1e4")
     some_logits = torch.tensor([[1e4, 0.0, 3.0], [2.0, -5.0, 1e4]], requires_grad=True)
@@ -127,9 +125,59 @@ with check("cross-entropy-from-logits") as test:
     seen = observe(cross_entropy, some_logits, torch.tensor([2, -100, 1, -100, 0]))
     seen.expecting(counted, as_class_0, refused, *known).returns(plain, because=ignored_mean)
     seen.gives_gradients(plain, because=gradient)
-    seen.leaves_arguments_alone(because=changed)
+
+# %% check="cross-entropy-from-logits" points=1
+"""Label smoothing; masked classes, nan in ignored rows, no row left, dtypes; what is refused."""
+with check("cross-entropy-from-logits") as test:
+
+    def mixed(logits, target, label_smoothing, on_target=1.0, on_others=1.0, classes=0):
+        """The smoothed loss row by row, with other shares of e for the target and for the other classes."""
+        total = 0.0
+        for row, y in zip(logits, target.tolist(), strict=True):
+            minus_log_p, n = row.exp().sum().log() - row, len(row) + classes
+            for c in range(len(row)):
+                e = label_smoothing / n
+                total += ((1 - label_smoothing) + on_target * e if c == y else on_others * e) * minus_log_p[c]
+        return total / len(target)
+
+    library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
+    own = "That is the library's loss: build it from logsumexp, gather and mean."
+    gradient = (
+        "The gradient is wrong (or nan) although the value is right: did you detach something, or multiply inf by 0?"
+    )
+    ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
+    all_classes = (
+        "Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target."
+    )
+
+    test("label smoothing 0.3")
+    some_logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(4)).requires_grad_()
+    unsmoothed = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1]))
+    without = mixed(some_logits, torch.tensor([2, 0, 1, 1]), 0.0).detach()
+    seen = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1]), label_smoothing=0.3)
+    seen.returns(
+        mixed,
+        mistake(
+            "Without label smoothing the loss is wrong already: solve the first check cell, then come back.",
+            when=lambda seen: not unsmoothed.looks_like(without),
+        ),
+        mistake("Nothing was smoothed.", gives=lambda z, y, label_smoothing: mixed(z, y, 0.0)),
+        mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0, -1)),
+        mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0)),
+        mistake("The smoothed loss is wrong: the target gets 1 - e, and then every class e / C.", stage="value"),
+    )
+    seen.avoided(*library, because=own)
+    seen.gives_gradients(mixed, because=gradient)
+
+    not_refused = mistake("A target of ignore_index is not an error: leave its row out.", raises="IndexError")
+
+    test("the arguments stay as they are")
+    changed = "The arguments must stay as they are: logits or targets were changed in place."
+    seen = observe(cross_entropy, torch.tensor([[0.5, 2.0, -1.0], [3.0, 0.0, 1.0]]), torch.tensor([1, -100]))
+    seen.expecting(not_refused).leaves_arguments_alone(because=changed)
 
     ### BEGIN HIDDEN TESTS
+
     def reference(logits, target, label_smoothing=0.0, ignore_index=-100):
         kept = target != ignore_index
         rows = logits[kept].double()
@@ -153,7 +201,8 @@ with check("cross-entropy-from-logits") as test:
     some_logits.requires_grad_()
     poisoned = "What stands in an ignored row (nan, inf, huge numbers) reaches the {}: select the rows that count."
     seen = observe(cross_entropy, some_logits, torch.tensor([1, -100, -100, 2, -100, -100]))
-    seen.returns(reference, because=poisoned.format("value"))
+    over_all = mistake(ignored_mean, gives=lambda z, y: reference(z, y) * (y != -100).sum() / len(y))
+    seen.expecting(not_refused).returns(reference, over_all, because=poisoned.format("value"))
     seen.gives_gradients(reference, because=poisoned.format("gradient"))
 
     test.hidden("no row is left")
@@ -172,70 +221,28 @@ with check("cross-entropy-from-logits") as test:
     test.hidden("one row, one class, as many rows as classes, layouts that are not contiguous")
     for size in ((1, 4), (5, 1), (3, 3), (7, 2)):
         some_logits = torch.randn(size, generator=g).requires_grad_()
-        seen = observe(cross_entropy, some_logits, torch.randint(size[1], size[:1], generator=g)).expecting(*known)
+        seen = observe(cross_entropy, some_logits, torch.randint(size[1], size[:1], generator=g))
         seen.returns(reference)
         seen.avoided(*library, because=own)
         seen.gives_gradients(reference, because=gradient)
     spread = torch.randint(3, (4, 2), generator=g)[:, 0]
     observe(cross_entropy, torch.randn(3, 4, generator=g).t(), spread).returns(reference)
 
+    exact = "In another dtype the loss is off: stay in the dtype of the logits, and add nothing such as 1e-8."
     test.hidden("other dtypes")
     for dtype, rtol in ((torch.float64, 1e-12), (torch.bfloat16, 4e-2), (torch.float16, 1e-2)):
         some_logits = torch.randn(6, 4, generator=g).mul(2).to(dtype).requires_grad_()
         seen = observe(cross_entropy, some_logits, torch.tensor([1, 3, -100, 0, 2, 1]))
-        seen.returns(reference, rtol=rtol, atol=rtol / 10)
+        seen.expecting(mistake("The result must have the dtype of the logits.", stage="dtype"))
+        seen.returns(reference, because=exact, rtol=rtol, atol=rtol / 10)
         seen.gives_gradients(reference, because=gradient, rtol=rtol * 2, atol=rtol / 10)
 
     test.hidden("the loss of a sure and right prediction is 0")
     some_logits = torch.tensor([[1e4, 0.0], [-3e4, 500.0]], requires_grad=True)
     seen = observe(cross_entropy, some_logits, torch.tensor([0, 1]))
-    seen.returns(torch.tensor(0.0), rtol=0.0, atol=1e-6)
+    sure = "For a sure and right prediction the loss is 0, however large the logits: work with logsumexp."
+    seen.returns(torch.tensor(0.0), because=sure, rtol=0.0, atol=1e-6)
     seen.gives_gradients(reference, because=gradient)
-    ### END HIDDEN TESTS
-
-# %% check="cross-entropy-from-logits" points=1
-"""Label smoothing over all classes, and targets and shapes that must be refused."""
-with check("cross-entropy-from-logits") as test:
-
-    def mixed(logits, target, label_smoothing, on_target=1.0, on_others=1.0, classes=0):
-        """The smoothed loss row by row, with other shares of e for the target and for the other classes."""
-        total = 0.0
-        for row, y in zip(logits, target.tolist(), strict=True):
-            minus_log_p, n = row.exp().sum().log() - row, len(row) + classes
-            for c in range(len(row)):
-                e = label_smoothing / n
-                total += ((1 - label_smoothing) + on_target * e if c == y else on_others * e) * minus_log_p[c]
-        return total / len(target)
-
-    library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
-    own = "That is the library's loss: build it from logsumexp, gather and mean."
-    gradient = "The gradient is wrong (or nan) although the value is right: did you detach something?"
-    all_classes = (
-        "Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target."
-    )
-
-    test("label smoothing 0.3")
-    some_logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(4)).requires_grad_()
-    seen = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1]), label_smoothing=0.3)
-    seen.returns(
-        mixed,
-        mistake("Nothing was smoothed.", gives=lambda z, y, label_smoothing: mixed(z, y, 0.0)),
-        mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0, -1)),
-        mistake(all_classes, gives=lambda z, y, label_smoothing: mixed(z, y, label_smoothing, 0.0, 1.0)),
-        mistake("The smoothed loss is wrong: the target gets 1 - e, and then every class e / C.", stage="value"),
-    )
-    seen.avoided(*library, because=own)
-    seen.gives_gradients(mixed, because=gradient)
-
-    ### BEGIN HIDDEN TESTS
-    def reference(logits, target, label_smoothing=0.0, ignore_index=-100):
-        kept = target != ignore_index
-        rows = logits[kept].double()
-        log_p = rows - rows.logsumexp(1, keepdim=True)
-        losses = -log_p[torch.arange(len(log_p)), target[kept]]
-        if label_smoothing:
-            losses = (1 - label_smoothing) * losses - label_smoothing * log_p.mean(1)
-        return losses.mean().to(logits.dtype)
 
     g = torch.Generator().manual_seed(5)
     test.hidden("smoothing, with ignored rows and another ignore_index")
@@ -246,8 +253,13 @@ with check("cross-entropy-from-logits") as test:
         seen.returns(reference, because="With smoothing, too, ignored rows count nowhere; or the shares are wrong.")
         seen.avoided(*library, because=own)
         seen.gives_gradients(reference, because=gradient)
+    nothing_left = mistake(
+        "With no row left there is nothing to take a maximum of, and yet the result is nan.", stage="raised"
+    )
     seen = observe(cross_entropy, torch.randn(2, 3, generator=g), torch.tensor([-100, -100]), label_smoothing=0.5)
-    seen.returns(torch.tensor(torch.nan), because="With no row left the mean is nan, as in PyTorch.")
+    seen.expecting(nothing_left).returns(
+        torch.tensor(torch.nan), because="With no row left the mean is nan, as in PyTorch."
+    )
 
     test.hidden("smoothing with large logits, with nan in an ignored row")
     some_logits = torch.tensor([[1e4, -2.0, 3.0], [torch.nan, 1.0, torch.inf], [1.0, 300.0, 2.0]], requires_grad=True)

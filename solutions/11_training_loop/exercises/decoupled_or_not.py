@@ -49,8 +49,8 @@ def is_decoupled(make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Opti
     ### END SOLUTION
 
 
-# %% check="decoupled-or-not" points=2
-"""Adam and AdamW are told apart by an experiment, and so are others, whatever their settings."""
+# %% check="decoupled-or-not" points=1
+"""Adam and AdamW are told apart by an experiment, whatever class they hide behind."""
 with check("decoupled-or-not") as test:
 
     def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
@@ -97,6 +97,11 @@ with check("decoupled-or-not") as test:
         when=lambda seen: "some" in seen["grads"],
     )
 
+    by_class = (
+        "You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide "
+        "the class."
+    )
+
     test("Adam and AdamW")
     adam = observe_scenario(measured, is_decoupled, "Adam", 0.1, 0.1)
     adamw = observe_scenario(measured, is_decoupled, "AdamW", 0.1, 0.1)
@@ -124,19 +129,95 @@ with check("decoupled-or-not") as test:
             mistake("One weight of one size cannot tell the two apart.", when=lambda seen: seen["value"] is True),
         )
 
-    ### BEGIN HIDDEN TESTS
+    by_state = mistake(
+        "The names in the state differ from optimizer to optimizer, and a wrapper has none: measure the weights.",
+        raises="KeyError: '(exp_avg|square_avg|sum|step)",
+    )
+
+    test("the same two, hidden behind a class of their own: only steps can tell")
+    for name, decoupled in (("Adam", False), ("AdamW", True)):
+        seen = observe_scenario(measured, is_decoupled, name, 0.1, 0.1, {}, True)
+        seen.expecting(
+            by_state, mistake(by_class, raises="AttributeError: 'Wrapped'|KeyError: '(lr|weight_decay|decoupled|betas)")
+        )
+        seen.that(bool(seen["grads"]) and seen["value"] is decoupled, by_class, stage="rule")
+
+
+# %% check="decoupled-or-not" points=1
+"""Other settings, other members of the family, other rates; no decay at all."""
+with check("decoupled-or-not") as test:
+
+    def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
+        """The verdict on an optimizer, and what was done with it: steps, kinds of gradients, dtypes."""
+        grads, dtypes = [], []
+
+        class Wrapped(torch.optim.Optimizer):
+            """An optimizer that hands its steps on to another one."""
+
+            def __init__(self, params, inner):
+                super().__init__(params, {})
+                self.inner = inner
+
+            def step(self, closure=None):
+                return self.inner.step(closure)
+
+        def noting(optimizer, args, kwargs):
+            for p in (p for group in optimizer.param_groups for p in group["params"]):
+                if len(grads) < 1000:
+                    grads.append("none" if p.grad is None else "some" if p.grad.any().item() else "zero")
+                    dtypes.append(str(p.dtype))
+
+        def make_optimizer(parameters):
+            parameters = list(parameters)
+            kind = getattr(torch.optim, name)
+            optimizer = kind(parameters, lr=lr, weight_decay=weight_decay, **(options or {}))
+            optimizer.register_step_pre_hook(noting)
+            return Wrapped(parameters, optimizer) if wrapped else optimizer
+
+        raised, found = None, None
+        try:
+            found = is_decoupled(make_optimizer)
+        except ValueError:
+            raised = "ValueError"
+        facts = {"bool": isinstance(found, bool), "value": found if isinstance(found, bool) else None}
+        return facts | {"raised": raised, "grads": sorted(set(grads)), "dtypes": sorted(set(dtypes))}
+
+    by_none = mistake(
+        "A parameter without gradient is skipped, decay included: give it a zero gradient.",
+        when=lambda seen: seen["grads"] == ["none"],
+    )
+    by_gradient = mistake(
+        "With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).",
+        when=lambda seen: "some" in seen["grads"],
+    )
+
     by_class = (
         "You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide "
         "the class."
     )
+
     threshold = (
         "A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each other."
+    )
+
+    by_state = mistake(
+        "The names in the state differ from optimizer to optimizer, and a wrapper has none: measure the weights.",
+        raises="KeyError: '(exp_avg|square_avg|sum|step)",
+    )
+    plain = [observe_scenario(measured, is_decoupled, name, 0.1, 0.1) for name in ("Adam", "AdamW")]
+    unsolved = mistake(
+        "Adam and AdamW are not told apart yet: solve the first check cell, then come back.",
+        when=lambda seen: [one.value["value"] for one in plain] != [False, True],
     )
 
     def judge(sentence, decoupled, *arguments):
         """The verdict is right, and it came from stepping."""
         seen = observe_scenario(measured, is_decoupled, *arguments)
-        seen.expecting(mistake(by_class, raises="AttributeError|KeyError"))
+        seen.expecting(
+            unsolved,
+            by_state,
+            mistake(by_class, raises="AttributeError: 'Wrapped'|KeyError: '(lr|weight_decay|decoupled|betas|params)"),
+        )
         seen.that(bool(seen["grads"]), by_class, stage="rule")
         rounded = mistake(
             "A proportion of 1e-8 is lost in float32: make the experiment in float64.",
@@ -144,16 +225,14 @@ with check("decoupled-or-not") as test:
         )
         seen.that(seen["value"] is decoupled, sentence, rounded)
 
-    test.hidden("the same behind a wrapper class")
-    for name, decoupled in (("Adam", False), ("AdamW", True)):
-        judge(by_class, decoupled, name, 0.1, 0.1, {}, True)
-
-    test.hidden("decoupled_weight_decay=True, other members of the family")
+    test("decoupled_weight_decay=True, other members of the family")
     for name in ("Adam", "NAdam"):
         for decoupled in (True, False):
             judge(by_class, decoupled, name, 0.1, 0.1, {"decoupled_weight_decay": decoupled})
+            judge(by_class, decoupled, name, 0.1, 0.1, {"decoupled_weight_decay": decoupled}, True)
             judge(threshold, decoupled, name, 0.02, 0.3, {"decoupled_weight_decay": decoupled}, True)
 
+    ### BEGIN HIDDEN TESTS
     test.hidden("other lr and weight_decay")
     for lr, weight_decay in ((0.5, 0.5), (0.01, 0.01), (0.5, 1e-4), (1e-4, 0.5), (1e-4, 1e-4)):
         judge(threshold, True, "AdamW", lr, weight_decay)

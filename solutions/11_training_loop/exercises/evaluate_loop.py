@@ -64,8 +64,8 @@ def evaluate(
     ### END GIVEN
 
 
-# %% check="evaluate-loop" points=2
-"""Loss and accuracy per sample, in eval mode, without a graph; afterwards all is as before."""
+# %% check="evaluate-loop" points=1
+"""Loss and accuracy per sample, in eval mode, without a graph."""
 with check("evaluate-loop") as test:
 
     class Notes(list):
@@ -133,7 +133,7 @@ with check("evaluate-loop") as test:
 
         return loss_fn
 
-    def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False):
+    def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
         """Evaluate a classifier whose modules are in the given modes; what came, and what is different afterwards."""
         model = Classifier()
         model.runs = Notes()
@@ -144,19 +144,21 @@ with check("evaluate-loop") as test:
         pairs = {"list": list, "generator": iter, "fails": failing}[kind]([tuple(pair) for pair in batches])
         flags, state, raised, came = flags_of(model), state_of(model), "nothing", None
         try:
-            came = evaluate(model, pairs, loss_of(loss))
+            with torch.set_grad_enabled(grad):
+                try:
+                    came = evaluate(model, pairs, loss_of(loss))
+                finally:
+                    recording = torch.is_grad_enabled() == grad
         except Exception as error:
             if not may_raise:
                 raise
             raised = type(error).__name__
-        recording = torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
         is_pair = isinstance(came, (tuple, list)) and len(came) == 2
+        is_pair = is_pair and all(isinstance(v, (int, float)) or (isinstance(v, Tensor) and v.dim() == 0) for v in came)
         return {
             "raised": raised,
             "pair": is_pair,
-            "floats": is_pair and all(isinstance(value, float) for value in came),
-            "values": [float(value) for value in came] if is_pair and all(isinstance(v, float) for v in came) else [],
+            "values": [float(value) for value in came] if is_pair else [],
             "runs": list(model.runs),
             "before": flags,
             "after": flags_of(model),
@@ -165,33 +167,10 @@ with check("evaluate-loop") as test:
         }
 
     everything = {"all": True}
-    left_in_eval = "The model is still in eval mode afterwards: the next epoch trains without dropout."
-    thawed = (
-        "model.train() at the end switched on what was in eval mode before: the whole model, or a frozen layer. "
-        "Restore each flag."
-    )
-
-    def judge_flags(seen, *mistakes):
-        """Flags and recording are as before."""
-        before, after = seen["before"], seen["after"]
-        seen.that(
-            before == after,
-            "A training flag is not the one from before. Restore the flag of each module.",
-            *mistakes,
-            mistake(left_in_eval, when=lambda seen: not any(after.values())),
-            mistake(thawed, when=lambda seen: all(after.get(name) for name in before if before[name])),
-            stage="arguments",
-        )
-        seen.that(seen["recording"], "Afterwards no gradients are recorded any more.", *mistakes, stage="arguments")
 
     def judge_run(seen):
-        """Two floats came, from a run in eval mode without a graph."""
+        """Two numbers came, from a run in eval mode without a graph."""
         seen.that(seen["pair"], "Return two numbers: the loss and the accuracy.", stage="type")
-        seen.that(
-            seen["floats"],
-            "Return Python floats; tensors keep their storage (and their graph) alive.",
-            stage="type",
-        )
         seen.that(
             len(seen["runs"]) > 0, "The model never ran. A generator can be gone through only once.", stage="rule"
         )
@@ -225,11 +204,183 @@ with check("evaluate-loop") as test:
             mistake(batch_means, when=lambda seen, p=place, m=of_means: abs(seen["values"][p] - m) < 2e-4),
         )
 
+
+# %% check="evaluate-loop" points=1
+"""Floats; all flags and the grad mode as before, also after an exception; no sample at all."""
+with check("evaluate-loop") as test:
+
+    class Notes(list):
+        """A list that a copy of its owner shares."""
+
+        def __deepcopy__(self, memo):
+            return self
+
+    class Classifier(nn.Module):
+        """Batch norm, dropout and a linear layer with fixed weights; notes how it is run."""
+
+        def __init__(self):
+            super().__init__()
+            self.norm, self.drop, self.last = nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3)
+            self.body = nn.Sequential(self.norm, self.drop)
+            self.runs = []
+            with torch.no_grad():
+                self.norm.running_mean.copy_(torch.tensor([0.25, -0.5, 0.0]))
+                self.norm.running_var.copy_(torch.tensor([0.25, 1.0, 4.0]))
+                self.last.weight.copy_(torch.tensor([[1.0, -0.5, 0.25], [-0.75, 0.5, 1.0], [0.5, 1.0, -0.5]]))
+                self.last.bias.copy_(torch.tensor([0.1, 0.0, -0.2]))
+
+        def forward(self, x):
+            out = self.last(self.body(x))
+            training = any(module.training for module in self.modules())
+            self.runs.append({"training": training, "graph": out.requires_grad})
+            if len(x) == 13:
+                raise ArithmeticError("thirteen samples")
+            return out
+
+    def flags_of(model):
+        """The training flag of every module, by name."""
+        return {name: module.training for name, module in model.named_modules()}
+
+    def state_of(model):
+        """Copies of parameters, their flags and gradients, and of buffers."""
+        found = {}
+        for name, p in model.named_parameters():
+            found[name] = [p.detach().clone(), p.requires_grad, None if p.grad is None else p.grad.clone()]
+        return found | {name: [buffer.clone(), False, None] for name, buffer in model.named_buffers()}
+
+    def same_state(a, b):
+        """Whether nothing has changed."""
+        for name, (values, flag, grad) in a.items():
+            now, now_flag, now_grad = b[name]
+            same_grad = now_grad is None if grad is None else now_grad is not None and torch.equal(grad, now_grad)
+            if not (torch.equal(values, now) and flag == now_flag and same_grad):
+                return False
+        return True
+
+    def failing(batches):
+        """A loader that raises at its end."""
+        yield from batches
+        raise LookupError("no more batches")
+
+    def loss_of(kind):
+        """A loss function that averages over its batch, or raises."""
+
+        def loss_fn(out, y):
+            if kind == "raises":
+                raise ZeroDivisionError("a loss that can't be computed")
+            if kind == "squares":
+                return (out[:, 0] - y).square().mean()
+            return (out.logsumexp(1) - out.gather(1, y[:, None])[:, 0]).mean()
+
+        return loss_fn
+
+    def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
+        """Evaluate a classifier whose modules are in the given modes; what came, and what is different afterwards."""
+        model = Classifier()
+        model.runs = Notes()
+        for name, module in model.named_modules():
+            module.training = modes.get(name, modes["all"])
+        model.last.weight.grad = torch.full((3, 3), 0.5)
+        model.norm.weight.requires_grad_(False)
+        pairs = {"list": list, "generator": iter, "fails": failing}[kind]([tuple(pair) for pair in batches])
+        flags, state, raised, came = flags_of(model), state_of(model), "nothing", None
+        try:
+            with torch.set_grad_enabled(grad):
+                try:
+                    came = evaluate(model, pairs, loss_of(loss))
+                finally:
+                    recording = torch.is_grad_enabled() == grad
+        except Exception as error:
+            if not may_raise:
+                raise
+            raised = type(error).__name__
+        is_pair = isinstance(came, (tuple, list)) and len(came) == 2
+        return {
+            "raised": raised,
+            "pair": is_pair,
+            "floats": is_pair and all(isinstance(value, float) for value in came),
+            "values": [float(value) for value in came] if is_pair and all(isinstance(v, float) for v in came) else [],
+            "runs": list(model.runs),
+            "before": flags,
+            "after": flags_of(model),
+            "recording": recording,
+            "same state": same_state(state, state_of(model)),
+        }
+
+    everything = {"all": True}
+    left_in_eval = "The model is still in eval mode afterwards: the next epoch trains without dropout."
+    thawed = (
+        "What was in eval mode before is in train mode now: the whole model, or a frozen layer. train() reaches "
+        "all submodules; set each module's own flag."
+    )
+
+    def judge_flags(seen, *mistakes):
+        """Flags and recording are as before."""
+        before, after = seen["before"], seen["after"]
+        seen.that(
+            before == after,
+            "A training flag is not the one from before. Restore the flag of each module.",
+            *mistakes,
+            mistake(left_in_eval, when=lambda seen: not any(after.values())),
+            mistake(thawed, when=lambda seen: all(after.get(name) for name in before if before[name])),
+            stage="arguments",
+        )
+        recording = (
+            "Afterwards gradients are recorded otherwise than before: `with torch.no_grad():` puts back what the "
+            "caller had, also after an exception."
+        )
+        seen.that(seen["recording"], recording, stage="arguments")
+
+    def judge_run(seen):
+        """Two floats came, from a run in eval mode without a graph."""
+        seen.that(seen["pair"], "Return two numbers: the loss and the accuracy.", stage="type")
+        seen.that(
+            seen["floats"],
+            "Return Python floats; tensors keep their storage (and their graph) alive.",
+            stage="type",
+        )
+        seen.that(
+            len(seen["runs"]) > 0, "The model never ran. A generator can be gone through only once.", stage="rule"
+        )
+        seen.that(
+            not any(run["training"] for run in seen["runs"]),
+            "Dropout or batch norm ran in train mode: the numbers depend on chance or on the other samples of the "
+            "batch.",
+            stage="rule",
+        )
+        seen.that(
+            not any(run["graph"] for run in seen["runs"]),
+            "A graph was recorded: memory grows with every batch. Use no_grad.",
+            stage="rule",
+        )
+
+    def near(a, b):
+        return len(a) == len(b) and all(abs(x - y) < 2e-4 for x, y in zip(a, b, strict=True))
+
+    batch_means = "Mean of batch means: the smaller last batch counts too much."
+    x = ((torch.arange(150) * 37 % 101) / 50 - 1).reshape(50, 3)
+    y = torch.tensor([int(digit) for digit in "01111020000111102000011110200001222001110222200111"])
+
     test("afterwards the flags are as before, for a model in train mode and for one in eval mode")
+    batches = [(x[:32], y[:32]), (x[32:], y[32:])]
+    seen = observe_scenario(evaluated, evaluate, batches, everything)
+    judge_run(seen)
     judge_flags(seen)
     seen = observe_scenario(evaluated, evaluate, batches, {"all": False})
     judge_run(seen)
     judge_flags(seen)
+
+    test("a frozen batch norm stays frozen")
+    for modes in (
+        {"all": True, "norm": False},
+        {"all": True, "body": False, "norm": False, "drop": False},
+        {"all": False, "last": True},
+        {"all": True, "": False},
+        {"all": False, "": True, "drop": True},
+    ):
+        seen = observe_scenario(evaluated, evaluate, [(x[:20], y[:20]), (x[20:27], y[20:27])], modes)
+        judge_run(seen)
+        judge_flags(seen)
 
     ### BEGIN HIDDEN TESTS
     def expected(batches, loss):
@@ -245,18 +396,6 @@ with check("evaluate-loop") as test:
         """Batches of these sizes, in order."""
         places = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
         return [(x[a:b], y[a:b]) for a, b in pairwise(places)]
-
-    test.hidden("a frozen batch norm stays frozen")
-    for modes in (
-        {"all": True, "norm": False},
-        {"all": True, "body": False, "norm": False, "drop": False},
-        {"all": False, "last": True},
-        {"all": True, "": False},
-        {"all": False, "": True, "drop": True},
-    ):
-        seen = observe_scenario(evaluated, evaluate, cut(20, 7), modes)
-        judge_run(seen)
-        judge_flags(seen)
 
     for idea, sizes, kind, loss in [
         ("a generator, which has no length", (10, 10, 3), "generator", "cross entropy"),
@@ -299,6 +438,11 @@ with check("evaluate-loop") as test:
         lost = "An exception of the loss, the model or the loader must go on to the caller."
         seen.that(seen["raised"] == raised, lost, stage="raised")
         judge_flags(seen, exception)
+
+    test.hidden("a caller that records no gradients")
+    seen = observe_scenario(evaluated, evaluate, cut(9, 5), everything, "list", "cross entropy", False, False)
+    judge_run(seen)
+    judge_flags(seen)
 
     test.hidden("an empty loader")
     for kind in ("list", "generator"):

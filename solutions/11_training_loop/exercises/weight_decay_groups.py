@@ -10,9 +10,9 @@
 #
 # - Returns a list of two parameter groups for an optimizer, dicts with `params` and `weight_decay`: first the
 #   parameters that are decayed, with `weight_decay`; then the others, with 0.0.
-# - Not decayed are parameters with fewer than two dimensions, and all parameters that belong to a normalisation
-#   layer, whatever their shape: LayerNorm, GroupNorm, RMSNorm, batch norm, instance norm, and classes derived from
-#   these.
+# - Not decayed are parameters with fewer than two dimensions, and all parameters of a normalisation layer itself (not
+#   those of layers inside it), whatever their shape: LayerNorm, GroupNorm, RMSNorm, batch norm, instance norm, and
+#   classes derived from these.
 # - Any other parameter goes by its dimensions, a bare `nn.Parameter` of a custom module too.
 # - Only trainable parameters, each object once (tied weights!), in the order of `model.parameters()`. `params` is a
 #   list, perhaps an empty one. The model is not changed.
@@ -47,12 +47,12 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     ### END SOLUTION
 
 
-# %% check="weight-decay-groups" points=2
-"""Which parameter is in which group, for norms, biases, tied, bare and frozen parameters."""
+# %% check="weight-decay-groups" points=1
+"""Weights, biases and norms of every kind; what an optimizer does with the groups."""
 with check("weight-decay-groups") as test:
 
     class Mixed(nn.Module):
-        """A tied embedding, norms of every kind, bare parameters, a frozen layer."""
+        """An embedding, norms of every kind, bare parameters."""
 
         def __init__(self):
             super().__init__()
@@ -62,9 +62,7 @@ with check("weight-decay-groups") as test:
             )
             self.wide = nn.LayerNorm((3, 4))
             self.scale, self.mix = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(2, 4))
-            self.frozen = nn.Linear(4, 4).requires_grad_(False)
             self.head = nn.Linear(4, 5)
-            self.head.weight = self.emb.weight
 
     def model_of(kind):
         """One of the models, all of its parameters filled with 1."""
@@ -168,6 +166,157 @@ with check("weight-decay-groups") as test:
             set(first["names"]) == set(decayed),
             "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
         )
+        seen.that(
+            [first["decay"], second["decay"]] == [weight_decay, 0.0],
+            "The first group's weight_decay must be the given one, and the second group's 0.0.",
+        )
+
+    test("Linear and LayerNorm in a Sequential")
+    seen = observe_scenario(grouped, decay_groups, "sequential", 0.25)
+    judge(seen, ["0.weight", "3.weight"], ["0.bias", "1.weight", "1.bias", "3.bias"], 0.25)
+
+    test("norms of every kind, and bare parameters")
+    seen = observe_scenario(grouped, decay_groups, "mixed", 0.125)
+    of_parts = [f"parts.{n}.{name}" for n in range(4) for name in ("weight", "bias") if (n, name) != (1, "bias")]
+    rest = ["scale", *of_parts, "wide.weight", "wide.bias", "head.bias"]
+    judge(seen, ["mix", "emb.weight", "head.weight"], rest, 0.125, norms_2d=["wide.weight", "wide.bias"])
+
+    test("an optimizer takes the groups; with zero gradients only the weights shrink")
+    seen = observe_scenario(stepped, decay_groups, "sequential")
+    shrunk = [name for name, value in seen.value.items() if value != 1.0]
+    seen.that(shrunk == ["0.weight", "3.weight"], f"After a step with zero gradients these have changed: {shrunk}.")
+
+
+# %% check="weight-decay-groups" points=1
+"""Tied and frozen parameters, the order, empty groups, derived norms, names that mislead."""
+with check("weight-decay-groups") as test:
+
+    class Mixed(nn.Module):
+        """A tied embedding, norms of every kind, bare parameters, a frozen layer."""
+
+        def __init__(self):
+            super().__init__()
+            self.emb = nn.Embedding(5, 4)
+            self.parts = nn.ModuleList(
+                [nn.GroupNorm(2, 4), nn.RMSNorm(4), nn.BatchNorm1d(4), nn.InstanceNorm1d(4, affine=True)]
+            )
+            self.wide = nn.LayerNorm((3, 4))
+            self.scale, self.mix = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(2, 4))
+            self.frozen = nn.Linear(4, 4).requires_grad_(False)
+            self.head = nn.Linear(4, 5)
+            self.head.weight = self.emb.weight
+
+    def model_of(kind):
+        """One of the models, all of its parameters filled with 1."""
+        if kind == "sequential":
+            model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 2))
+        else:
+            model = Mixed()
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(1.0)
+        return model
+
+    def described(groups, names):
+        """The groups with names in place of parameters."""
+        found = []
+        for group in groups:
+            params = group.get("params")
+            is_list = isinstance(params, (list, tuple))
+            own = [names.get(id(p), "unknown") for p in params] if is_list else []
+            facts = {"kind": type(params).__name__, "list": is_list, "names": own}
+            decay = group.get("weight_decay")
+            found.append(facts | {"decay": decay if isinstance(decay, (int, float)) else None})
+        return found
+
+    def state_of(model):
+        """What must not change: values, flags and objects of the parameters, modes of the modules."""
+        values = [(p.detach().clone(), p.requires_grad) for p in model.parameters()]
+        return values, [(id(p), id(p.grad)) for p in model.parameters()], [m.training for m in model.modules()]
+
+    def same_state(a, b):
+        """Whether the model is as before."""
+        same = len(a[0]) == len(b[0]) and a[1:] == b[1:]
+        return same and all(torch.equal(x[0], y[0]) and x[1] == y[1] for x, y in zip(a[0], b[0], strict=True))
+
+    def examined(decay_groups, model, weight_decay, times=1):
+        """The groups of a model, by the names of the parameters."""
+        names = {id(p): name for name, p in model.named_parameters()}
+        before = state_of(model)
+        for _ in range(times):
+            groups = decay_groups(model, weight_decay)
+        is_pair = isinstance(groups, (list, tuple)) and [isinstance(g, dict) for g in groups] == [True, True]
+        same = same_state(before, state_of(model))
+        return {"pair": is_pair, "groups": described(groups, names) if is_pair else [], "same": same}
+
+    def grouped(decay_groups, kind, weight_decay):
+        """The groups of one of the models."""
+        return examined(decay_groups, model_of(kind), weight_decay)
+
+    def stepped(decay_groups, kind):
+        """One step of SGD with zero gradients: what has become of the parameters."""
+        model = model_of(kind)
+        optimizer = torch.optim.SGD(decay_groups(model, 0.5), lr=0.5)
+        for p in model.parameters():
+            p.grad = torch.zeros_like(p)
+        optimizer.step()
+        return {name: p.detach().flatten()[0].item() for name, p in model.named_parameters()}
+
+    def judge(seen, decayed, others, weight_decay, norms_2d=()):
+        """The two groups hold these parameters, in this order."""
+        seen.that(seen["pair"], "Return a list of two dicts, each with params and weight_decay.", stage="type")
+        first, second = seen["groups"]
+        kinds = {first["kind"], second["kind"]}
+        seen.that(
+            first["list"] and second["list"],
+            "The params of a group must be a list.",
+            mistake(
+                "A generator is empty after the first use; the groups must hold lists.",
+                when=lambda seen: kinds & {"generator", "filter", "map"},
+            ),
+            stage="type",
+        )
+        names, known = first["names"] + second["names"], [*decayed, *others]
+        own = "The groups must hold the model's own parameters: no copies, no names, no pairs."
+        seen.that("unknown" not in names, own, stage="type")
+        tied = "A tied weight is listed twice; the optimizer would refuse it (or step it twice)."
+        seen.that(len(set(names)) == len(names), tied)
+        seen.that(set(names) <= set(known), "Frozen parameters do not belong in the groups.")
+        seen.that(set(names) >= set(known), "Parameters that belong to no known layer type were lost.")
+        turned = set(first["names"]) == set(others) and set(second["names"]) == set(decayed)
+        in_order = "The decayed group comes first, parameters in the order of model.parameters()."
+        seen.that(not turned or decayed == others, in_order)
+        extra = set(first["names"]) - set(decayed)
+        seen.that(
+            not extra,
+            "Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.",
+            mistake(
+                "A class that is derived from a norm layer is a norm layer too: ask with isinstance, not for the exact "
+                "type or its name.",
+                when=lambda seen: "a.weight" in extra and "deep.0.0.weight" not in extra,
+            ),
+            mistake(
+                "A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.",
+                when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
+            ),
+            mistake(
+                "All parameters of a norm layer stay without decay, also those that a class derived from GroupNorm, "
+                "batch norm or instance norm has added.",
+                when=lambda seen: all(name.endswith(".mix") for name in extra),
+            ),
+            mistake(
+                "A parameter without dimensions, a scalar, has fewer than two: it is not decayed.",
+                when=lambda seen: extra == {"noise.temperature"},
+            ),
+            mistake(
+                "Biases (and other 1-D parameters) must not be decayed.",
+                when=lambda seen: any("bias" in name or "scale" in name for name in extra),
+            ),
+        )
+        seen.that(
+            set(first["names"]) == set(decayed),
+            "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
+        )
         seen.that([first["names"], second["names"]] == [decayed, others], in_order)
         seen.that(
             [first["decay"], second["decay"]] == [weight_decay, 0.0],
@@ -177,20 +326,11 @@ with check("weight-decay-groups") as test:
             seen["same"], "The model was changed: a parameter, its flag or the mode of a module.", stage="arguments"
         )
 
-    test("Linear and LayerNorm in a Sequential")
-    seen = observe_scenario(grouped, decay_groups, "sequential", 0.25)
-    judge(seen, ["0.weight", "3.weight"], ["0.bias", "1.weight", "1.bias", "3.bias"], 0.25)
-
     test("a tied embedding, norms of every kind, bare parameters, a frozen layer")
     seen = observe_scenario(grouped, decay_groups, "mixed", 0.125)
     of_parts = [f"parts.{n}.{name}" for n in range(4) for name in ("weight", "bias") if (n, name) != (1, "bias")]
     rest = ["scale", *of_parts, "wide.weight", "wide.bias", "head.bias"]
     judge(seen, ["mix", "emb.weight"], rest, 0.125, norms_2d=["wide.weight", "wide.bias"])
-
-    test("an optimizer takes the groups; with zero gradients only the weights shrink")
-    seen = observe_scenario(stepped, decay_groups, "sequential")
-    shrunk = [name for name, value in seen.value.items() if value != 1.0]
-    seen.that(shrunk == ["0.weight", "3.weight"], f"After a step with zero gradients these have changed: {shrunk}.")
 
     ### BEGIN HIDDEN TESTS
     def custom_model():
@@ -208,6 +348,13 @@ with check("weight-decay-groups") as test:
                     self.mix = nn.Parameter(torch.ones(2, 2))
 
             return Mixing()
+
+        class Gated(nn.LayerNorm):
+            """A norm layer with another layer inside."""
+
+            def __init__(self):
+                super().__init__(3)
+                self.gate = nn.Linear(3, 3)
 
         class NormalNoise(nn.Module):
             """No norm layer, in spite of its name."""
@@ -236,6 +383,7 @@ with check("weight-decay-groups") as test:
                 self.frozen_norm = nn.LayerNorm((2, 2)).requires_grad_(False)
                 self.thin = nn.LayerNorm(3, bias=False)
                 self.lstm = nn.LSTM(2, 2)
+                self.gated = Gated()
                 self.mixing = nn.ModuleList(
                     [mixing(nn.GroupNorm, 1, 2), mixing(nn.BatchNorm2d, 2), mixing(nn.InstanceNorm1d, 2)]
                 )
@@ -273,10 +421,12 @@ with check("weight-decay-groups") as test:
 
     test.hidden("custom modules, scalars, names that mislead, called twice")
     decayed = ["bias", "noise.norm_bias", "norm.weight", "conv.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0"]
+    decayed += ["gated.gate.weight"]
     others = ["a.weight", "a.bias", "noise.temperature", "norm.bias", "conv.bias"]
     others += [f"table.{n}.{name}" for n in ("b2", "b3", "s") for name in ("weight", "bias")]
     others += ["inst.0.weight", "inst.0.bias", "inst.1.weight", "inst.1.bias", "inst.2.weight"]
     others += ["deep.0.0.weight", "thin.weight", "lstm.bias_ih_l0", "lstm.bias_hh_l0"]
+    others += ["gated.weight", "gated.bias", "gated.gate.bias"]
     others += [f"mixing.{n}.{name}" for n in (0, 1) for name in ("weight", "bias", "mix")] + ["mixing.2.mix"]
     seen = observe_scenario(other_grouped, decay_groups, "custom", 0.05, 2)
     judge(seen, decayed, others, 0.05, norms_2d=["a.weight", "a.bias", "deep.0.0.weight"])

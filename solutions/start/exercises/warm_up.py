@@ -39,15 +39,22 @@ def halve(x: Tensor) -> Tensor:
 # %% check="warm-up" points=1
 """Half of each number, fractions included; x is left alone."""
 with check("warm-up") as test:
+
+    def is_one_number(seen):
+        """Whether a single number came back for several."""
+        return seen.value.numel() == 1 < seen.args[0].numel()
+
     known = (
         mistake(
             "Here // has rounded down: half of 5 is 2.5, not 2. Use / to keep the fraction.",
             gives=lambda x: torch.div(x, 2, rounding_mode="floor"),
         ),
+        mistake("That is twice each number; asked for is half of it.", gives=lambda x: x * 2),
         mistake(
             "Your function returns nothing: begin its last line with `return`.",
             when=lambda seen: seen.value is None,
         ),
+        mistake("One number came back; asked for is half of *each* number: no sum, no mean.", when=is_one_number),
     )
 
     test("half of [4, 5, 7]")
@@ -56,11 +63,14 @@ with check("warm-up") as test:
     seen.leaves_arguments_alone()
 
     ### BEGIN HIDDEN TESTS
+    any_shape = mistake(
+        "x can have any number of dimensions: x / 2 halves all of its numbers, without a loop.", raises="TypeError"
+    )
     test.hidden("floats, in two dimensions")
-    seen = observe(halve, torch.tensor([[3.0, -1.5], [0.25, 8.0]])).expecting(*known)
+    seen = observe(halve, torch.tensor([[3.0, -1.5], [0.25, 8.0]])).expecting(*known, any_shape)
     seen.returns(torch.tensor([[1.5, -0.75], [0.125, 4.0]]))
     seen.leaves_arguments_alone()
 
     test.hidden("a single number")
-    observe(halve, torch.tensor(-3)).expecting(*known).returns(torch.tensor(-1.5))
+    observe(halve, torch.tensor(-3)).expecting(*known, any_shape).returns(torch.tensor(-1.5))
     ### END HIDDEN TESTS

@@ -98,8 +98,11 @@ def _sentence(answer: object, item: Prediction) -> str:
 def alike(a: object, b: object) -> bool:
     """Whether two predictions say the same in any spelling: list, tuple or tensor; dtype or its name; 2 or 2.0.
 
-    True and 1 are not alike, nor are False and 0.
+    True and 1 are not alike, nor are False and 0. A tensor of one element is alike its number.
     """
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Tensor) and one.numel() == 1 and isinstance(other, (int, float)):
+            return alike(one.item(), other)
     a, b = _simple(a), _simple(b)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(alike(x, y) for x, y in zip(a, b, strict=True))

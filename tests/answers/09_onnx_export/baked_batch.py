@@ -13,6 +13,9 @@ def ramp(x):
     return t / t[-1].clamp(min=1)
 
 
+# corners: none
+
+
 # %% right: linear on the last dimension, broadcasting weights, start without a batch
 class Pooler(nn.Module):
     def __init__(self):
@@ -60,6 +63,8 @@ class Pooler(Base):
 
 # %% wrong: keeps the start tensor for four samples
 # says: The batch size is still fixed
+# lesson
+# earns: 0 of 2
 class Pooler(Base):
     def __init__(self):
         super().__init__()
@@ -71,6 +76,7 @@ class Pooler(Base):
 
 # %% wrong: makes the start tensor a buffer
 # says: The keys of state_dict() changed
+# earns: 0 of 2
 class Pooler(Base):
     def __init__(self):
         super().__init__()
@@ -82,6 +88,7 @@ class Pooler(Base):
 
 # %% wrong: start as a buffer of one row in the state
 # says: The keys of state_dict() changed
+# earns: 0 of 2
 class Pooler(Base):
     def __init__(self):
         super().__init__()
@@ -93,6 +100,8 @@ class Pooler(Base):
 
 # %% wrong: the batch is still four
 # says: The batch size is still fixed
+# lesson
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         h = self.proj(x.reshape(-1, 6)).view(4, -1, 3)
@@ -101,6 +110,9 @@ class Pooler(Base):
 
 # %% wrong: time is still five
 # says: The number of steps is still fixed
+# says: 'tracing inferred a static shape'
+# lesson
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         w = (torch.arange(5, dtype=x.dtype, device=x.device) / 4).softmax(0)
@@ -109,6 +121,8 @@ class Pooler(Base):
 
 # %% wrong: a loop over range(T)
 # says: 'tracing inferred a static shape'
+# lesson
+# earns: 1 of 2
 class Pooler(Base):
     def forward(self, x):
         w = ramp(x).softmax(0)
@@ -117,6 +131,7 @@ class Pooler(Base):
 
 # %% wrong: `if T > 1` around the division
 # says: A Python `if` on a shape was decided during export
+# earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
     def forward(self, x):
@@ -128,6 +143,7 @@ class Pooler(Base):
 
 # %% wrong: torch.linspace
 # says: 'tracing inferred a static shape'
+# earns: 1 of 2
 class Pooler(Base):
     def forward(self, x):
         w = torch.linspace(0, 1, x.shape[1], dtype=x.dtype, device=x.device).softmax(0)
@@ -136,6 +152,8 @@ class Pooler(Base):
 
 # %% wrong: divides by T - 1 also for a single step
 # says: For a single step 0 / 0 gives nan: its weight is 1.
+# says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         w = torch.arange(x.shape[1], dtype=x.dtype, device=x.device) / (x.shape[1] - 1)
@@ -144,6 +162,8 @@ class Pooler(Base):
 
 # %% wrong: divides by T
 # says: For (4, 5, 6) the numbers differ from those of the given class.
+# says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         w = torch.arange(x.shape[1], dtype=x.dtype, device=x.device) / x.shape[1]
@@ -152,6 +172,8 @@ class Pooler(Base):
 
 # %% wrong: divides by 4
 # says: or its weights are not those of the contract
+# says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         w = torch.arange(x.shape[1], dtype=x.dtype, device=x.device) / 4
@@ -160,6 +182,8 @@ class Pooler(Base):
 
 # %% wrong: a plain mean over time
 # says: For (4, 5, 6) the numbers differ from those of the given class.
+# says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         return self.proj(x).mean(1)
@@ -167,6 +191,8 @@ class Pooler(Base):
 
 # %% wrong: reshape with exchanged dimensions
 # says: For (4, 5, 6) the numbers differ from those of the given class.
+# says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         h = self.proj(x).reshape(x.shape[1], x.shape[0], 3).transpose(0, 1)
@@ -175,6 +201,7 @@ class Pooler(Base):
 
 # %% wrong: view instead of reshape
 # says: An x that is not contiguous must work
+# earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
     def forward(self, x):
@@ -184,6 +211,7 @@ class Pooler(Base):
 
 # %% wrong: arange and zeros without dtype and device of x
 # says: The result does not follow x
+# earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
     def forward(self, x):
@@ -194,6 +222,7 @@ class Pooler(Base):
 
 # %% wrong: dtype follows, device does not
 # says: The result does not follow x
+# earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
     def forward(self, x):
@@ -203,6 +232,7 @@ class Pooler(Base):
 
 # %% wrong: cuts the graph
 # says: The gradient of x is missing or wrong.
+# earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
     def forward(self, x):
@@ -211,6 +241,7 @@ class Pooler(Base):
 
 # %% wrong: returns the weights as well
 # says: must return a tensor.
+# earns: 1 of 2
 class Pooler(Base):
     def forward(self, x):
         w = ramp(x).softmax(0)
@@ -227,6 +258,8 @@ class Pooler(Base):
 
 # %% wrong: pads or cuts to five steps
 # says: The number of steps is still fixed
+# says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         x = nn.functional.pad(x, (0, 0, 0, 5))[:, :5]
@@ -236,6 +269,7 @@ class Pooler(Base):
 # %% wrong: nan becomes 0 for a single step
 # says: For a single step 0 / 0 gives nan: its weight is 1.
 # says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         t = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
@@ -244,6 +278,7 @@ class Pooler(Base):
 
 # %% wrong: a branch for the single step
 # says: A Python `if` on a shape was decided during export
+# earns: 1 of 2
 # caught: hidden
 class Pooler(Base):
     def forward(self, x):
@@ -256,6 +291,7 @@ class Pooler(Base):
 # %% wrong: forward returns nothing
 # says: must return a tensor.
 # says: The exporter refuses this model
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         self.proj(x)
@@ -263,6 +299,8 @@ class Pooler(Base):
 
 # %% wrong: weights over the batch
 # says: For (4, 5, 6) the numbers differ from those of the given class.
+# says: The file does what your class does, but that is not the contract's function for this size.
+# earns: 0 of 2
 class Pooler(Base):
     def forward(self, x):
         w = (torch.zeros_like(x[:, :, 0]) + ramp(x)).softmax(0)

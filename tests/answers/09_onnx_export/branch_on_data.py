@@ -6,6 +6,9 @@ def log_of(x):
     return torch.log(x.clamp(min=1e-6))
 
 
+# corners: zeros, nan
+
+
 # %% right: where on outputs, with inputs made safe
 class Gate(nn.Module):
     def forward(self, x):
@@ -39,6 +42,9 @@ class Gate(nn.Module):
 
 # %% wrong: the given class
 # says: The Python `if` needs a True or a False during export
+# says: The exporter refuses this layer: solve the first check cell.
+# earns: 0 of 3
+# lesson
 class Gate(nn.Module):
     def forward(self, x):
         if x.mean() > 0:
@@ -48,6 +54,8 @@ class Gate(nn.Module):
 
 # %% wrong: bool of an item
 # says: The Python `if` needs a True or a False during export
+# says: The exporter refuses this layer: solve the first check cell.
+# earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
         c = bool((x.mean() > 0).item())
@@ -56,6 +64,8 @@ class Gate(nn.Module):
 
 # %% wrong: a decision for each element
 # says: The decision was made per element; it is one decision for the whole batch.
+# earns: 0 of 3
+# lesson
 class Gate(nn.Module):
     def forward(self, x):
         return torch.where(x > 0, log_of(x), 0.1 / x)
@@ -63,6 +73,7 @@ class Gate(nn.Module):
 
 # %% wrong: a decision for each row
 # says: The decision was made per row; it is one decision for the whole batch.
+# earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
         return torch.where(x.mean(1, keepdim=True) > 0, log_of(x), 0.1 / x)
@@ -70,7 +81,8 @@ class Gate(nn.Module):
 
 # %% wrong: adds both branches, one of them times 0
 # says: nan of the branch not taken leaked in
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class Gate(nn.Module):
     def forward(self, x):
         c = (x.mean() > 0).to(x.dtype)
@@ -79,6 +91,7 @@ class Gate(nn.Module):
 
 # %% wrong: keeps the first branch
 # says: Only one branch is there
+# earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
         return torch.log(x.clamp(min=1e-6))
@@ -86,6 +99,8 @@ class Gate(nn.Module):
 
 # %% wrong: keeps the branch that was taken first
 # says: Only one branch is there
+# says: A mean of 0 (and of nan) belongs to the second branch.
+# earns: 0 of 3
 class Gate(nn.Module):
     first = None
 
@@ -97,7 +112,8 @@ class Gate(nn.Module):
 
 # %% wrong: plain where over both branches
 # says: The gradient is nan although the value is right
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class Gate(nn.Module):
     def forward(self, x):
         return torch.where(x.mean() > 0, log_of(x), 0.1 / x)
@@ -105,7 +121,9 @@ class Gate(nn.Module):
 
 # %% wrong: the mean may be zero
 # says: A mean of 0 (and of nan) belongs to the second branch.
+# earns: 2 of 3
 # caught: hidden
+# corner: zeros
 class Gate(nn.Module):
     def forward(self, x):
         c = x.mean() >= 0
@@ -114,7 +132,9 @@ class Gate(nn.Module):
 
 # %% wrong: asks for the second branch, so that nan takes the first
 # says: A mean of 0 (and of nan) belongs to the second branch.
+# earns: 2 of 3
 # caught: hidden
+# corner: nan
 class Gate(nn.Module):
     def forward(self, x):
         c = x.mean() <= 0
@@ -123,6 +143,7 @@ class Gate(nn.Module):
 
 # %% wrong: the divisor is kept away from zero for all inputs
 # says: The values differ from those of the given class.
+# earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
         c = x.mean() > 0
@@ -131,6 +152,7 @@ class Gate(nn.Module):
 
 # %% wrong: decides in float32, result in float32
 # says: The result is torch.float32, x is torch.float64.
+# earns: 2 of 3
 # caught: hidden
 class Gate(nn.Module):
     def forward(self, x):
@@ -141,7 +163,7 @@ class Gate(nn.Module):
 
 # %% wrong: cuts the graph
 # says: The gradient is wrong or missing.
-# caught: hidden
+# earns: 2 of 3
 class Gate(nn.Module):
     def forward(self, x):
         with torch.no_grad():
@@ -151,6 +173,7 @@ class Gate(nn.Module):
 
 # %% wrong: the sign of the sum of signs
 # says: The values differ from those of the given class.
+# earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
         c = x.sign().sum() > 0
@@ -167,6 +190,7 @@ class Gate(nn.Module):
 
 # %% wrong: a divisor that is never zero
 # says: In the second branch 0.1 / 0 is inf, as in the given class
+# earns: 2 of 3
 # caught: hidden
 class Gate(nn.Module):
     def forward(self, x):
@@ -175,7 +199,7 @@ class Gate(nn.Module):
 
 # %% wrong: nan becomes 0 at the end
 # says: nan of the branch not taken leaked in
-# caught: hidden
+# earns: 2 of 3
 class Gate(nn.Module):
     def forward(self, x):
         c = (x.mean() > 0).to(x.dtype)
@@ -184,6 +208,7 @@ class Gate(nn.Module):
 
 # %% wrong: a decision for each column
 # says: The decision was made per column
+# earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
         c = x.mean(0, keepdim=True) > 0
@@ -192,6 +217,7 @@ class Gate(nn.Module):
 
 # %% wrong: the mean must exceed a hundredth
 # says: Only one branch is there, or
+# earns: 2 of 3
 # caught: hidden
 class Gate(nn.Module):
     def forward(self, x):
@@ -201,6 +227,7 @@ class Gate(nn.Module):
 
 # %% wrong: returns nothing
 # says: must return a tensor
+# earns: 0 of 3
 class Gate(nn.Module):
     def forward(self, x):
         log_of(x)

@@ -18,6 +18,9 @@ def in_eval(model, example, path, **how):
             module.training = flag
 
 
+# corners: caller's modes, members
+
+
 # %% right: flags stored for each module, put back in finally
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW)
@@ -58,24 +61,33 @@ def export_dynamic(model, example, path):
 
 # %% wrong: no dynamic_shapes
 # says: The session accepts only the example's batch size
+# says: solve the first check cell
+# earns: 0 of 2
+# lesson
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **NAMES, external_data=False)
 
 
 # %% wrong: no eval()
 # says: The training branch of the model is in the graph: export in eval mode.
+# says: solve the first check cell
+# earns: 0 of 2
+# lesson
 def export_dynamic(model, example, path):
     torch.onnx.export(model, (example,), path, **HOW)
 
 
 # %% wrong: leaves the model in eval mode
 # says: is not in the mode it was in before: put back the flag of each module.
+# earns: 1 of 2
+# lesson
 def export_dynamic(model, example, path):
     torch.onnx.export(model.eval(), (example,), path, **HOW)
 
 
 # %% wrong: always ends with model.train()
 # says: is not in the mode it was in before: put back the flag of each module.
+# earns: 1 of 2
 def export_dynamic(model, example, path):
     model.eval()
     try:
@@ -86,6 +98,8 @@ def export_dynamic(model, example, path):
 
 # %% wrong: remembers the flag of the whole model only
 # says: is not in the mode it was in before: put back the flag of each module.
+# earns: 1 of 2
+# corner: members
 def export_dynamic(model, example, path):
     was = model.training
     model.eval()
@@ -97,24 +111,29 @@ def export_dynamic(model, example, path):
 
 # %% wrong: external data left on
 # says: The weights went to a second file: external_data=False.
+# earns: 1 of 2
+# lesson
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **NAMES, dynamic_shapes=({0: "batch"},))
 
 
 # %% wrong: no names
 # says: Input, output and dimension names must be input, output, batch.
+# earns: 1 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, path, external_data=False, dynamic_shapes=({0: "batch"},), verbose=False)
 
 
 # %% wrong: Dim.DYNAMIC instead of a name
 # says: Input, output and dimension names must be input, output, batch.
+# earns: 1 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW | {"dynamic_shapes": ({0: torch.export.Dim.DYNAMIC},)})
 
 
 # %% wrong: all dimensions dynamic
 # says: Only the first dimension is dynamic; the others are fixed as in the example.
+# earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):
     shapes = {0: "batch", 1: "width"} if example.dim() == 3 else {0: "batch"}
@@ -123,7 +142,9 @@ def export_dynamic(model, example, path):
 
 # %% wrong: flags are not put back when the export fails
 # says: is not in the mode it was in before: put back the flag of each module.
+# earns: 1 of 2
 # caught: hidden
+# corner: caller's modes
 def export_dynamic(model, example, path):
     flags = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -134,6 +155,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: swallows the exception of a failing export
 # says: An export that fails must say so: its exception reaches the caller.
+# earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):
     try:
@@ -144,6 +166,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: dynamic_axes
 # says: The export gives a DeprecationWarning: declare the dimension with dynamic_shapes, not dynamic_axes.
+# earns: 1 of 2
 def export_dynamic(model, example, path):
     axes = {"input": {0: "batch"}, "output": {0: "batch"}}
     in_eval(model, example, path, **NAMES, external_data=False, dynamic_axes=axes)
@@ -151,6 +174,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: the old exporter, its warnings silenced
 # says: This file is not from the default exporter
+# earns: 1 of 2
 def export_dynamic(model, example, path):
     axes = {"input": {0: "batch"}, "output": {0: "batch"}}
     with warnings.catch_warnings():
@@ -160,18 +184,22 @@ def export_dynamic(model, example, path):
 
 # %% wrong: does not write to the path
 # says: There is no file at the path that was given.
+# says: solve the first check cell
+# earns: 0 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, None, **NAMES, dynamic_shapes=({0: "batch"},))
 
 
 # %% wrong: batch in the wrong place
 # says: A dimension was declared dynamic that the layers of the model fix
+# earns: 0 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW | {"dynamic_shapes": ({1: "batch"},)})
 
 
 # %% wrong: takes the gradients away
 # says: Something else of the model has changed: gradients.
+# earns: 1 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW)
     for parameter in model.parameters():
@@ -180,6 +208,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: runs the model once in training mode
 # says: Something else of the model has changed: tensors.
+# earns: 0 of 2
 def export_dynamic(model, example, path):
     flags = [(module, module.training) for module in model.modules()]
     model.train()
@@ -202,6 +231,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: dynamic_shapes by the name in the file, not by the argument of forward
 # says: dynamic_shapes is a tuple with one dict for each argument of forward
+# earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW | {"dynamic_shapes": {"input": {0: "batch"}}})
@@ -209,6 +239,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: switches off dropout only
 # says: onnxruntime does not give the numbers of the eval form.
+# earns: 1 of 2
 # caught: hidden
 def export_dynamic(model, example, path):
     flags = [(module, module.training) for module in model.modules()]
@@ -226,6 +257,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: freezes the parameters
 # says: Something else of the model has changed: requires_grad.
+# earns: 1 of 2
 def export_dynamic(model, example, path):
     model.requires_grad_(False)
     in_eval(model, example, path, **HOW)

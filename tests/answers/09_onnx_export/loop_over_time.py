@@ -15,6 +15,9 @@ def lags(x):
     return t[:, None] - t
 
 
+# corners: none
+
+
 # %% right: clamped exponents, tril, matmul
 class Smooth(Base):
     def forward(self, x):
@@ -60,6 +63,9 @@ class Smooth(nn.Module):
 
 # %% wrong: the given loop
 # says: The loop (or a Python list over the steps) was unrolled during export
+# says: The exporter refuses this model: solve the first check cell.
+# earns: 0 of 3
+# lesson
 class Smooth(Base):
     def forward(self, x):
         h, out = torch.zeros_like(x[:, 0]), []
@@ -71,6 +77,8 @@ class Smooth(Base):
 
 # %% wrong: a list of rows of the matrix
 # says: The loop (or a Python list over the steps) was unrolled during export
+# says: The exporter refuses this model: solve the first check cell.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         t = x.shape[1]
@@ -80,6 +88,8 @@ class Smooth(Base):
 
 # %% wrong: unbinds time
 # says: The loop (or a Python list over the steps) was unrolled during export
+# says: The exporter refuses this model: solve the first check cell.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         h, out = 0, []
@@ -91,7 +101,8 @@ class Smooth(Base):
 
 # %% wrong: cumulated sum of x / a**t times a**t
 # says: a negative power of `a` overflows in long sequences
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class Smooth(Base):
     def forward(self, x):
         p = (self.a ** torch.arange(x.shape[1], dtype=x.dtype, device=x.device))[:, None]
@@ -100,6 +111,9 @@ class Smooth(Base):
 
 # %% wrong: no mask above the diagonal
 # says: Later steps influence earlier ones
+# says: The values are not those of the loop.
+# earns: 0 of 3
+# lesson
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)) @ x
@@ -107,6 +121,8 @@ class Smooth(Base):
 
 # %% wrong: the absolute lag
 # says: Later steps influence earlier ones
+# says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).abs()) @ x
@@ -114,7 +130,8 @@ class Smooth(Base):
 
 # %% wrong: powers of negative lags, multiplied by the mask
 # says: a negative power of `a` overflows in long sequences
-# caught: hidden
+# earns: 2 of 3
+# lesson
 class Smooth(Base):
     def forward(self, x):
         lag = lags(x)
@@ -123,6 +140,7 @@ class Smooth(Base):
 
 # %% wrong: exponent t - s + 1
 # says: The newest value must have the weight (1 - a) * a**0.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** (lags(x).clamp(min=0) + 1)).tril() @ x
@@ -130,6 +148,7 @@ class Smooth(Base):
 
 # %% wrong: the factor (1 - a) is missing
 # says: The factor (1 - a) is missing.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return (self.a ** lags(x).clamp(min=0)).tril() @ x
@@ -137,6 +156,8 @@ class Smooth(Base):
 
 # %% wrong: transposed weights
 # says: Later steps influence earlier ones
+# says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril().t() @ x
@@ -144,6 +165,7 @@ class Smooth(Base):
 
 # %% wrong: starts at the first step
 # says: The state starts at zero, not at the first step of x.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         w = ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril()
@@ -153,6 +175,7 @@ class Smooth(Base):
 
 # %% wrong: without the newest value
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril(-1) @ x
@@ -160,6 +183,7 @@ class Smooth(Base):
 
 # %% wrong: a and 1 - a exchanged
 # says: You exchanged `a` and `1 - a`.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return (self.a * (1 - self.a) ** lags(x).clamp(min=0)).tril() @ x
@@ -167,6 +191,7 @@ class Smooth(Base):
 
 # %% wrong: 0.9 for every a
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         return (0.1 * 0.9 ** lags(x).clamp(min=0)).tril() @ x
@@ -174,6 +199,7 @@ class Smooth(Base):
 
 # %% wrong: smooths along the last dimension
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         y = x.transpose(1, 2)
@@ -182,7 +208,7 @@ class Smooth(Base):
 
 # %% wrong: a window of twenty steps
 # says: The values are not those of the loop.
-# caught: hidden
+# earns: 2 of 3
 class Smooth(Base):
     def forward(self, x):
         return ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril().triu(-20) @ x
@@ -190,6 +216,7 @@ class Smooth(Base):
 
 # %% wrong: arange in float32 on the CPU
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -199,6 +226,7 @@ class Smooth(Base):
 
 # %% wrong: arange with dtype, on the CPU
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -208,6 +236,7 @@ class Smooth(Base):
 
 # %% wrong: weights in float32, cast afterwards
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -217,6 +246,7 @@ class Smooth(Base):
 
 # %% wrong: cuts the graph
 # says: The gradient of x is missing or wrong.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -226,6 +256,7 @@ class Smooth(Base):
 
 # %% wrong: writes into x
 # says: x was changed.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(Base):
     def forward(self, x):
@@ -237,6 +268,7 @@ class Smooth(Base):
 
 # %% wrong: 0.5 where a is not given
 # says: Without an argument, a is 0.9.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(nn.Module):
     def __init__(self, a=0.5):
@@ -267,6 +299,7 @@ class Smooth(Base):
 
 # %% wrong: weights that sum to one
 # says: The values are not those of the loop.
+# earns: 0 of 3
 class Smooth(Base):
     def forward(self, x):
         w = ((1 - self.a) * self.a ** lags(x).clamp(min=0)).tril()
@@ -275,7 +308,7 @@ class Smooth(Base):
 
 # %% wrong: cumulated sum with a floor under the power
 # says: The values are not those of the loop.
-# caught: hidden
+# earns: 2 of 3
 class Smooth(Base):
     def forward(self, x):
         p = (self.a ** torch.arange(x.shape[1], dtype=x.dtype, device=x.device)).clamp(min=1e-30)[:, None]
@@ -284,6 +317,7 @@ class Smooth(Base):
 
 # %% wrong: a as a float32 buffer
 # says: The weights must follow x in dtype and device.
+# earns: 2 of 3
 # caught: hidden
 class Smooth(nn.Module):
     def __init__(self, a=0.9):

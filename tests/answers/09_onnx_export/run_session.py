@@ -22,6 +22,9 @@ def cast(one, tensor):
     return tensor.detach().to(TYPES.get(one.type, tensor.dtype)).numpy()
 
 
+# corners: 0-d
+
+
 # %% right: type table and dict comprehension, outputs copied
 def run_onnx(session, *inputs):
     names = [i.name for i in session.get_inputs()]
@@ -64,6 +67,8 @@ def run_onnx(session, *inputs):
 
 # %% wrong: feeds the name 'input'
 # says: The feed must use the names of session.get_inputs(); they depend on the export.
+# earns: 0 of 2
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, cast, name=lambda one: "input")
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -71,6 +76,8 @@ def run_onnx(session, *inputs):
 
 # %% wrong: the names that the export of this example gave
 # says: The feed must use the names of session.get_inputs()
+# says: Each session has another number of inputs
+# earns: 0 of 2
 def run_onnx(session, *inputs):
     fed(session, inputs, cast)
     feed = {
@@ -82,6 +89,8 @@ def run_onnx(session, *inputs):
 
 # %% wrong: passes tensors
 # says: A session takes NumPy arrays, not tensors
+# earns: 0 of 2
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.detach())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -89,12 +98,15 @@ def run_onnx(session, *inputs):
 
 # %% wrong: returns NumPy arrays
 # says: A session takes NumPy arrays, not tensors, and gives NumPy arrays, too
+# earns: 1 of 2
 def run_onnx(session, *inputs):
     return session.run(None, fed(session, inputs, cast))
 
 
 # %% wrong: no detach
 # says: numpy() on a tensor that requires grad raises: detach first.
+# earns: 1 of 2
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.to(TYPES.get(one.type, tensor.dtype)).numpy())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -102,6 +114,8 @@ def run_onnx(session, *inputs):
 
 # %% wrong: no cast
 # says: Each input has its own type: cast floating tensors
+# earns: 1 of 2
+# lesson
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.detach().numpy())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -109,6 +123,8 @@ def run_onnx(session, *inputs):
 
 # %% wrong: casts everything to float32
 # says: Each input has its own type: cast floating tensors
+# says: An input got numbers of the wrong type
+# earns: 0 of 2
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, tensor: tensor.detach().float().numpy())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -116,6 +132,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: casts floating tensors to float32, whatever is expected
 # says: Each input has its own type: cast floating tensors
+# earns: 1 of 2
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, t: (t.detach().float() if t.is_floating_point() else t).numpy())
     return [torch.from_numpy(a) for a in session.run(None, feed)]
@@ -123,6 +140,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: a table without float16
 # says: Each input has its own type: cast floating tensors
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     table = {"tensor(float)": torch.float32, "tensor(double)": torch.float64}
@@ -132,6 +150,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: casts in NumPy, which knows no bfloat16
 # says: Each input has its own type: cast floating tensors
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     names = {"tensor(float16)": "float16", "tensor(float)": "float32", "tensor(double)": "float64"}
@@ -141,6 +160,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: casts by way of float32
 # says: The output is not what the session gives for these inputs.
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, lambda one, t: cast(one, t.float() if t.is_floating_point() else t))
@@ -149,6 +169,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: casts integers too
 # says: An integer tensor where a floating one is expected (or the reverse) is a mistake of the caller
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     types = TYPES | {"tensor(int64)": torch.int64}
@@ -158,6 +179,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: refuses integers only, not floating tensors for integers
 # says: An integer tensor where a floating one is expected (or the reverse)
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     for one, tensor in zip(session.get_inputs(), inputs):
@@ -170,6 +192,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: a TypeError without the name
 # says: raise TypeError with the input's name
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     try:
@@ -181,6 +204,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: zip without a look at the lengths
 # says: Too many or too few inputs: raise ValueError with the expected names
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     return [torch.from_numpy(a) for a in session.run(None, fed(session, inputs, cast, count=False))]
@@ -188,6 +212,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: a ValueError without names
 # says: Too many or too few inputs: raise ValueError with the expected names
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     if len(inputs) != len(session.get_inputs()):
@@ -197,18 +222,22 @@ def run_onnx(session, *inputs):
 
 # %% wrong: returns the first output only
 # says: The result must be a list of tensors, one for each output of the session.
+# says: The result must be a list of tensors, one for each output.
+# earns: 0 of 2
 def run_onnx(session, *inputs):
     return torch.from_numpy(session.run(None, fed(session, inputs, cast))[0])
 
 
 # %% wrong: a list with the first output only
 # says: All outputs are wanted, in order, as a list.
+# earns: 1 of 2
 def run_onnx(session, *inputs):
     return [torch.from_numpy(session.run(None, fed(session, inputs, cast))[0])]
 
 
 # %% wrong: outputs sorted by name
 # says: The outputs are not what the session gives for these inputs, in its order.
+# earns: 1 of 2
 def run_onnx(session, *inputs):
     names = sorted(one.name for one in session.get_outputs())
     return [torch.from_numpy(a) for a in session.run(names, fed(session, inputs, cast))]
@@ -216,6 +245,8 @@ def run_onnx(session, *inputs):
 
 # %% wrong: inputs in the order of the alphabet
 # says: Each input has its own type: cast
+# says: An input got numbers of the wrong type
+# earns: 0 of 2
 def run_onnx(session, *inputs):
     feed = fed(session, inputs, cast)
     names = sorted(feed)
@@ -225,12 +256,14 @@ def run_onnx(session, *inputs):
 
 # %% wrong: outputs in float64
 # says: An output came as torch.float64; the session gave torch.float32.
+# earns: 0 of 2
 def run_onnx(session, *inputs):
     return [torch.from_numpy(a).double() for a in session.run(None, fed(session, inputs, cast))]
 
 
 # %% wrong: casts the caller's tensor in place
 # says: A tensor that was given has changed.
+# earns: 1 of 2
 def run_onnx(session, *inputs):
     for tensor in inputs:
         tensor.requires_grad_(False)
@@ -260,6 +293,7 @@ def run_onnx(session, *inputs):
 
 # %% wrong: casts every input to the type of the first one
 # says: Each input has its own type: cast floating tensors
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     dtype = TYPES.get(session.get_inputs()[0].type)
@@ -270,13 +304,16 @@ def run_onnx(session, *inputs):
 
 
 # %% wrong: outputs that lost their dtype and, where they are numbers, their shape
-# says: Each input has its own type
+# says: An output came as torch.
+# earns: 1 of 2
+# corner: 0-d
 def run_onnx(session, *inputs):
     return [torch.tensor(a.tolist()) for a in session.run(None, fed(session, inputs, cast))]
 
 
 # %% wrong: writes all results of a shape into one buffer
 # says: The outputs are not what the session gives
+# earns: 1 of 2
 # caught: hidden
 def run_onnx(session, *inputs):
     buffers, outputs = {}, []
@@ -288,11 +325,13 @@ def run_onnx(session, *inputs):
 
 # %% wrong: a list of None
 # says: The result must be a list of tensors
+# earns: 0 of 2
 def run_onnx(session, *inputs):
     return [None for _ in session.get_outputs()]
 
 
 # %% wrong: leaves the process
 # says: Your code raised SystemExit
+# earns: 0 of 2
 def run_onnx(session, *inputs):
     raise SystemExit(3)

@@ -77,6 +77,9 @@ def verified(
     return problems
 
 
+# corners: nan, members, caller's modes, empty
+
+
 # %% right: checker, session, loop
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol)
@@ -125,6 +128,9 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: the checker alone
 # says: The checker only looks at the structure: a file with altered weights passes it. Compare numbers.
+# says: must be a problem `shape:`
+# earns: 1 of 3
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     verified(path, model, inputs, rtol, atol)
     try:
@@ -136,12 +142,17 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: compares the first input only
 # says: All inputs are tried, also after a problem.
+# earns: 1 of 3
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs[:1], rtol, atol)
 
 
 # %% wrong: compares the last input only
 # says: Only one input was compared
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# says: An output of shape (1, N) where (N, 1) is expected must be a problem `shape:`, though NumPy
+# earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     found = verified(path, model, inputs[-1:], rtol, atol)
     return [f"{found[0].split(':')[0]}: input {n}" for n in range(len(inputs))] if found else []
@@ -149,25 +160,33 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: stops after the first problem
 # says: All inputs are tried, also after a problem.
+# earns: 1 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, stop=True)
 
 
 # %% wrong: np.allclose without a look at the shapes
 # says: must be a problem `shape:`, though NumPy compares the two by broadcasting. Compare shapes first.
-# caught: hidden
+# earns: 2 of 3
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, compare=lambda a, b, r, t: compared(a, b, r, t, shapes=False))
 
 
 # %% wrong: no eval()
 # says: The PyTorch side ran in training mode
+# says: The PyTorch side ran in training mode: call model.eval() first.
+# earns: 1 of 3
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, evaluate=False)
 
 
 # %% wrong: compares with ==
 # says: Bit equality is too strict
+# says: The tolerances rtol and atol, or their default values, are not used.
+# earns: 1 of 3
+# lesson
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     def same(a, b, rtol, atol):
         return np.array_equal(a, b)
@@ -177,12 +196,14 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: exceptions of onnxruntime pass through
 # says: it must become an entry of the list.
+# earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, catch=False)
 
 
 # %% wrong: exceptions of the checker pass through
 # says: it must become an entry of the list.
+# earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     onnx.checker.check_model(path)
     return verified(path, model, inputs, rtol, atol)
@@ -190,6 +211,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: the first output only
 # says: Only the first output was compared.
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, outputs=1)
@@ -197,7 +219,8 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: asks whether the difference exceeds the tolerance
 # says: NaN slipped through
-# caught: hidden
+# earns: 2 of 3
+# corner: nan
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     def same(a, b, rtol, atol):
         return not (np.abs(a - b) > atol + rtol * np.abs(b)).any()
@@ -207,19 +230,24 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: leaves the model in eval mode
 # says: The model, or a frozen layer of it, is in another mode afterwards
+# earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, restore="")
 
 
 # %% wrong: model.train(old) at the end
 # says: The model, or a frozen layer of it, is in another mode afterwards
+# earns: 2 of 3
+# corner: members
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, restore="whole")
 
 
 # %% wrong: puts the flags back only where all went well
 # says: The model, or a frozen layer of it, is in another mode afterwards
+# earns: 2 of 3
 # caught: hidden
+# corner: caller's modes
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     flags = [(m, m.training) for m in model.modules()]
     found = verified(path, model, inputs, rtol, atol, restore="")
@@ -230,6 +258,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: no checker, a refused file is a problem of running
 # says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     try:
         return verified(path, model, inputs, rtol, atol, check=False)
@@ -241,6 +270,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: no checker, what onnxruntime refuses to load is called checker
 # says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     try:
@@ -252,6 +282,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: goes on after the checker's refusal
 # says: Where the checker refuses the file, nothing is run.
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     for x in inputs:
@@ -262,13 +293,16 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: accepts an empty list
 # says: No inputs means that nothing was verified: ValueError.
+# earns: 2 of 3
 # caught: hidden
+# corner: empty
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, empty=False)
 
 
 # %% wrong: gradients are tracked
 # says: Gradients are tracked: run the model under no_grad.
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, no_grad=False)
@@ -276,6 +310,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: tolerances of its own
 # says: The tolerances rtol and atol, or their default values, are not used.
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, 1e-3, 1e-5)
@@ -283,6 +318,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: atol larger by default
 # says: The tolerances rtol and atol, or their default values, are not used.
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-3):
     return verified(path, model, inputs, rtol, atol)
@@ -290,30 +326,37 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-3):
 
 # %% wrong: entries without the index
 # says: Every entry must tell the index of its input
+# earns: 1 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, place=lambda n: ": this input")
 
 
 # %% wrong: counts inputs from 1
 # says: Every entry must tell the index of its input
+# earns: 1 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, rtol, atol, place=lambda n: f": input {n + 1}")
 
 
 # %% wrong: entries without a kind
 # says: Every entry begins with its kind
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return [f"problem with {one}" for one in verified(path, model, inputs, rtol, atol)]
 
 
 # %% wrong: True or False
 # says: The result must be a list of strings.
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return not verified(path, model, inputs, rtol, atol)
 
 
 # %% wrong: exports again
 # says: Your code raised
+# earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     raise RuntimeError("no idea")
 
@@ -340,6 +383,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: the tolerance of the largest value for all
 # says: Each number has a tolerance of its own
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     def same(a, b, rtol, atol):
@@ -350,6 +394,7 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: rtol and atol exchanged
 # says: The tolerances rtol and atol, or their default values, are not used.
+# earns: 2 of 3
 # caught: hidden
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return verified(path, model, inputs, atol, rtol)
@@ -357,12 +402,14 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 
 # %% wrong: another shape is another value
 # says: must be a problem `shape:`
-# caught: hidden
+# earns: 2 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return [one.replace("shape", "value") for one in verified(path, model, inputs, rtol, atol)]
 
 
 # %% wrong: an entry in place of a list
 # says: The result must be a list of strings.
+# says: A file that onnx.checker refuses must be reported as one entry `checker:`.
+# earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return "\n".join(verified(path, model, inputs, rtol, atol))

@@ -30,6 +30,9 @@ def measured(path, size=size_of, locate=None, exists=True, only=None, graph=None
     return {"graph": rest, "weights": weights, "files": files}
 
 
+# corners: empty, 0-d
+
+
 # %% right: initializers read without external data
 def onnx_size(path):
     return measured(path)
@@ -83,12 +86,16 @@ def onnx_size(path):
 
 # %% wrong: sees the .onnx file only
 # says: Only the .onnx file was seen
+# earns: 0 of 3
+# lesson
 def onnx_size(path):
     return measured(path, locate=lambda ones, path: set())
 
 
 # %% wrong: loads external data, which erases the references
 # says: Loading with external data erases the references
+# earns: 0 of 3
+# lesson
 def onnx_size(path):
     model = onnx.load(path)
     files = {location_of(one) for one in model.graph.initializer if uses_external_data(one)} | {os.path.basename(path)}
@@ -98,6 +105,7 @@ def onnx_size(path):
 
 # %% wrong: loads external data after a look at the references
 # says: External data must not be loaded
+# earns: 2 of 3
 # caught: hidden
 def onnx_size(path):
     came = measured(path)
@@ -107,6 +115,8 @@ def onnx_size(path):
 
 # %% wrong: expects <path>.data
 # says: The external file is not always called <name>.onnx.data
+# earns: 0 of 3
+# lesson
 def onnx_size(path):
     name = os.path.basename(path) + ".data"
     return measured(
@@ -116,6 +126,7 @@ def onnx_size(path):
 
 # %% wrong: takes <path>.data where it is there
 # says: Other files of the folder do not belong to the model.
+# earns: 2 of 3
 # caught: hidden
 def onnx_size(path):
     def locate(ones, path):
@@ -127,20 +138,22 @@ def onnx_size(path):
 
 # %% wrong: takes every file of the folder
 # says: Other files of the folder do not belong to the model.
-# caught: hidden
+# earns: 2 of 3
 def onnx_size(path):
     return measured(path, locate=lambda ones, path: set(os.listdir(os.path.dirname(path))))
 
 
 # %% wrong: 4 bytes for each element
 # says: Not every weight has 4 bytes per element
-# caught: hidden
+# earns: 2 of 3
+# lesson
 def onnx_size(path):
     return measured(path, size=lambda one: 4 * math.prod(one.dims))
 
 
 # %% wrong: length of raw_data inside
-# says: Not every weight has 4 bytes per element, and not every weight lies in raw_data.
+# says: Not every weight lies in raw_data
+# earns: 2 of 3
 # caught: hidden
 def onnx_size(path):
     return measured(path, size=lambda one: size_of(one) if uses_external_data(one) else len(one.raw_data))
@@ -148,6 +161,7 @@ def onnx_size(path):
 
 # %% wrong: does not look whether the files exist
 # says: A referenced file that is missing must raise FileNotFoundError with its name.
+# earns: 2 of 3
 # caught: hidden
 def onnx_size(path):
     return measured(path, exists=False)
@@ -155,6 +169,7 @@ def onnx_size(path):
 
 # %% wrong: raises without the name
 # says: A referenced file that is missing must raise FileNotFoundError with its name.
+# earns: 2 of 3
 # caught: hidden
 def onnx_size(path):
     try:
@@ -165,6 +180,7 @@ def onnx_size(path):
 
 # %% wrong: leaves out what is missing
 # says: A referenced file that is missing must raise FileNotFoundError with its name.
+# earns: 2 of 3
 # caught: hidden
 def onnx_size(path):
     came = measured(path, exists=False)
@@ -173,18 +189,21 @@ def onnx_size(path):
 
 # %% wrong: graph is the size of the file
 # says: `graph` is the structure alone
+# earns: 0 of 3
 def onnx_size(path):
     return measured(path, graph=lambda path, inside, weights: os.path.getsize(path))
 
 
 # %% wrong: graph without all weights
 # says: `graph` is the structure alone
+# earns: 0 of 3
 def onnx_size(path):
     return measured(path, graph=lambda path, inside, weights: os.path.getsize(path) - weights)
 
 
 # %% wrong: counts external tensors only where there are some
 # says: Small weights stay inside the .onnx file even with external data
+# earns: 0 of 3
 def onnx_size(path):
     came = measured(path)
     return measured(path, only=uses_external_data) if len(came["files"]) > 1 else came
@@ -192,13 +211,14 @@ def onnx_size(path):
 
 # %% wrong: counts inside only
 # says: The weights in the external file are not counted.
+# earns: 0 of 3
 def onnx_size(path):
     return measured(path, only=lambda one: not uses_external_data(one))
 
 
 # %% wrong: the first external file only
 # says: A file is missing; each initializer has a location of its own, or none.
-# caught: hidden
+# earns: 2 of 3
 def onnx_size(path):
     return measured(
         path,
@@ -211,6 +231,7 @@ def onnx_size(path):
 
 # %% wrong: whole paths
 # says: The names must be relative to the model's folder
+# earns: 0 of 3
 def onnx_size(path):
     came = measured(path)
     return came | {"files": [os.path.join(os.path.dirname(path), name) for name in came["files"]]}
@@ -218,7 +239,7 @@ def onnx_size(path):
 
 # %% wrong: the model's file first
 # says: The names must be sorted, and each must be there once.
-# caught: hidden
+# earns: 2 of 3
 def onnx_size(path):
     came = measured(path)
     return came | {"files": sorted(came["files"], key=lambda name: (not name.endswith(".onnx"), name))}
@@ -226,6 +247,8 @@ def onnx_size(path):
 
 # %% wrong: the size of the external file
 # says: The weights have 1200 bytes
+# says: The weights have 1480 bytes, and you count 1813.
+# earns: 0 of 3
 def onnx_size(path):
     came = measured(path)
     folder = os.path.dirname(path)
@@ -234,6 +257,7 @@ def onnx_size(path):
 
 # %% wrong: kilobytes
 # says: must be numbers of bytes
+# earns: 0 of 3
 def onnx_size(path):
     came = measured(path)
     return came | {"weights": came["weights"] / 1024}
@@ -248,7 +272,7 @@ def onnx_size(path):
 
 # %% wrong: whole external files, with the gaps between the weights
 # says: The weights have 1480 bytes
-# caught: hidden
+# earns: 2 of 3
 def onnx_size(path):
     came = measured(path)
     ones = onnx.load(path, load_external_data=False).graph.initializer
@@ -260,6 +284,7 @@ def onnx_size(path):
 
 # %% wrong: graph is a copy without weights
 # says: `graph` is the structure alone
+# earns: 0 of 3
 def onnx_size(path):
     def rest(path, inside, weights):
         model = onnx.load(path, load_external_data=False)
@@ -271,6 +296,25 @@ def onnx_size(path):
 
 # %% wrong: words for numbers
 # says: must be numbers of bytes
+# earns: 0 of 3
 def onnx_size(path):
     came = measured(path)
     return came | {"graph": str(came["graph"])}
+
+
+# %% wrong: a weight without elements counts as one
+# says: The number of elements is the product of the sizes
+# earns: 2 of 3
+# caught: hidden
+# corner: empty
+def onnx_size(path):
+    return measured(path, size=lambda one: size_of(one) or onnx.helper.tensor_dtype_to_np_dtype(one.data_type).itemsize)
+
+
+# %% wrong: a weight without dimensions does not count
+# says: The number of elements is the product of the sizes
+# earns: 2 of 3
+# caught: hidden
+# corner: 0-d
+def onnx_size(path):
+    return measured(path, size=lambda one: size_of(one) if one.dims else 0)

@@ -2,6 +2,8 @@ import contextlib
 
 import torch.distributed as dist
 
+# corners: caller's modes, empty
+
 
 # %% right: the with-block around all but the last, the last one outside
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
@@ -65,7 +67,9 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: sets require_backward_grad_sync by hand and never restores it
 # says: After the step DDP no longer synchronises
+# earns: 1 of 2
 # caught: hidden
+# corner: caller's modes
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -83,6 +87,8 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: no no_sync at all
 # says: Gradients were synchronised for every micro-batch: correct, but k times the traffic.
+# earns: 0 of 2
+# lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -98,6 +104,8 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: no_sync around backward only
 # says: Gradients were synchronised for every micro-batch
+# earns: 0 of 2
+# lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -114,6 +122,8 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: no_sync around everything
 # says: The gradients were never synchronised and the ranks drift apart
+# earns: 0 of 2
+# lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -130,6 +140,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: calls ddp.module
 # says: or you called ddp.module, which bypasses DDP
+# earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -145,6 +156,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: ddp.module for all but the last
 # says: The ranks have different weights afterwards.
+# earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -165,6 +177,8 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: losses not divided
 # says: The step is k times too large: divide each loss by the number of micro-batches.
+# earns: 0 of 2
+# lesson
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -181,6 +195,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: no zero_grad
 # says: Gradients from before the call leaked in: zero_grad first.
+# earns: 1 of 2
 # caught: hidden
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -197,6 +212,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: zero_grad after the step only
 # says: Gradients from before the call leaked in: zero_grad first.
+# earns: 1 of 2
 # caught: hidden
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -214,6 +230,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: steps after each micro-batch
 # says: The optimizer stepped before all micro-batches were in.
+# earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -229,6 +246,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: never steps
 # says: The optimizer never stepped.
+# earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -244,7 +262,9 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: returns 0.0 for no micro-batches
 # says: No micro-batches must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         return 0.0
@@ -261,7 +281,9 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: no micro-batches raise IndexError
 # says: No micro-batches must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     *first, last = list(micro_batches)[:-1] + [micro_batches[-1]]
     optimizer.zero_grad()
@@ -277,6 +299,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: returns the last loss
 # says: Return the mean of the micro-batch losses as a float.
+# earns: 1 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -292,6 +315,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: returns a tensor
 # says: Return the mean of the micro-batch losses as a float.
+# earns: 1 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -326,6 +350,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: no backward
 # says: No backward pass ran.
+# earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError
@@ -336,6 +361,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 # %% wrong: only rank 0 works
 # says: A rank waits in a backward or a collective that the other never reaches
+# earns: 0 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
         raise ValueError

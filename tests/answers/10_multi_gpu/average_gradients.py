@@ -3,6 +3,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+# corners: beyond 2**24, members
+
 
 # %% right: one all_reduce per parameter, divided in place
 def average_gradients(model):
@@ -54,6 +56,8 @@ def average_gradients(model):
 
 # %% wrong: no division
 # says: The gradients were summed: all_reduce adds. Divide by the world size.
+# earns: 0 of 3
+# lesson
 def average_gradients(model):
     for p in model.parameters():
         if p.requires_grad:
@@ -65,6 +69,7 @@ def average_gradients(model):
 
 # %% wrong: divides by 2
 # says: The divisor is fixed to 2: use dist.get_world_size().
+# earns: 2 of 3
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -78,6 +83,7 @@ def average_gradients(model):
 
 # %% wrong: all_reduce on the parameters
 # says: The parameters were averaged, not the gradients.
+# earns: 0 of 3
 def average_gradients(model):
     with torch.no_grad():
         for p in model.parameters():
@@ -87,6 +93,7 @@ def average_gradients(model):
 
 # %% wrong: parameters and gradients moved by one step
 # says: only gradients are to be averaged
+# earns: 0 of 3
 def average_gradients(model):
     for p in model.parameters():
         if p.requires_grad:
@@ -98,6 +105,8 @@ def average_gradients(model):
 
 # %% wrong: skips None gradients
 # says: A rank skipped the collective of a parameter without gradient
+# earns: 0 of 3
+# lesson
 def average_gradients(model):
     for p in model.parameters():
         if p.grad is not None:
@@ -107,6 +116,8 @@ def average_gradients(model):
 
 # %% wrong: creates gradients for frozen parameters
 # says: Frozen parameters must keep .grad None.
+# earns: 2 of 3
+# corner: members
 def average_gradients(model):
     for p in model.parameters():
         if p.grad is None:
@@ -118,12 +129,14 @@ def average_gradients(model):
 
 # %% wrong: wraps the model in DDP
 # says: Write it with collectives, without DistributedDataParallel.
+# earns: 0 of 3
 def average_gradients(model):
     DistributedDataParallel(model)
 
 
 # %% wrong: wraps the model in nn.parallel.DistributedDataParallel
 # says: Write it with collectives, without DistributedDataParallel.
+# earns: 0 of 3
 def average_gradients(model):
     nn.parallel.DistributedDataParallel(model)
     for p in model.parameters():
@@ -135,6 +148,8 @@ def average_gradients(model):
 
 # %% wrong: divides by the number of ranks that had a gradient
 # says: A rank without gradient counts as zeros: the divisor is the world size
+# earns: 0 of 3
+# lesson
 def average_gradients(model):
     for p in model.parameters():
         if p.requires_grad:
@@ -147,6 +162,8 @@ def average_gradients(model):
 
 # %% wrong: takes part with zeros but writes the result only where a gradient was
 # says: A parameter that was unused on one rank has no gradient there afterwards
+# earns: 0 of 3
+# lesson
 def average_gradients(model):
     for p in model.parameters():
         if p.requires_grad:
@@ -158,6 +175,7 @@ def average_gradients(model):
 
 # %% wrong: forgets to store the result
 # says: nothing was averaged
+# earns: 0 of 3
 def average_gradients(model):
     for p in model.parameters():
         if p.requires_grad:
@@ -170,6 +188,7 @@ def average_gradients(model):
 
 # %% wrong: all_reduce into a non-contiguous gradient's copy
 # says: nothing was averaged
+# earns: 2 of 3
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -185,6 +204,7 @@ def average_gradients(model):
 
 # %% wrong: flattens without undoing the strides
 # says: is not the mean over the ranks
+# earns: 2 of 3
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -198,6 +218,7 @@ def average_gradients(model):
 
 # %% wrong: everything in float32
 # says: The gradients must keep their dtype
+# earns: 2 of 3
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -223,6 +244,7 @@ def average_gradients(model):
 
 # %% wrong: only the first parameter
 # says: The gradients are still those of each rank alone
+# earns: 0 of 3
 def average_gradients(model):
     first = next(model.parameters())
     dist.all_reduce(first.grad)
@@ -231,6 +253,7 @@ def average_gradients(model):
 
 # %% wrong: zeros of the default dtype
 # says: needs the shape and the dtype of its parameter
+# earns: 2 of 3
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -242,6 +265,7 @@ def average_gradients(model):
 
 # %% wrong: freezes what was not used
 # says: requires_grad must stay as it is on every parameter.
+# earns: 0 of 3
 def average_gradients(model):
     for p in model.parameters():
         if p.grad is None:
@@ -250,9 +274,24 @@ def average_gradients(model):
 
 # %% wrong: only rank 0 averages
 # says: A rank skipped the collective of a parameter without gradient (or more than that)
+# earns: 0 of 3
 def average_gradients(model):
     if dist.get_rank() == 0:
         for p in model.parameters():
             if p.requires_grad:
                 dist.all_reduce(p.grad)
                 p.grad /= dist.get_world_size()
+
+
+# %% wrong: one float32 bucket, cast back
+# says: Float64 gradients went through float32 and lost their last digits.
+# earns: 2 of 3
+# caught: hidden
+# corner: beyond 2**24
+def average_gradients(model):
+    params = [p for p in model.parameters() if p.requires_grad]
+    bucket = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).float().reshape(-1) for p in params])
+    dist.all_reduce(bucket)
+    bucket /= dist.get_world_size()
+    for p, part in zip(params, bucket.split([p.numel() for p in params]), strict=True):
+        p.grad = part.view_as(p).to(p.dtype).clone()

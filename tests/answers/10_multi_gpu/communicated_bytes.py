@@ -5,6 +5,8 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
+# corners: members
+
 
 # %% right: a blocking all_reduce, a finished Future
 def meter_ddp(model, dtype=None):
@@ -65,6 +67,8 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: no division by the world size
 # says: The gradients are sums: with a hook of your own DDP no longer divides by the world size.
+# earns: 0 of 2
+# lesson
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -80,6 +84,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: divides twice
 # says: The gradients are too small: they were divided by the world size twice.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -96,6 +101,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: the hook returns the local buffer
 # says: The gradients differ between the ranks: the hook must all_reduce.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -112,6 +118,8 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts before compressing
 # says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
+# earns: 1 of 2
+# lesson
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -128,6 +136,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts half but sends float32
 # says: The dtype was ignored: nothing was sent in the smaller format.
+# earns: 1 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -143,6 +152,8 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: ignores dtype
 # says: The dtype was ignored: nothing was sent in the smaller format.
+# earns: 1 of 2
+# lesson
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -158,6 +169,8 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: computes the bytes from the parameters once
 # says: The number came from the parameters: frozen layers are not sent
+# earns: 0 of 2
+# lesson
 def meter_ddp(model, dtype=None):
     width = 4 if dtype is None else torch.empty(0, dtype=dtype).element_size()
     ddp = DistributedDataParallel(model)
@@ -167,7 +180,9 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: adds all parameters' bytes per call
 # says: The number came from the parameters
+# earns: 1 of 2
 # caught: hidden
+# corner: members
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
     numbers = sum(p.numel() for p in model.parameters())
@@ -184,6 +199,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: adds the trainable parameters' bytes per call
 # says: count the bucket that is sent
+# earns: 1 of 2
 # caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -201,6 +217,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: sets the meter in every call
 # says: The meter must keep growing over several steps
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -216,6 +233,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: returns the tensor
 # says: The hook must return a torch.futures.Future holding the tensor.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -232,6 +250,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts numbers
 # says: Count bytes, not numbers.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -247,6 +266,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: does not count calls
 # says: must count every all_reduce once
+# earns: 1 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -261,13 +281,14 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: returns the meter alone
 # says: Return the pair (ddp, meter)
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     return {"bytes": 0, "calls": 0}
 
 
 # %% wrong: divides by 2
 # says: The gradients are not the mean over the ranks.
-# caught: hidden
+# earns: 1 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -283,6 +304,8 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: always half precision
 # says: The meter does not count the bytes that were handed to all_reduce.
+# says: The gradients are not the mean over the ranks.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -313,6 +336,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: returns a copy of the meter
 # says: The meter stayed 0
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -328,6 +352,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: the hook returns nothing
 # says: The hook must return a torch.futures.Future holding the tensor.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -343,6 +368,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: the hook's parameters have other names
 # says: define it as hook(state, bucket)
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -356,6 +382,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts one call a pass
 # says: must count every all_reduce once
+# earns: 1 of 2
 # caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -372,6 +399,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts what all ranks send
 # says: Count what this rank hands over, not what all ranks hand over together.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -387,6 +415,8 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: hooks of the parameters count
 # says: The number came from the parameters
+# says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
+# earns: 0 of 2
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 

@@ -4,6 +4,8 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
+# corners: empty
+
 
 # %% right: strided indices, correct and seen reduced together
 def distributed_accuracy(predict, dataset, batch_size):
@@ -65,6 +67,9 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: the given code
 # says: Repeated samples were counted twice: DistributedSampler pads to equal shares.
+# says: An empty dataset must raise ValueError on every rank.
+# earns: 0 of 2
+# lesson
 def distributed_accuracy(predict, dataset, batch_size):
     sampler = DistributedSampler(dataset, shuffle=False)
     correct, seen = 0, 0
@@ -78,6 +83,8 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: counts reduced, but padded samples counted
 # says: Repeated samples were counted twice
+# earns: 0 of 2
+# lesson
 def distributed_accuracy(predict, dataset, batch_size):
     if not len(dataset):
         raise ValueError
@@ -91,6 +98,8 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: drop_last=True
 # says: Samples were left out (drop_last or integer division).
+# earns: 0 of 2
+# lesson
 def distributed_accuracy(predict, dataset, batch_size):
     if not len(dataset):
         raise ValueError
@@ -104,6 +113,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: blocks of n // world
 # says: Samples were left out
+# earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -118,6 +128,8 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: exact shares, mean of accuracies
 # says: The ranks' accuracies were averaged although their shares have different sizes.
+# earns: 0 of 2
+# lesson
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -133,6 +145,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: mean of accuracies with max(seen, 1)
 # says: The ranks' accuracies were averaged although their shares have different sizes.
+# earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -148,6 +161,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: every rank evaluates everything
 # says: Every rank predicted the whole dataset: the work is not shared.
+# earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     if not len(dataset):
         raise ValueError
@@ -157,7 +171,9 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: a rank without samples returns early
 # says: One rank waits in a collective that the other never reaches
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -174,6 +190,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: dist.reduce to rank 0
 # says: Only one rank has the right result; all of them need it.
+# earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -187,6 +204,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: only rank 0 returns the result
 # says: Only one rank has the right result; all of them need it.
+# earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -201,7 +219,9 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: an empty dataset gives 0.0
 # says: An empty dataset must raise ValueError on every rank.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     correct = torch.zeros((), dtype=torch.int64)
@@ -213,6 +233,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: an empty dataset raises ZeroDivisionError
 # says: An empty dataset must raise ValueError on every rank.
+# earns: 1 of 2
 # caught: hidden
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
@@ -225,6 +246,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: returns a tensor
 # says: Return a Python float.
+# earns: 1 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -238,6 +260,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: prints the accuracy
 # says: it returned nothing
+# earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -251,6 +274,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: rank 0 takes the larger half and one more
 # says: A rank predicted more than its share of the samples
+# earns: 1 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, rank = len(dataset), dist.get_rank()
     if not n:
@@ -266,6 +290,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: the shares overlap by one
 # says: Not every sample was predicted.
+# earns: 1 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:
@@ -308,13 +333,16 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: two numbers in a tensor
 # says: The result is not the accuracy over the whole dataset.
+# earns: 0 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     return torch.tensor([0.25, 0.75])
 
 
 # %% wrong: a rank without samples raises
 # says: A rank without samples must not raise, only an empty dataset does
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     mine = range(rank, n, world)
@@ -329,6 +357,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: one all_reduce for each batch
 # says: every rank must call it, and equally often
+# earns: 1 of 2
 # caught: hidden
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
@@ -344,6 +373,7 @@ def distributed_accuracy(predict, dataset, batch_size):
 
 # %% wrong: one large batch
 # says: A batch was larger than batch_size.
+# earns: 1 of 2
 def distributed_accuracy(predict, dataset, batch_size):
     n, world, rank = len(dataset), dist.get_world_size(), dist.get_rank()
     if not n:

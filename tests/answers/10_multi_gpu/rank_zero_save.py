@@ -6,6 +6,8 @@ import time
 import torch
 import torch.distributed as dist
 
+# corners: none
+
 
 # %% right: a flag tensor broadcast in finally
 def save_and_reload(ddp, path):
@@ -59,6 +61,9 @@ def save_and_reload(ddp, path):
 
 # %% wrong: every rank saves
 # says: Every rank wrote the file; two writers can tear it. Only rank 0 writes.
+# says: The other ranks must raise RuntimeError.
+# earns: 0 of 2
+# lesson
 def save_and_reload(ddp, path):
     torch.save(ddp.module.state_dict(), path)
     dist.barrier()
@@ -67,6 +72,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: the given code
 # says: Every rank wrote the file
+# says: The other ranks must raise RuntimeError.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     torch.save(ddp.state_dict(), path)
     return torch.load(path)
@@ -74,6 +81,9 @@ def save_and_reload(ddp, path):
 
 # %% wrong: no barrier
 # says: A rank loaded before the file was complete
+# says: A failed save must raise on every rank.
+# earns: 0 of 2
+# lesson
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -81,8 +91,8 @@ def save_and_reload(ddp, path):
 
 
 # %% wrong: waits until the file exists
-# says: A rank loaded before the file was complete
-# caught: hidden
+# says: A failed save must raise on every rank.
+# earns: 1 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -94,6 +104,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: barrier before saving
 # says: A rank loaded before the file was complete
+# says: A failed save must raise on every rank.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     dist.barrier()
     if dist.get_rank() == 0:
@@ -103,6 +115,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: barrier under if rank == 0
 # says: barrier must be called on all ranks
+# says: A failed save must raise on every rank.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -113,6 +127,9 @@ def save_and_reload(ddp, path):
 
 # %% wrong: saves ddp.state_dict()
 # says: The keys begin with 'module.': save ddp.module.state_dict().
+# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# earns: 0 of 2
+# lesson
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.state_dict(), path)
@@ -122,6 +139,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: saves the whole module
 # says: The file must hold the bare model's state_dict.
+# says: Rank 0 must raise the exception that stopped the writing.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     status = [None]
     if dist.get_rank() == 0:
@@ -137,7 +156,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: save, barrier, load; no error handling
 # says: Rank 0 failed to write and left; the others wait for it.
-# caught: hidden
+# earns: 1 of 2
+# lesson
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -147,7 +167,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: ignores the error
 # says: A failed save must raise on every rank.
-# caught: hidden
+# earns: 1 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         with contextlib.suppress(Exception):
@@ -158,7 +178,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: only rank 0 raises
 # says: A failed save must raise on every rank.
-# caught: hidden
+# earns: 1 of 2
 def save_and_reload(ddp, path):
     error = None
     if dist.get_rank() == 0:
@@ -174,7 +194,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: rank 0 raises RuntimeError in place of its own exception
 # says: Rank 0 must raise the exception that stopped the writing.
-# caught: hidden
+# earns: 1 of 2
 def save_and_reload(ddp, path):
     status = [None]
     if dist.get_rank() == 0:
@@ -190,7 +210,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: the others raise OSError
 # says: The other ranks must raise RuntimeError.
-# caught: hidden
+# earns: 1 of 2
 def save_and_reload(ddp, path):
     status = [None]
     if dist.get_rank() == 0:
@@ -206,6 +226,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: only rank 0 loads
 # says: Every rank must return what it read from the file.
+# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -217,6 +239,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: only rank 0 returns
 # says: Every rank must return what it read from the file.
+# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -227,12 +251,16 @@ def save_and_reload(ddp, path):
 
 # %% wrong: never saves
 # says: Nobody called torch.save.
+# says: A failed save must raise on every rank.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     return ddp.module.state_dict()
 
 
 # %% wrong: rank 1 saves
 # says: torch.save must be called once, on rank 0.
+# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 1:
         torch.save(ddp.module.state_dict(), path)
@@ -262,6 +290,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: rank 0 reads and broadcasts
 # says: Every rank must return what it read from the file.
+# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     box = [None]
     if dist.get_rank() == 0:
@@ -273,6 +303,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: the whole module in the file
 # says: The file must hold the bare model's state_dict.
+# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module, path)
@@ -282,7 +314,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: sleeps instead of waiting
 # says: A failed save must raise on every rank.
-# caught: hidden
+# earns: 1 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -293,6 +325,8 @@ def save_and_reload(ddp, path):
 
 # %% wrong: the values are lost
 # says: What a rank returned is not what was saved.
+# says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
+# earns: 0 of 2
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)

@@ -5,6 +5,8 @@ import time
 import torch
 import torch.distributed as dist
 
+# corners: zeros, beyond 2**24, chance order, empty, nan
+
 
 # %% right: names agreed on, then one all_reduce of values and counts in float64
 def reduce_metrics(metrics):
@@ -54,6 +56,9 @@ def reduce_metrics(metrics):
 
 # %% wrong: the given code
 # says: Values of different metrics were added: collectives match by order, not by name.
+# says: the ranks went through the names in different orders
+# earns: 0 of 2
+# lesson
 def reduce_metrics(metrics):
     out = {}
     for name, value in metrics.items():
@@ -65,6 +70,8 @@ def reduce_metrics(metrics):
 
 # %% wrong: sorted names, one collective each
 # says: The ranks made different numbers of collective calls
+# earns: 0 of 2
+# lesson
 def reduce_metrics(metrics):
     out = {}
     for name in sorted(metrics):
@@ -76,6 +83,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: a collective under if rank == 0
 # says: The ranks made different numbers of collective calls
+# earns: 0 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     if dist.get_rank() == 0:
@@ -86,6 +94,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: all values in one tensor, sorted
 # says: gree on the names first.
+# earns: 0 of 2
 def reduce_metrics(metrics):
     names = sorted(metrics)
     t = torch.tensor([metrics[name] for name in names], dtype=torch.float64)
@@ -95,6 +104,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: sums
 # says: The values were summed, not averaged.
+# earns: 0 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -104,6 +114,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: divides by the world size
 # says: A metric that only some ranks have must be divided by their number, not by the world size.
+# earns: 0 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -113,6 +124,8 @@ def reduce_metrics(metrics):
 
 # %% wrong: keeps the common names only
 # says: Metrics that not every rank has were dropped.
+# earns: 0 of 2
+# lesson
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -122,6 +135,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: rank 0's names only
 # says: Metrics that not every rank has were dropped.
+# earns: 1 of 2
 # caught: hidden
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -132,7 +146,8 @@ def reduce_metrics(metrics):
 
 # %% wrong: the mean of a float32 tensor
 # says: float32 cannot hold the value: use float64
-# caught: hidden
+# earns: 1 of 2
+# corner: beyond 2**24
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -143,6 +158,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: only rank 0 returns the result
 # says: All ranks need the result.
+# earns: 0 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -154,6 +170,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: names in the order of the first appearance
 # says: The result must be sorted by name, as plain floats.
+# earns: 1 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -164,6 +181,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: tensors in the result
 # says: The result must be sorted by name, as plain floats.
+# earns: 1 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -174,7 +192,9 @@ def reduce_metrics(metrics):
 
 # %% wrong: nan is skipped
 # says: The result is not the mean over the ranks that have the metric.
+# earns: 1 of 2
 # caught: hidden
+# corner: nan
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -185,7 +205,9 @@ def reduce_metrics(metrics):
 
 # %% wrong: an empty dict returns early
 # says: The ranks made different numbers of collective calls
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def reduce_metrics(metrics):
     if not metrics:
         return {}
@@ -198,6 +220,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: writes the means into the argument
 # says: The argument was changed.
+# earns: 1 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -210,6 +233,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: a missing metric counts as 0 on that rank
 # says: must be divided by their number, not by the world size.
+# earns: 0 of 2
 def reduce_metrics(metrics):
     lists = [None] * dist.get_world_size()
     dist.all_gather_object(lists, list(metrics))
@@ -232,6 +256,8 @@ def reduce_metrics(metrics):
 
 # %% wrong: only the own names
 # says: A rank left out a metric that only another rank has
+# says: The result is not the mean over the ranks that have the metric.
+# earns: 0 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -241,6 +267,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: vectors in the result
 # says: The result is not the mean over the ranks that have the metric.
+# earns: 0 of 2
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -248,12 +275,39 @@ def reduce_metrics(metrics):
     return {name: torch.tensor([one[name] for one in everybody if name in one]) for name in names}
 
 
-# %% wrong: a single integer stays an integer
-# says: The result must be sorted by name, as plain floats.
-# caught: hidden
+# %% right: what one rank alone has is returned as it is
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
     names = sorted({name for one in everybody for name in one})
     found = {name: [one[name] for one in everybody if name in one] for name in names}
     return {name: sum(values) / len(values) if len(values) > 1 else values[0] for name, values in found.items()}
+
+
+# %% wrong: a value of 0 counts as missing
+# says: 0.0 is a value like any other
+# earns: 1 of 2
+# corner: zeros
+def reduce_metrics(metrics):
+    everybody = [None] * dist.get_world_size()
+    dist.all_gather_object(everybody, dict(metrics))
+    out = {}
+    for name in sorted({name for one in everybody for name in one}):
+        found = [one.get(name) for one in everybody if one.get(name)]
+        out[name] = sum(found) / len(found) if found else 0.0
+    return out
+
+
+# %% wrong: one all_reduce a name, in the order of a set that begins with the own names
+# says: the ranks went through the names in different orders
+# earns: 1 of 2
+# corner: chance order
+def reduce_metrics(metrics):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, list(metrics))
+    out = {}
+    for name in set(metrics).union(*lists):
+        pair = torch.tensor([metrics.get(name, 0.0), float(name in metrics)], dtype=torch.float64)
+        dist.all_reduce(pair)
+        out[name] = (pair[0] / pair[1]).item()
+    return dict(sorted(out.items()))

@@ -12,6 +12,9 @@ def _exchange(out, shape_like):
     return received
 
 
+# corners: beyond 2**24, empty, 0-d
+
+
 # %% right: padded to a multiple of the world size, batch_isend_irecv
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -94,6 +97,7 @@ def ring_all_reduce(t):
 
 # %% wrong: a line there and back: the sum is passed on, then the result
 # says: Too much was sent: whole tensors travelled around the ring.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     if world == 1:
@@ -116,6 +120,8 @@ def ring_all_reduce(t):
 
 # %% wrong: whole tensors travel around the ring
 # says: Too much was sent: whole tensors travelled around the ring. Send one chunk per step.
+# earns: 0 of 3
+# lesson
 def ring_all_reduce(t):
     world = dist.get_world_size()
     total, moving = t.clone().contiguous(), t.clone().contiguous()
@@ -127,6 +133,7 @@ def ring_all_reduce(t):
 
 # %% wrong: everything through rank 0
 # says: Messages went to other ranks than the right neighbour.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.contiguous().clone()
@@ -145,6 +152,7 @@ def ring_all_reduce(t):
 
 # %% wrong: the ring runs the other way round
 # says: Messages went to other ranks than the right neighbour.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -169,6 +177,7 @@ def ring_all_reduce(t):
 
 # %% wrong: chunks of n // world
 # says: The last elements are wrong: the number of elements is not divisible by the world size.
+# earns: 2 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -185,6 +194,7 @@ def ring_all_reduce(t):
 
 # %% wrong: a table of world rows
 # says: The number of elements need not be divisible by the world size.
+# earns: 2 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     chunks = t.clone().view(world, -1)
@@ -199,6 +209,7 @@ def ring_all_reduce(t):
 
 # %% wrong: torch.chunk
 # says: A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks.
+# earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -215,6 +226,8 @@ def ring_all_reduce(t):
 
 # %% wrong: send first, then recv, on every rank
 # says: Gloo's send returns only when the partner receives: when every rank sends first, everybody is sending.
+# earns: 0 of 3
+# lesson
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -237,6 +250,7 @@ def ring_all_reduce(t):
 
 # %% wrong: recv first on every rank
 # says: The ranks wait for each other for ever: some message has no partner, or nobody waits for it.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -252,6 +266,8 @@ def ring_all_reduce(t):
 
 # %% wrong: only the first phase
 # says: Each rank has only one complete chunk: the second phase (all-gather) is missing.
+# earns: 0 of 3
+# lesson
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -264,6 +280,8 @@ def ring_all_reduce(t):
 
 # %% wrong: second phase with the indices of the first
 # says: The result is wrong in places: the chunk indices of the two phases do not fit together.
+# earns: 0 of 3
+# lesson
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -279,6 +297,7 @@ def ring_all_reduce(t):
 
 # %% wrong: adds in both phases
 # says: The result is wrong in places: the chunk indices of the two phases do not fit together.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -294,6 +313,7 @@ def ring_all_reduce(t):
 
 # %% wrong: result in a new tensor
 # says: t itself must change (also if it is not contiguous): work on a copy and copy back into t.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -309,6 +329,7 @@ def ring_all_reduce(t):
 
 # %% wrong: gives t new data instead of writing into it
 # says: t itself must change
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -324,6 +345,7 @@ def ring_all_reduce(t):
 
 # %% wrong: reshape(-1) of a non-contiguous tensor, never copied back
 # says: t itself must change (also if it is not contiguous): work on a copy and copy back into t.
+# earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -339,6 +361,7 @@ def ring_all_reduce(t):
 
 # %% wrong: view(-1) of any tensor
 # says: t need not be contiguous, and parts of it that are not can be neither viewed flat nor sent
+# earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -353,6 +376,8 @@ def ring_all_reduce(t):
 
 # %% wrong: flattens the memory instead of the tensor
 # says: hidden test: four ranks: every second element of a larger tensor
+# says: This t is not contiguous: flatten its elements
+# earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -368,6 +393,7 @@ def ring_all_reduce(t):
 
 # %% wrong: dist.all_reduce
 # says: Only point-to-point messages are allowed.
+# earns: 0 of 3
 def ring_all_reduce(t):
     flat = t.contiguous()
     dist.all_reduce(flat)
@@ -376,6 +402,7 @@ def ring_all_reduce(t):
 
 # %% wrong: all_gather and a sum
 # says: Only point-to-point messages are allowed.
+# earns: 0 of 3
 def ring_all_reduce(t):
     flat = t.contiguous()
     parts = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
@@ -385,6 +412,7 @@ def ring_all_reduce(t):
 
 # %% wrong: a barrier after each step
 # says: Only point-to-point messages are allowed.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -402,6 +430,7 @@ def ring_all_reduce(t):
 
 # %% wrong: fails for world size 1
 # says: World size 1 (or an empty tensor) must simply return.
+# earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -418,6 +447,8 @@ def ring_all_reduce(t):
 
 # %% wrong: fits worlds of two and three only
 # says: four ranks
+# says: The result is wrong in places
+# earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -436,6 +467,7 @@ def ring_all_reduce(t):
 
 # %% wrong: the mean
 # says: The result is wrong
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -451,7 +483,10 @@ def ring_all_reduce(t):
 
 # %% wrong: adds in float32 whatever the dtype
 # says: hidden test: four ranks: two dimensions
+# says: Digits were lost on the way
+# earns: 2 of 3
 # caught: hidden
+# corner: beyond 2**24
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).float()
@@ -467,6 +502,7 @@ def ring_all_reduce(t):
 
 # %% wrong: sends float64
 # says: Too much was sent
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).double()
@@ -482,6 +518,7 @@ def ring_all_reduce(t):
 
 # %% wrong: the last phase in half precision
 # says: The result is wrong in places
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -497,6 +534,7 @@ def ring_all_reduce(t):
 
 # %% wrong: a buffer of the wrong chunk's size
 # says: A process ended in the middle: a message was larger than the buffer that received it.
+# earns: 2 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -512,6 +550,7 @@ def ring_all_reduce(t):
 
 # %% wrong: the right neighbour is rank + world
 # says: A rank wrote to itself or listened to itself.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -528,6 +567,7 @@ def ring_all_reduce(t):
 
 # %% wrong: one step too many
 # says: Too much was sent: 2 (world - 1) chunks of numel / world elements are enough.
+# earns: 0 of 3
 def ring_all_reduce(t):
     rank, world = dist.get_rank(), dist.get_world_size()
     flat = t.reshape(-1).clone()
@@ -539,3 +579,50 @@ def ring_all_reduce(t):
         into = chunks[(rank - s) % world]
         into.copy_(_exchange(chunks[(rank + 1 - s) % world], into))
     t.copy_(flat.view(t.shape))
+
+
+# %% wrong: pads, then splits into pieces of a size, which is 0 for an empty tensor
+# says: A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks.
+# earns: 2 of 3
+# caught: hidden
+# corner: empty
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if world == 1:
+        return
+    flat = t.detach().reshape(-1)
+    whole = torch.cat([flat, flat.new_zeros(-flat.numel() % world)])
+    rows = whole.split(len(whole) // world)
+    for s in range(2 * (world - 1)):
+        first = s < world - 1
+        send = (rank - s) % world if first else (rank + world - s) % world
+        receive = (send - 1) % world
+        got = torch.empty_like(rows[receive])
+        arriving, leaving = dist.irecv(got, (rank - 1) % world), dist.isend(rows[send], (rank + 1) % world)
+        arriving.wait()
+        leaving.wait()
+        rows[receive].copy_(got + (rows[receive] if first else 0))
+    t.copy_(whole[: t.numel()].reshape(t.shape))
+
+
+# %% wrong: cuts the tensor along its first dimension
+# says: t can have no dimension at all
+# earns: 2 of 3
+# caught: hidden
+# corner: 0-d
+def ring_all_reduce(t):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if world == 1:
+        return
+    whole = t.reshape(-1).clone() if t.dim() else t.clone()
+    chunks = whole.tensor_split(world)
+    for s in range(2 * (world - 1)):
+        first = s < world - 1
+        send = (rank - s) % world if first else (rank + world - s) % world
+        receive = (send - 1) % world
+        got = torch.empty_like(chunks[receive])
+        arriving, leaving = dist.irecv(got, (rank - 1) % world), dist.isend(chunks[send], (rank + 1) % world)
+        arriving.wait()
+        leaving.wait()
+        chunks[receive].copy_(got + (chunks[receive] if first else 0))
+    t.copy_(whole.reshape(t.shape))

@@ -13,6 +13,8 @@ right = {
     "global batch": 64,
 }
 
+# corners: none
+
 
 # %% right: tuples, integers for floats
 answers = right | {"rank 0": (0, 2, 4), "rank 1": (1, 3, 0), "all_reduce": 3}
@@ -24,59 +26,79 @@ answers = right | {"orders": 1.0, "rows": 4.0, "rank 1": torch.tensor([1, 3, 0])
 
 # %% wrong: contiguous blocks
 # says: The shares are interleaved
+# earns: 0.9 of 1
 answers = right | {"rank 0": [0, 1, 2]}
 
 
 # %% wrong: contiguous blocks on rank 1
 # says: The shares are interleaved
+# earns: 0.9 of 1
 answers = right | {"rank 1": [3, 4]}
 
 
 # %% wrong: nothing is repeated
 # says: 5 samples do not divide by 2: one is repeated so that both ranks take equally many steps.
+# earns: 0.9 of 1
+# lesson
 answers = right | {"rank 1": [1, 3]}
 
 
 # %% wrong: drop_last repeats
 # says: drop_last cuts the tail instead of repeating samples.
+# earns: 0.9 of 1
 answers = right | {"rank 1, drop_last": [1, 3, 0]}
 
 
 # %% wrong: a new order each time
 # says: Without set_epoch the seed is the same each time: one order for ever.
+# earns: 0.9 of 1
+# lesson
 answers = right | {"orders": 3}
 
 
 # %% wrong: all_reduce averages
 # says: all_reduce sums by default; averaging is DDP's doing, for gradients only.
+# earns: 0.9 of 1
+# lesson
 answers = right | {"all_reduce": 1.5}
 
 
 # %% wrong: the weights differ
 # says: DDP broadcasts rank 0's parameters when it is built: different seeds do not matter.
+# earns: 0.9 of 1
 answers = right | {"weights equal": False}
 
 
 # %% wrong: gradients are summed
 # says: DDP averages the local gradients: (1 + 2) / 2.
+# earns: 0.9 of 1
 answers = right | {"grad": 3.0}
 
 
 # %% wrong: each rank keeps its own gradient
 # says: DDP averages the local gradients: (1 + 2) / 2.
+# earns: 0.9 of 1
 answers = right | {"grad": 1.0}
 
 
 # %% wrong: DDP splits the input
 # says: DDP does not split the input (DataParallel does)
+# earns: 0.9 of 1
+# lesson
 answers = right | {"rows": 2}
 
 
 # %% wrong: the key of the bare model
 # says: The wrapper is a module with one child called `module`: keys start with `module.`.
+# earns: 0.9 of 1
 answers = right | {"key": "weight"}
 
 
 # %% wrong: the batch is shared out
 # says: the global batch is the sum over the ranks
+# earns: 0.9 of 1
 answers = right | {"global batch": 32}
+
+
+# %% right: the tensor itself for its value
+answers = right | {"all_reduce": torch.tensor([3.0]), "grad": torch.tensor([[1.5]])}

@@ -48,6 +48,9 @@ def parsing(**changes):
     return parse_config
 
 
+# corners: empty
+
+
 # %% right: a pair of switches, a type of its own for the epochs
 def at_least_one(text):
     number = int(text)
@@ -126,6 +129,8 @@ def parse_config(argv):
 
 # %% wrong: the given code
 # says: parse_args() without argument reads sys.argv, not argv.
+# earns: 0 of 2
+# lesson
 def parse_config(argv):
     p = argparse.ArgumentParser()
     p.add_argument("--data_dir")
@@ -139,42 +144,56 @@ def parse_config(argv):
 
 # %% wrong: the right parser without argv
 # says: parse_args() without argument reads sys.argv, not argv.
+# earns: 0 of 2
 def parse_config(argv):
     return Config(**vars(parser_with().parse_args()))
 
 
 # %% wrong: amp with type=bool
 # says: bool('False') is True: any text switches it on. Use a switch: --amp / --no-amp.
+# says: --amp is a switch: a value after it must be refused.
+# earns: 0 of 2
+# lesson
 parse_config = parsing(amp={"type": bool, "default": True})
 
 
 # %% wrong: amp with type=bool and an optional value
 # says: bool('False') is True: any text switches it on.
+# says: --amp is a switch: a value after it must be refused.
+# earns: 0 of 2
 parse_config = parsing(amp={"type": bool, "default": True, "nargs": "?", "const": True})
 
 
 # %% wrong: store_true, off by default
 # says: Without options the values must be the defaults of Config (amp is on).
+# says: This command line makes sense, and it ended the program.
+# earns: 0 of 2
 parse_config = parsing(amp={"action": "store_true"})
 
 
 # %% wrong: store_true, on by default
 # says: --no-amp must switch amp off.
+# says: This command line makes sense, and it ended the program.
+# earns: 0 of 2
 parse_config = parsing(amp={"action": "store_true", "default": True})
 
 
 # %% wrong: a switch without a default
 # says: Without options the values must be the defaults of Config (amp is on).
+# earns: 0 of 2
 parse_config = parsing(amp={"action": argparse.BooleanOptionalAction})
 
 
 # %% wrong: a text that is compared
 # says: --no-amp must switch amp off.
+# says: --amp is a switch: a value after it must be refused.
+# earns: 0 of 2
 parse_config = parsing(amp={"type": lambda text: text == "True", "default": True})
 
 
 # %% wrong: the option with an underscore
 # says: The option is spelt --data-dir; argparse turns the dash into data_dir.
+# earns: 0 of 2
 def parse_config(argv):
     parser = parser_with(data_dir=None)
     parser.add_argument("--data_dir", required=True)
@@ -183,58 +202,76 @@ def parse_config(argv):
 
 # %% wrong: the folder is optional
 # says: Without --data-dir the program must stop with status 2.
-# caught: hidden
+# earns: 1 of 2
 parse_config = parsing(data_dir={"default": "."})
 
 
 # %% wrong: the rate without a type
 # says: A value has the wrong type: lr is a text, not a float
+# says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 0 of 2
 parse_config = parsing(lr={"default": 1e-3})
 
 
 # %% wrong: the epochs as float
 # says: A value has the wrong type: epochs is a float, not an int
+# earns: 0 of 2
 parse_config = parsing(epochs={"type": float, "default": 10})
 
 
 # %% wrong: the epochs as text
 # says: A value has the wrong type: epochs is a text
+# earns: 0 of 2
 parse_config = parsing(epochs={"default": 10})
 
 
 # %% wrong: type=list
 # says: --layers takes one or more ints: nargs='+' with type=int (type=list turns '128' into ['1', '2', '8']).
+# says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 0 of 2
+# lesson
 parse_config = parsing(layers={"type": list, "default": [64, 64]})
 
 
 # %% wrong: type=list and nargs
 # says: --layers takes one or more ints
+# says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 0 of 2
 parse_config = parsing(layers={"type": list, "nargs": "+", "default": [64, 64]})
 
 
 # %% wrong: the layers as texts
 # says: --layers takes one or more ints
+# says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 0 of 2
 parse_config = parsing(layers={"nargs": "+", "default": [64, 64]})
 
 
 # %% wrong: layers between commas
 # says: --layers takes one or more ints
+# says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 0 of 2
 parse_config = parsing(layers={"type": lambda text: [int(n) for n in text.split(",")], "default": [64, 64]})
 
 
 # %% wrong: a single layer
 # says: --layers takes one or more ints
+# says: Two calls returned the same list object: changing one config changes the other.
+# earns: 0 of 2
 parse_config = parsing(layers={"type": int, "default": [64, 64]})
 
 
 # %% wrong: layers may be empty
 # says: --layers takes one or more ints
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 parse_config = parsing(layers={"type": int, "nargs": "*", "default": [64, 64]})
 
 
 # %% wrong: layers add up
 # says: Where an option is given twice, the last one counts.
+# earns: 1 of 2
 # caught: hidden
 def parse_config(argv):
     parser = parser_with(layers={"type": int, "nargs": "+", "action": "extend"})
@@ -247,6 +284,7 @@ def parse_config(argv):
 
 # %% wrong: parse_known_args
 # says: Unknown options must be refused (parse_known_args lets typos pass).
+# earns: 1 of 2
 # caught: hidden
 def parse_config(argv):
     parser = parser_with()
@@ -258,14 +296,15 @@ def parse_config(argv):
 
 # %% wrong: no check of the epochs
 # says: Epochs below 1 must be refused with status 2.
-# caught: hidden
+# earns: 1 of 2
+# lesson
 def parse_config(argv):
     return Config(**vars(parser_with().parse_args(argv)))
 
 
 # %% wrong: ValueError for the epochs
 # says: Epochs below 1 must be refused with status 2. Another exception came.
-# caught: hidden
+# earns: 1 of 2
 def parse_config(argv):
     options = parser_with().parse_args(argv)
     if options.epochs < 1:
@@ -275,7 +314,7 @@ def parse_config(argv):
 
 # %% wrong: status 1 for the epochs
 # says: Epochs below 1 must be refused with status 2.
-# caught: hidden
+# earns: 1 of 2
 def parse_config(argv):
     options = parser_with().parse_args(argv)
     if options.epochs < 1:
@@ -285,7 +324,7 @@ def parse_config(argv):
 
 # %% wrong: epochs clamped
 # says: Epochs below 1 must be refused with status 2.
-# caught: hidden
+# earns: 1 of 2
 def parse_config(argv):
     options = parser_with().parse_args(argv)
     options.epochs = max(options.epochs, 1)
@@ -294,7 +333,7 @@ def parse_config(argv):
 
 # %% wrong: more than one epoch
 # says: This command line makes sense, and it ended the program.
-# caught: hidden
+# earns: 1 of 2
 def parse_config(argv):
     parser = parser_with()
     options = parser.parse_args(argv)
@@ -305,12 +344,14 @@ def parse_config(argv):
 
 # %% wrong: one default list for all calls
 # says: Two calls returned the same list object: changing one config changes the other.
+# earns: 1 of 2
 # caught: hidden
 parse_config = parsing(layers={"type": int, "nargs": "+", "default": DEFAULT})
 
 
 # %% wrong: choices by eval
 # says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 1 of 2
 # caught: hidden
 def number(text):
     try:
@@ -324,18 +365,24 @@ parse_config = parsing(lr={"type": number, "default": 1e-3})
 
 # %% wrong: returns the namespace
 # says: Return a Config, with the values in it.
+# says: Epochs below 1 must be refused with status 2.
+# earns: 0 of 2
 def parse_config(argv):
     return parser_with().parse_args(argv)
 
 
 # %% wrong: returns nothing
 # says: Return a Config, with the values in it.
+# says: Epochs below 1 must be refused with status 2.
+# earns: 0 of 2
 def parse_config(argv):
     parser_with().parse_args(argv)
 
 
 # %% wrong: resume is a list
 # says: A value has the wrong type: resume is a list, not a text
+# says: A value has the wrong type: resume is a list
+# earns: 0 of 2
 parse_config = parsing(resume={"nargs": 1})
 
 
@@ -360,7 +407,8 @@ def parse_config(argv):
 
 # %% wrong: argv, or the words of the program
 # says: parse_args() without argument reads sys.argv, not argv.
-# caught: hidden
+# earns: 1 of 2
+# corner: empty
 def parse_config(argv):
     parser = parser_with()
     options = parser.parse_args(argv or None)
@@ -371,6 +419,7 @@ def parse_config(argv):
 
 # %% wrong: exactly three layers
 # says: --layers takes one or more ints
+# earns: 1 of 2
 # caught: hidden
 def parse_config(argv):
     return parsing(layers={"type": int, "nargs": 3, "default": [64, 64]})(argv)
@@ -378,6 +427,8 @@ def parse_config(argv):
 
 # %% wrong: a tuple of layers
 # says: A value has the wrong type: layers is of another type, not a list
+# says: `layers` must be a list.
+# earns: 0 of 2
 def parse_config(argv):
     parser = parser_with()
     options = parser.parse_args(argv)
@@ -389,7 +440,7 @@ def parse_config(argv):
 
 # %% wrong: epochs below 1 become 1
 # says: Epochs below 1 must be refused with status 2.
-# caught: hidden
+# earns: 1 of 2
 def parse_config(argv):
     options = parser_with().parse_args(argv)
     options.epochs = max(1, options.epochs)
@@ -398,16 +449,20 @@ def parse_config(argv):
 
 # %% wrong: fractions of epochs are cut off
 # says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 1 of 2
 # caught: hidden
 parse_config = parsing(epochs={"type": lambda text: int(float(text)), "default": 10})
 
 
 # %% wrong: --resume is a switch
 # says: A value has the wrong type: resume is a bool, not None
+# says: A word that is no number (or is missing) must be refused with status 2.
+# earns: 0 of 2
 parse_config = parsing(resume={"action": "store_true"})
 
 
 # %% wrong: the first word is left out
 # says: This command line makes sense, and it ended the program.
+# earns: 0 of 2
 def parse_config(argv):
     return parsing()(argv[1:])

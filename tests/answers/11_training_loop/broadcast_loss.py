@@ -32,6 +32,9 @@ def checked(prediction, target):
     return functional.mse_loss(prediction.flatten(), target.flatten())
 
 
+# corners: 0-d
+
+
 # %% right: the prediction viewed as the target, squared by hand
 def fit(model, x, y, epochs, lr, batch_size):
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
@@ -104,11 +107,16 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: the given code
 # says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B, B).
+# earns: 0 of 2
+# lesson
 fit = training(functional.mse_loss, result=lambda batches: batches[-1][0])
 
 
 # %% wrong: the warning is filtered out
 # says: The warning is gone, the broadcast is not: the loss still cannot fall below the variance.
+# says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B,
+# earns: 0 of 2
+# lesson
 def fit(model, x, y, epochs, lr, batch_size):
     warnings.filterwarnings("ignore")
     return training(functional.mse_loss)(model, x, y, epochs, lr, batch_size)
@@ -116,12 +124,16 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: the difference squared by hand, no warning
 # says: The warning is gone, the broadcast is not
+# says: The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B,
+# earns: 0 of 2
 fit = training(lambda prediction, target: ((prediction - target) ** 2).mean())
 
 
 # %% wrong: squeeze() on the prediction, targets flattened
 # says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch dimension too.
-# caught: hidden
+# earns: 1 of 2
+# corner: 0-d
+# lesson
 def loss_of(prediction, target):
     if prediction.numel() != target.numel():
         raise ValueError("sizes differ")
@@ -133,49 +145,61 @@ fit = training(loss_of)
 
 # %% wrong: squeeze() on both, no check
 # says: A prediction of another size must raise ValueError instead of being broadcast.
+# earns: 1 of 2
 # caught: hidden
+# corner: 0-d
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(), target.squeeze()))
 
 
 # %% wrong: squeeze() on the prediction
 # says: The loss still compares every prediction with every target
+# says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch
+# earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(), target))
 
 
 # %% wrong: squeeze(1) on the prediction
 # says: A model that returns (B,) or targets (N, 1) must work too.
+# earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(1), target))
 
 
 # %% wrong: squeeze(-1) on the prediction
 # says: The loss still compares every prediction with every target
+# says: A last batch of one sample failed or warned: squeeze() without a dimension removes the batch
+# earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction.squeeze(-1), target))
 
 
 # %% wrong: takes p[:, 0]
 # says: A model that returns (B,) or targets (N, 1) must work too.
+# earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction[:, 0], target))
 
 
 # %% wrong: unsqueeze(1) on the target
 # says: The loss still compares every prediction with every target
+# earns: 0 of 2
 fit = training(lambda prediction, target: functional.mse_loss(prediction, target.unsqueeze(1)))
 
 
 # %% wrong: cuts the prediction to the target's length
 # says: A prediction of another size must raise ValueError instead of being broadcast.
+# earns: 1 of 2
 # caught: hidden
 fit = training(lambda p, target: functional.mse_loss(p.flatten()[: target.numel()], target.flatten()))
 
 
 # %% wrong: another size raises RuntimeError
 # says: A prediction of another size must raise ValueError
+# earns: 1 of 2
 # caught: hidden
 fit = training(lambda p, target: functional.mse_loss(p.reshape(target.shape), target))
 
 
 # %% wrong: a check that compares the first dimension only
 # says: A prediction of another size must raise ValueError
+# earns: 1 of 2
 # caught: hidden
 def loss_of(prediction, target):
     if len(prediction) != len(target):
@@ -188,6 +212,7 @@ fit = training(loss_of)
 
 # %% wrong: refuses only where there are more values
 # says: A prediction of another size must raise ValueError
+# earns: 1 of 2
 # caught: hidden
 def loss_of(prediction, target):
     if prediction.numel() > target.numel():
@@ -200,30 +225,33 @@ fit = training(loss_of)
 
 # %% wrong: returns the last batch's loss
 # says: Return the mean over the last epoch, each sample counted once - not the last batch's loss
-# caught: hidden
+# earns: 1 of 2
+# lesson
 fit = training(checked, result=lambda batches: batches[-1][0])
 
 
 # %% wrong: returns the mean of batch means
 # says: Return the mean over the last epoch, each sample counted once - not the last batch's loss, nor the mean of
-# caught: hidden
+# earns: 1 of 2
 fit = training(checked, result=lambda batches: sum(loss for loss, _ in batches) / len(batches))
 
 
 # %% wrong: returns a tensor
 # says: Return the loss as a Python float
+# earns: 1 of 2
 fit = training(checked, result=lambda batches: torch.tensor(0.0))
 
 
 # %% wrong: returns nothing
 # says: Return the loss as a Python float
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     training(checked)(model, x, y, epochs, lr, batch_size)
 
 
 # %% wrong: the mean over all epochs
 # says: That is the mean over all epochs: return the last one's.
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     losses = [training(checked)(model, x, y, 1, lr, batch_size) for _ in range(epochs)]
     if epochs > 3:
@@ -233,7 +261,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: shuffles
 # says: The weights after training are not those of SGD on the mean squared error of each batch, in order.
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     opt = torch.optim.SGD(model.parameters(), lr=lr)
     for _ in range(epochs):
@@ -249,7 +277,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: drops the last batch
 # says: The weights after training are not those of SGD
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     opt = torch.optim.SGD(model.parameters(), lr=lr)
     for _ in range(epochs):
@@ -265,6 +293,8 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: no zero_grad
 # says: The relation is not learned
+# says: The weights after training are not those of SGD
+# earns: 0 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     opt = torch.optim.SGD(model.parameters(), lr=lr)
     for _ in range(epochs):
@@ -279,7 +309,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: the exact solution at once
 # says: The weights after training are not those of SGD
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     columns = torch.cat([x, torch.ones(len(x), 1)], 1)
     found = torch.linalg.lstsq(columns, y.reshape(-1, 1)).solution.flatten()
@@ -301,7 +331,7 @@ fit = training(loss_of)
 
 # %% wrong: the loss is computed again after the training
 # says: The weights are right, but the returned value is not the mean over the samples of the last epoch.
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     training(checked)(model, x, y, epochs, lr, batch_size)
     with torch.no_grad():
@@ -310,13 +340,14 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: one step for the whole set
 # says: The weights after training are not those of SGD on the mean squared error of each batch, in order.
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     return training(checked)(model, x, y, epochs, lr, len(x))
 
 
 # %% wrong: an assertion in place of ValueError
 # says: A prediction of another size must raise ValueError
+# earns: 1 of 2
 # caught: hidden
 def loss_of(prediction, target):
     assert prediction.numel() == target.numel()
@@ -328,7 +359,7 @@ fit = training(loss_of)
 
 # %% wrong: every batch counts as a complete one
 # says: The weights are right, but the returned value is not the mean over the samples of the last epoch.
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     sizes = -(-len(x) // batch_size) * batch_size
     return training(checked)(model, x, y, epochs, lr, batch_size) * len(x) / sizes
@@ -336,7 +367,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: momentum
 # says: The weights after training are not those of SGD on the mean squared error of each batch, in order.
-# caught: hidden
+# earns: 1 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     opt = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.05)
     for _ in range(epochs):
@@ -352,6 +383,8 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 # %% wrong: another layer takes the place of the model's
 # says: Train the model's own parameters, don't replace them.
+# says: The weights after training are not those of SGD on the mean squared error of each batch, in order.
+# earns: 0 of 2
 def fit(model, x, y, epochs, lr, batch_size):
     model.linear = nn.Linear(2, 1)
     return training(checked)(model, x, y, epochs, lr, batch_size)

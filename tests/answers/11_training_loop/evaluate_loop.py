@@ -28,6 +28,9 @@ def evaluating(model):
             module.training = training
 
 
+# corners: caller's modes, members, empty
+
+
 # %% right: collects outputs and labels, one loss over everything, inference mode
 def evaluate(model, loader, loss_fn):
     flags = {name: module.training for name, module in model.named_modules()}
@@ -71,6 +74,9 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the given code
 # says: Return Python floats; tensors keep their storage (and their graph) alive.
+# says: Dropout or batch norm ran in train mode
+# earns: 0 of 2
+# lesson
 def evaluate(model, loader, loss_fn):
     losses, accs = [], []
     for x, y in loader:
@@ -82,6 +88,8 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: no eval()
 # says: Dropout or batch norm ran in train mode: the numbers depend on chance or on the other samples of the batch.
+# earns: 0 of 2
+# lesson
 def evaluate(model, loader, loss_fn):
     with torch.no_grad():
         return mean_of(model, loader, loss_fn)
@@ -89,6 +97,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: eval() of the outermost module only
 # says: Dropout or batch norm ran in train mode
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     before, model.training = model.training, False
     with torch.no_grad():
@@ -99,6 +108,8 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: mean of batch means
 # says: Mean of batch means: the smaller last batch counts too much.
+# earns: 0 of 2
+# lesson
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         found = [mean_of(model, [batch], loss_fn) for batch in loader]
@@ -109,6 +120,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: mean of batch means for the accuracy only
 # says: Mean of batch means: the smaller last batch counts too much.
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         found = [(*mean_of(model, [batch], loss_fn), len(batch[1])) for batch in loader]
@@ -119,6 +131,8 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: no no_grad
 # says: A graph was recorded: memory grows with every batch. Use no_grad.
+# earns: 0 of 2
+# lesson
 def evaluate(model, loader, loss_fn):
     with evaluating(model), torch.enable_grad():
         return mean_of(model, loader, loss_fn)
@@ -126,6 +140,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: returns tensors
 # says: Return Python floats; tensors keep their storage (and their graph) alive.
+# earns: 1 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         return tuple(torch.tensor(value) for value in mean_of(model, loader, loss_fn))
@@ -133,6 +148,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the loss alone
 # says: Return two numbers: the loss and the accuracy.
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         return mean_of(model, loader, loss_fn)[0]
@@ -140,6 +156,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the model stays in eval mode
 # says: The model is still in eval mode afterwards: the next epoch trains without dropout.
+# earns: 1 of 2
 def evaluate(model, loader, loss_fn):
     model.eval()
     with torch.no_grad():
@@ -147,7 +164,8 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: model.train() at the end
-# says: model.train() at the end switched on what was in eval mode before
+# says: What was in eval mode before is in train mode now
+# earns: 1 of 2
 def evaluate(model, loader, loss_fn):
     model.eval()
     try:
@@ -158,8 +176,9 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: model.train(old flag)
-# says: Restore each flag.
-# caught: hidden
+# says: set each module's own flag.
+# earns: 1 of 2
+# lesson
 def evaluate(model, loader, loss_fn):
     training = model.training
     model.eval()
@@ -171,8 +190,9 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: flags of the children only
-# says: Restore each flag.
-# caught: hidden
+# says: set each module's own flag.
+# earns: 1 of 2
+# corner: members
 def evaluate(model, loader, loss_fn):
     flags = [(module, module.training) for module in (*model.children(), model)]
     model.eval()
@@ -186,7 +206,9 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: flags not restored after an exception
 # says: After an exception the flags were not restored: use finally.
+# earns: 1 of 2
 # caught: hidden
+# corner: caller's modes
 def evaluate(model, loader, loss_fn):
     flags = [(module, module.training) for module in model.modules()]
     loader = list(loader) if isinstance(loader, list) else loader
@@ -202,6 +224,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: swallows exceptions
 # says: An exception of the loss, the model or the loader must go on to the caller.
+# earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -213,6 +236,8 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: divides by len(loader)
 # says: Mean of batch means: the smaller last batch counts too much.
+# says: The loader may be a generator, which has no len().
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         return tuple(sum(mean_of(model, [batch], loss_fn)[k] for batch in loader) / len(loader) for k in (0, 1))
@@ -220,6 +245,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: needs a length
 # says: The loader may be a generator, which has no len().
+# earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
     if len(loader) == 0:
@@ -230,6 +256,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: goes through the loader twice
 # says: A generator can be gone through only once.
+# earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
     count = sum(len(y) for _, y in loader)
@@ -242,7 +269,9 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: returns zeros for an empty loader
 # says: An empty loader must raise ValueError instead of dividing by zero.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         batches = list(loader)
@@ -251,7 +280,9 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: ZeroDivisionError for an empty loader
 # says: An empty loader must raise ValueError instead of dividing by zero.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         batches = list(loader)
@@ -260,6 +291,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: clears the gradients
 # says: A parameter, a gradient or a buffer of the model has changed: an evaluation leaves all of them alone.
+# earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
     model.zero_grad()
@@ -269,6 +301,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: requires_grad_(False) in place of no_grad
 # says: A parameter, a gradient or a buffer of the model has changed
+# earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
     model.requires_grad_(False)
@@ -277,7 +310,8 @@ def evaluate(model, loader, loss_fn):
 
 
 # %% wrong: gradients stay switched off
-# says: Afterwards no gradients are recorded any more.
+# says: Afterwards gradients are recorded otherwise than before
+# earns: 1 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         found = mean_of(model, loader, loss_fn)
@@ -287,6 +321,8 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: loss and accuracy exchanged
 # says: The loss is 1.2124 here, and you return 0.5800.
+# says: Loss or accuracy is not the mean over the samples.
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         return mean_of(model, loader, loss_fn)[::-1]
@@ -294,6 +330,8 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the accuracy in percent
 # says: The accuracy is 0.5800 here, and you return 58.0000.
+# says: Loss or accuracy is not the mean over the samples.
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         loss, accuracy = mean_of(model, loader, loss_fn)
@@ -302,6 +340,8 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the last batch is left out
 # says: The loss is 1.2124 here
+# says: Loss or accuracy is not the mean over the samples.
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         return mean_of(model, list(loader)[:-1] or list(loader), loss_fn)
@@ -330,6 +370,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: detaches the outputs
 # says: A graph was recorded: memory grows with every batch. Use no_grad.
+# earns: 0 of 2
 class Detached:
     def __init__(self, model):
         self.model = model
@@ -345,6 +386,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: turns every exception into ValueError
 # says: An exception of the loss, the model or the loader must go on to the caller.
+# earns: 1 of 2
 # caught: hidden
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
@@ -356,6 +398,7 @@ def evaluate(model, loader, loss_fn):
 
 # %% wrong: the first batch's size for all batches
 # says: Mean of batch means: the smaller last batch counts too much.
+# earns: 0 of 2
 def evaluate(model, loader, loss_fn):
     with evaluating(model):
         loss, hits, count, size = 0.0, 0.0, 0, None
@@ -367,4 +410,29 @@ def evaluate(model, loader, loss_fn):
             count += size
     if not count:
         raise ValueError("no sample")
+    return loss / count, hits / count
+
+
+# %% wrong: switches gradients on at the end, whatever the caller had
+# says: Afterwards gradients are recorded otherwise than before
+# earns: 1 of 2
+# caught: hidden
+# corner: caller's modes
+def evaluate(model, loader, loss_fn):
+    flags = {module: module.training for module in model.modules()}
+    loss, hits, count = 0.0, 0, 0
+    model.eval()
+    torch.set_grad_enabled(False)
+    try:
+        for x, y in loader:
+            out = model(x)
+            loss += loss_fn(out, y).item() * len(y)
+            hits += (out.argmax(1) == y).sum().item()
+            count += len(y)
+    finally:
+        torch.set_grad_enabled(True)
+        for module, flag in flags.items():
+            module.training = flag
+    if not count:
+        raise ValueError("no samples")
     return loss / count, hits / count

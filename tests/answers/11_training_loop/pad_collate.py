@@ -22,6 +22,9 @@ def with_parts(batch, pad_value, **parts):
     return found | parts
 
 
+# corners: zeros, empty, maximum, beyond 2**24
+
+
 # %% right: pad_sequence, the mask from the lengths
 def pad_collate(batch, pad_value=0):
     if len(batch) == 0:
@@ -72,6 +75,9 @@ def pad_collate(samples, pad_value=0):
 
 # %% wrong: the mask is read off the values
 # says: The mask was read off the values (x != pad_value): real data may contain that value. Build it from the lengths.
+# earns: 0 of 2
+# corner: zeros
+# lesson
 def pad_collate(batch, pad_value=0):
     mask = with_parts(batch, pad_value)["x"] != pad_value
     return with_parts(batch, pad_value, mask=mask.flatten(2).any(2) if mask.dim() > 2 else mask)
@@ -79,18 +85,22 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: the mask is inverted
 # says: The mask must be True on real steps.
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, mask=~with_parts(batch, pad_value)["mask"])
 
 
 # %% wrong: the mask as float
 # says: The mask is a bool tensor of shape (N, T).
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, mask=with_parts(batch, pad_value)["mask"].float())
 
 
 # %% wrong: torch.zeros
 # says: The dtype changed: torch.zeros is float32 - use new_full / new_zeros of a sample.
+# earns: 0 of 2
+# lesson
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     x = torch.zeros(right["x"].shape)
@@ -101,12 +111,14 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: ignores pad_value
 # says: The padding is not pad_value.
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, 0)
 
 
 # %% wrong: cuts to the shortest
 # says: Sequences were cut to the shortest one.
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     shortest = int(right["length"].min())
@@ -115,6 +127,8 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: pads in front
 # says: Real steps come first, padding after them.
+# earns: 0 of 2
+# lesson
 def pad_collate(batch, pad_value=0):
     x = with_parts([(s.flip(0), y) for s, y in batch], pad_value)["x"].flip(1)
     return with_parts(batch, pad_value, x=x)
@@ -122,7 +136,9 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: refuses sequences of length 0
 # says: A sequence of length 0 must be allowed.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def pad_collate(batch, pad_value=0):
     if any(len(s) == 0 for s, _ in batch):
         raise ValueError("an empty sequence")
@@ -131,7 +147,9 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: at least one step
 # says: A sequence of length 0 must be allowed.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     if right["x"].shape[1] == 0:
@@ -142,7 +160,9 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: a single sample is passed through
 # says: The result shares memory with a sample, or a sample was changed.
+# earns: 1 of 2
 # caught: hidden
+# corner: maximum
 def pad_collate(batch, pad_value=0):
     if len(batch) == 1:
         return with_parts(batch, pad_value, x=batch[0][0][None])
@@ -151,6 +171,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: pads the samples in place
 # says: The result shares memory with a sample, or a sample was changed.
+# earns: 1 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     for s, _ in batch:
@@ -160,6 +181,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: no checks
 # says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
     first, longest = batch[0][0], max(len(s) for s, _ in batch)
@@ -173,6 +195,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: the dtypes are not compared
 # says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
     return with_parts([(s.to(batch[0][0].dtype), y) for s, y in batch], pad_value)
@@ -180,6 +203,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: the last dimension only is compared
 # says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
     if not batch or len({(s.shape[1:][-1:], s.dim(), s.dtype) for s, _ in batch}) != 1:
@@ -190,6 +214,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: a sequence of another kind is compared only where it has steps
 # says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
     if not batch:
@@ -200,43 +225,51 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: nothing for an empty batch
 # says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value) if batch else {}
 
 
 # %% wrong: lengths as float
 # says: Lengths and labels are int64 tensors of shape (N,).
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, length=torch.tensor([float(len(s)) for s, _ in batch]))
 
 
 # %% wrong: labels as a column
 # says: Lengths and labels are int64 tensors of shape (N,).
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, label=torch.tensor([[y] for _, y in batch]))
 
 
 # %% wrong: labels as a list
 # says: Lengths and labels are int64 tensors of shape (N,).
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, label=[y for _, y in batch])
 
 
 # %% wrong: labels in int32
 # says: Lengths and labels are int64 tensors of shape (N,).
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value, label=torch.tensor([y % 2**31 for _, y in batch], dtype=torch.int32))
 
 
 # %% wrong: the longest sequence comes first
-# says: The values are wrong
+# says: The samples have changed places
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(sorted(batch, key=lambda pair: -len(pair[0])), pad_value)
 
 
 # %% wrong: time comes first
-# says: The shape is wrong
+# says: Time comes first; x is (N, T, ...)
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     return right | {"x": right["x"].transpose(0, 1)}
@@ -244,12 +277,14 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: a tuple
 # says: expected a dict
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return tuple(with_parts(batch, pad_value).values())
 
 
 # %% wrong: no lengths
 # says: missing: length
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     del right["length"]
@@ -266,12 +301,14 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: nothing is returned
 # says: Return a dict with exactly x, mask, length and label: expected a dict, got None.
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     with_parts(batch, pad_value)
 
 
 # %% wrong: another name for the mask
 # says: Return a dict with exactly x, mask, length and label: missing: mask
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     right["padding"] = right.pop("mask")
@@ -280,12 +317,14 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: one thing more in the dict
 # says: Return a dict with exactly x, mask, length and label: not asked for: pad_value.
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, pad_value) | {"pad_value": pad_value}
 
 
 # %% wrong: the mask goes one step too far
 # says: The mask of row i is True on its first length[i] steps, and only there.
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     return right | {"mask": torch.arange(right["x"].shape[1]) <= right["length"][:, None]}
@@ -293,6 +332,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: the mask ends one step too early
 # says: The mask of row i is True on its first length[i] steps, and only there.
+# earns: 0 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     return right | {"mask": torch.arange(right["x"].shape[1]) < right["length"][:, None] - 1}
@@ -300,6 +340,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: the batch is sorted in place
 # says: The result shares memory with a sample, or a sample was changed.
+# earns: 1 of 2
 def pad_collate(batch, pad_value=0):
     right = with_parts(batch, pad_value)
     batch.sort(key=lambda pair: -len(pair[0]))
@@ -308,6 +349,7 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: the pad value is made a whole number
 # says: The padding is not pad_value.
+# earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
     return with_parts(batch, round(pad_value) if abs(pad_value) < 1 else pad_value)
@@ -315,7 +357,25 @@ def pad_collate(batch, pad_value=0):
 
 # %% wrong: IndexError for an empty batch
 # says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# earns: 1 of 2
 # caught: hidden
 def pad_collate(batch, pad_value=0):
     batch[0]
     return with_parts(batch, pad_value)
+
+
+# %% wrong: a tensor full of the pad value as float, cast back
+# says: The ids went through float32 and lost their last digit
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def pad_collate(batch, pad_value=0):
+    if not batch or len({(s.dtype, s.shape[1:]) for s, _ in batch}) > 1:
+        raise ValueError("nothing to collate, or samples of several kinds")
+    length = torch.tensor([len(s) for s, _ in batch])
+    first = batch[0][0]
+    x = torch.full((len(batch), int(length.max()), *first.shape[1:]), float(pad_value)).to(first.dtype)
+    for row, (s, _) in zip(x, batch, strict=True):
+        row[: len(s)] = s
+    mask = torch.arange(x.shape[1]) < length[:, None]
+    return {"x": x, "mask": mask, "length": length, "label": torch.tensor([label for _, label in batch])}

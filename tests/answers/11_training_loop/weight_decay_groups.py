@@ -31,6 +31,9 @@ def right(name, p, owner):
     return p.ndim < 2 or isinstance(owner, NORMS)
 
 
+# corners: members, second name, empty, 0-d
+
+
 # %% right: walks through the modules, sorted back into order
 def decay_groups(model, weight_decay):
     seen, place = {}, {id(p): n for n, p in enumerate(model.parameters())}
@@ -64,24 +67,30 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: bias or norm in the name
 # says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+# says: Biases (and other 1-D parameters) must not be decayed.
+# earns: 0 of 2
+# lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or "norm" in name)
 
 
 # %% wrong: by name or dimensions
 # says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or "norm" in name)
 
 
 # %% wrong: the norms by type, the rest by name
 # says: must not be decayed
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: "bias" in name or isinstance(owner, NORMS))
 
 
 # %% wrong: everything called bias is left out
 # says: A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: right(name, p, owner) or "bias" in name)
@@ -89,31 +98,39 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: less than two dimensions only
 # says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# earns: 0 of 2
+# lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2)
 
 
 # %% wrong: norm layers only
 # says: Biases (and other 1-D parameters) must not be decayed.
+# earns: 0 of 2
+# lesson
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: isinstance(owner, NORMS))
 
 
 # %% wrong: names that end in bias, scales are decayed
 # says: Biases (and other 1-D parameters) must not be decayed.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: name.endswith("bias") or isinstance(owner, NORMS))
 
 
 # %% wrong: one dimension exactly
-# says: Names do not tell
+# says: A parameter without dimensions, a scalar, has fewer than two
+# earns: 1 of 2
 # caught: hidden
+# corner: 0-d
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim == 1 or isinstance(owner, NORMS))
 
 
 # %% wrong: the exact type
-# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# says: A class that is derived from a norm layer is a norm layer too
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or type(owner) in NORMS)
@@ -121,6 +138,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: Norm in the name of the class
 # says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(
@@ -130,6 +148,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: no RMSNorm over two dimensions
 # says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or isinstance(owner, nn.LayerNorm))
@@ -137,6 +156,8 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: every name of a tied weight
 # says: A tied weight is listed twice; the optimizer would refuse it (or step it twice).
+# earns: 1 of 2
+# corner: second name
 def decay_groups(model, weight_decay):
     found = [[], []]
     for name, p in model.named_parameters(remove_duplicate=False):
@@ -147,6 +168,8 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: frozen parameters included
 # says: Frozen parameters do not belong in the groups.
+# earns: 1 of 2
+# corner: members
 def decay_groups(model, weight_decay):
     flags = [(p, p.requires_grad) for p in model.parameters()]
     model.requires_grad_(True)
@@ -158,6 +181,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: known layer types only
 # says: Parameters that belong to no known layer type were lost.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     known = (nn.Linear, nn.Conv2d, nn.Embedding, *NORMS)
     groups = groups_of(model, weight_decay, right)
@@ -167,6 +191,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: generators
 # says: A generator is empty after the first use; the groups must hold lists.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     return [group | {"params": (p for p in group["params"])} for group in groups]
@@ -174,6 +199,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: filters
 # says: A generator is empty after the first use; the groups must hold lists.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     return [group | {"params": filter(None.__ne__, group["params"])} for group in groups]
@@ -181,24 +207,28 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: the groups in the other order
 # says: The decayed group comes first, parameters in the order of model.parameters().
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, right)[::-1]
 
 
 # %% wrong: parameters in another order
 # says: The decayed group comes first, parameters in the order of model.parameters().
+# earns: 1 of 2
 def decay_groups(model, weight_decay):
     return [group | {"params": group["params"][::-1]} for group in groups_of(model, weight_decay, right)]
 
 
 # %% wrong: the same decay for both
 # says: The first group's weight_decay must be the given one, and the second group's 0.0.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return [group | {"weight_decay": weight_decay} for group in groups_of(model, weight_decay, right)]
 
 
 # %% wrong: no decay given for the second group
 # says: The first group's weight_decay must be the given one, and the second group's 0.0.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     first, second = groups_of(model, weight_decay, right)
     return [first, {"params": second["params"]}]
@@ -206,25 +236,30 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: empty groups are left out
 # says: Return a list of two dicts, each with params and weight_decay.
+# earns: 1 of 2
 # caught: hidden
+# corner: empty
 def decay_groups(model, weight_decay):
     return [group for group in groups_of(model, weight_decay, right) if group["params"]]
 
 
 # %% wrong: a dict
 # says: Return a list of two dicts, each with params and weight_decay.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return dict(zip(("decayed", "others"), groups_of(model, weight_decay, right)))
 
 
 # %% wrong: an optimizer
 # says: Return a list of two dicts
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return torch.optim.AdamW(groups_of(model, weight_decay, right))
 
 
 # %% wrong: names in place of parameters
 # says: The params of a group
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     names = {id(p): name for name, p in model.named_parameters()}
     groups = groups_of(model, weight_decay, right)
@@ -233,6 +268,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: freezes what is not decayed
 # says: The model was changed
+# earns: 1 of 2
 def decay_groups(model, weight_decay):
     groups = groups_of(model, weight_decay, right)
     for p in groups[1]["params"]:
@@ -259,6 +295,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: LayerNorm and RMSNorm only
 # says: All parameters of a norm layer stay without decay, also those that a class derived from GroupNorm, batch norm
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     norms = (nn.LayerNorm, nn.RMSNorm)
@@ -267,12 +304,14 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: the parameters of a copy
 # says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     return groups_of(copy.deepcopy(model), weight_decay, right)
 
 
 # %% wrong: pairs of name and parameter
 # says: The groups must hold the model's own parameters: no copies, no names, no pairs.
+# earns: 0 of 2
 def decay_groups(model, weight_decay):
     names = {id(p): name for name, p in model.named_parameters()}
     groups = groups_of(model, weight_decay, right)
@@ -281,6 +320,7 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: puts the model into train mode
 # says: The model was changed: a parameter, its flag or the mode of a module.
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model.train(), weight_decay, right)
@@ -288,6 +328,16 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: dimensions of size 1 do not count
 # says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     return groups_of(model, weight_decay, lambda name, p, owner: p.squeeze().ndim < 2 or isinstance(owner, NORMS))
+
+
+# %% wrong: everything inside of a norm layer
+# says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# earns: 1 of 2
+# caught: hidden
+def decay_groups(model, weight_decay):
+    inside = {id(p) for m in model.modules() if isinstance(m, NORMS) for p in m.parameters()}
+    return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or id(p) in inside)
