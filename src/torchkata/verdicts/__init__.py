@@ -58,7 +58,8 @@ def observe_scenario(scenario: Callable, *args: object) -> Seen:
     """
     channel = channel_of(args)
     noted = channel.scenario(scenario, args) if channel else _cross(observing.run_scenario(scenario, args))
-    return Seen(scenario.__name__, args, {}, noted)
+    story = (scenario.__doc__ or "").strip().partition("\n")[0]
+    return Seen(scenario.__name__, args, {}, noted, story=story)
 
 
 def observe_value(answer: object) -> Seen:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import linecache
 import sys
-import textwrap
 import traceback
+from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 from types import TracebackType
 
 from torchkata.remembering import Remembered, digest_of, remember
@@ -15,28 +16,28 @@ from torchkata.verdicts import at_hand, names, observing
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
 from torchkata.verdicts.originals import answers_are_here, put_back_torch
+from torchkata.verdicts.predicting import collected, print_wrong
+from torchkata.verdicts.showing import Card, Part, display, somebody_looks, wrapped
+
+BUT_HERE = " here; tests that you don't see may follow when it is graded"
 
 
 class _Verdict:
     """What a notebook shows for a verdict: its own lines, not a traceback of the checker."""
 
     lines: list[str]
+    is_shown = False  # whether a card has said it all
 
     def _render_traceback_(self) -> list[str]:
-        return [part for line in self.lines for part in _wrapped(line)]
-
-
-def _wrapped(line: str) -> list[str]:
-    """A line in pieces of at most 100 characters, the later ones indented like the first."""
-    indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.wrap(line, 100, subsequent_indent=indent, break_long_words=False) or [line]
+        return [part for line in self.lines[: 1 if self.is_shown else None] for part in wrapped(line)]
 
 
 def _heading(exercise: str, test: str) -> str:
     return f"✗ {exercise}" + (f", {test}" if test else "")
 
 
-def _taken_line(taken: list[str]) -> list[str]:
+def _note_on(taken: list[str]) -> list[str]:
+    """On names that the learner has given to something else than the check means by them."""
     if not taken:
         return []
     named = ", ".join(f"`{name}`" for name in taken[:3]) + (" and others" if len(taken) > 3 else "")
@@ -54,9 +55,17 @@ class NotSolvedYet(_Verdict, NotImplementedError):
 class WrongAnswer(_Verdict, AssertionError):
     """The verdict on an answer that is not right; its message is one line, `lines` is what a notebook shows."""
 
-    def __init__(self, exercise: str, test: str, sentence: str, lines: list[str]):
+    def __init__(self, exercise: str, test: str, sentence: str, parts: Sequence[Part] = ()):
         super().__init__(f"{exercise}: {sentence}")
-        self.lines = [_heading(exercise, test), f"  {sentence}", *(f"    {line}" for line in lines)]
+        below = [f"    {line}" for part in parts for line in part.lines()]
+        self.lines = [_heading(exercise, test), f"  {sentence}", *below]
+        self.card = Card("wrong", exercise, f", {test}" if test else "", sentence, tuple(parts))
+
+    def show(self) -> WrongAnswer:
+        """Show all of it as a card; what is raised says one line then."""
+        display(self.card, self.lines)
+        self.is_shown = True
+        return self
 
 
 class Interrupted(_Verdict, KeyboardInterrupt):
@@ -118,11 +127,12 @@ class check:
         self._source = at_hand.source_of(self._file)
         self._digest = digest_of(at_hand.released(self._source))
         self._own = at_hand.own_check(self.exercise, self._digest) if answers_are_here() else None
+        self._items = self._state.enter_context(collected())
         self._state.enter_context(clean_state())
         names.open_cell(cell.f_globals, cell.f_code)
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         error = error or self._run_hidden_tests()
         self._mute.close()
         self._state.close()
@@ -133,18 +143,19 @@ class check:
             frames = observing.describe_error(error, self._file)["frames"]
             raise Interrupted(self.exercise, self._idea, frame_lines(frames)) from None
         if isinstance(error, NotSolved):
-            self._remember("open")
-            raise NotSolvedYet(self.exercise) from None
+            return self._leave_open()
+        if not (self._own and somebody_looks()):
+            print_wrong(self._items.wrong)
         if isinstance(error, Failed):
             self._refuse(error, cell.taken if cell else [])
         if isinstance(error, NameError) and self._is_of_this_cell(error):
             sentence = f"{error}. Run the cell of your answer first, and mend the error that it shows, if any."
-            self._remember("wrong", sentence)
-            raise WrongAnswer(self.exercise, "", sentence, []) from None
+            self._raise(WrongAnswer(self.exercise, "", sentence), sentence)
         if error is None:
             self._confirm()
         elif kind is None:
             raise error
+        return False
 
     def _run_hidden_tests(self) -> BaseException | None:
         """In a learner's own workbook, run the hidden tests of this very cell, which a release lacks; what they
@@ -162,15 +173,27 @@ class check:
             return error.with_traceback(error.__traceback__.tb_next)
         return None
 
+    def _leave_open(self) -> bool:
+        """There is no answer yet. Who looks at an own workbook is told so quietly, and Run All goes on."""
+        self._remember("open")
+        if not (self._own and somebody_looks()):
+            raise NotSolvedYet(self.exercise) from None
+        card = Card("open", self.exercise, ": not solved yet")
+        display(card, card.lines())
+        return True
+
     def _refuse(self, error: Failed, taken: list[str]) -> None:
         withheld = self._hidden and self._own is None
         sentence = error.guarded if withheld else error.sentence
-        lines = error.frames if withheld else error.lines + error.frames
-        lines = [*lines, *_taken_line(taken)]
+        words = [*error.frames, *_note_on(taken)]
+        parts = [*([] if withheld else error.parts), *(Part("", line) for line in words)]
         if self._hidden and not withheld:
             print(self._unseen.getvalue(), end="")
+        self._raise(WrongAnswer(self.exercise, self._idea, sentence, parts), sentence)
+
+    def _raise(self, wrong: WrongAnswer, sentence: str) -> None:
         self._remember("wrong", sentence)
-        raise WrongAnswer(self.exercise, self._idea, sentence, lines) from None
+        raise (wrong.show() if somebody_looks() else wrong) from None
 
     def _remember(self, state: str, line: str = "") -> None:
         if at_hand.WORKBOOK and answers_are_here():
@@ -184,29 +207,39 @@ class check:
     def _confirm(self) -> None:
         if not self._count:
             raise ValueError(f"the check of {self.exercise} holds no test")
-        passed = f"{self._count} test{'s' * (self._count > 1)} passed"
         if self._own and self._own.cell:
             self._remember("solved")
-            self._tell_points(self._own, passed)
+            self._tell_points(self._own)
         elif self._own:
-            print(f"{self.exercise}: {passed}, but hidden tests were not run: {NOT_THE_CELL}")
+            sentence = f"Hidden tests were not run: {NOT_THE_CELL}"
+            self._tell(Card("part", self.exercise, f": {self._passed()}", sentence))
         else:
             self._remember("solved")
             if self.points is None:
-                print(f"✓ {self.exercise}: {passed}.")
+                print(f"✓ {self.exercise}: {self._passed()}{BUT_HERE if somebody_looks() else ''}.")
 
-    def _tell_points(self, own: at_hand.OwnCheck, passed: str) -> None:
-        """The confirming line in a learner's own workbook: points, and what comes next."""
+    def _passed(self) -> str:
+        if (number := self._items.number) > 0:
+            return f"{number - len(self._items.wrong)} of {number} items are right"
+        return f"{self._count} test{'s' * (self._count > 1)} passed"
+
+    def _tell_points(self, own: at_hand.OwnCheck) -> None:
+        """The verdict in a learner's own workbook: points, and what comes next."""
         earned, all_of_them = own.exercise.standing(own.workbook)
         number, parts = own.part
-        part = f", part {number} of {parts}" if parts > 1 else ""
-        of = f"{earned:g} of {own.exercise.points:g} point{'s' * (own.exercise.points != 1)}"
+        about = (f", part {number} of {parts}" if parts > 1 else "") + f": {self._passed()}"
+        points = f"{earned:g} of {own.exercise.points:g} point{'s' * (own.exercise.points != 1)}"
         if self.points is not None and self.points < own.cell.points:
-            print(f"{self.exercise}{part}: {of} so far.")
-            return
-        print(f"✓ {self.exercise}{part}: {passed}, {of}.")
-        if all_of_them:
-            following = own.next_exercise()
-            print(
-                f"  Next: {following.title}" if following else "  That was the last one: all exercises here are solved."
-            )
+            wrong = tuple(Part("", f"✗ {line}") for line in self._items.wrong)
+            return self._tell(Card("part", self.exercise, about, parts=wrong, points=points))
+        following = own.next_exercise() if all_of_them else None
+        link = following and (following.title, f"{following.file}#cell-id={following.place}")
+        last = "All exercises of this notebook are solved." if all_of_them and not following else ""
+        self._tell(Card("right", self.exercise, about, last, points=points, link=link))
+
+    def _tell(self, card: Card) -> None:
+        """As a card for somebody who looks, else as text, where wrong items have been printed already."""
+        if somebody_looks():
+            display(card, card.lines())
+        else:
+            print("\n".join(replace(card, parts=()).lines()))

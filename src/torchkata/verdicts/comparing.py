@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from torchkata.verdicts.grids import first_places, grids, number, wrong_places
 from torchkata.verdicts.plain import Other
 
 # the stages of a comparison, in order; a judgement names the first one that fails
@@ -17,11 +18,15 @@ DIFFER = "the values differ"
 @dataclass(frozen=True)
 class Difference:
     """The first stage at which two values differ, and what differs in words; where these show data of the test,
-    `guarded` are words that don't."""
+    `guarded` are words that don't.
+
+    blocks: both values as (label, text) to be laid one below the other, where words are not enough.
+    """
 
     stage: str
     detail: str
     guarded: str = ""
+    blocks: tuple[tuple[str, str], ...] = ()
 
 
 def difference(
@@ -75,7 +80,7 @@ def _tensor_difference(came: object, expected: Tensor, rtol, atol) -> Difference
     came, expected = came.detach(), expected.detach()
     if expected.device.type == "meta" or _close(came, expected, rtol, atol):
         return None
-    return Difference("value", describe_values(came, expected), DIFFER)
+    return _value_difference(came, expected, rtol, atol)
 
 
 def _dict_difference(came: object, expected: dict, rtol, atol) -> Difference | None:
@@ -99,7 +104,7 @@ def _sequence_difference(came: object, expected: list | tuple, rtol, atol) -> Di
 def _first_of(triples):
     def run(rtol, atol) -> Difference | None:
         found = [
-            Difference(d.stage, f"{path}: {d.detail}", d.guarded and f"{path}: {d.guarded}")
+            replace(d, detail=f"{path}: {d.detail}", guarded=d.guarded and f"{path}: {d.guarded}")
             for path, a, b in triples
             if (d := difference(a, b, rtol, atol)) is not None
         ]
@@ -122,16 +127,18 @@ def _close(came: Tensor, expected: Tensor, rtol: float | None, atol: float | Non
     return True
 
 
-def describe_values(came: Tensor, expected: Tensor) -> str:
-    """How two tensors of one shape and dtype differ: both of them when small, else the largest difference."""
-    if expected.numel() <= 12:
-        return f"expected {show(expected)}, got {show(came)}"
-    wrong = (
-        ~torch.isclose(came.double(), expected.double(), equal_nan=True) if not came.is_complex() else came != expected
-    )
-    largest = (came.double() - expected.double())[wrong].abs().max() if wrong.any() and not came.is_complex() else None
-    text = f"{int(wrong.sum())} of {expected.numel()} values are off"
-    return text if largest is None else f"{text}, the largest difference is {float(largest):.4g}"
+def _value_difference(came: Tensor, expected: Tensor, rtol: float | None, atol: float | None) -> Difference:
+    """How two tensors of one shape and dtype differ: both of them when small, else how many values, and by how much."""
+    if expected.dim() == 0:
+        return Difference("value", f"expected {show(expected)}, got {show(came)}", DIFFER)
+    wrong = wrong_places(came, expected, rtol, atol)
+    detail = f"{int(wrong.sum())} of {expected.numel()} values differ"
+    if shown := grids(expected, came, wrong):
+        return Difference("value", detail, DIFFER, (("expected", shown[0]), ("got", shown[1])))
+    if wrong.any() and not came.is_complex():
+        largest = (came.double() - expected.double())[wrong].abs().max()
+        detail += f", the largest difference is {float(largest):.4g}"
+    return Difference("value", detail, DIFFER, (("such as", first_places(expected, came, wrong)),))
 
 
 def kind(value: object) -> str:
@@ -145,8 +152,9 @@ def kind(value: object) -> str:
     return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
 
 
-def show(value: object) -> str:
-    """A plain value in a few words: small tensors with their values, large ones by shape and dtype."""
+def show(value: object, room: int = 100) -> str:
+    """A plain value in a few words: small tensors with their values, large ones by shape and dtype; of what does not
+    fit in so many characters, the beginning, with its brackets closed."""
     if isinstance(value, Tensor):
         if value.device.type == "meta" or value.numel() > 12:
             return f"tensor of shape {tuple(value.shape)}, {value.dtype}"
@@ -155,11 +163,28 @@ def show(value: object) -> str:
         return f"tensor({_numbers(values)}{note})"
     if isinstance(value, Other):
         return f"a {value.type}"
+    if isinstance(value, dict):
+        return f"{{{_some([f'{show(k, room)}: {show(v, room)}' for k, v in value.items()], room)}}}"
+    if isinstance(value, list):
+        return f"[{_some([show(v, room) for v in value], room)}]"
+    if isinstance(value, tuple):
+        return f"({_some([show(v, room) for v in value], room)}{',' * (len(value) == 1)})"
     text = repr(value)
-    return text if len(text) <= 100 else text[:97] + "..."
+    if len(text) <= room:
+        return text
+    return f"{text[: room - 4]}...{text[0]}" if isinstance(value, str) else f"{text[: room - 3]}..."
+
+
+def _some(texts: list[str], room: int) -> str:
+    """As many of the items as fit, and how many there are."""
+    whole = ", ".join(texts)
+    if len(whole) <= room:
+        return whole
+    fitting = 0
+    while len(", ".join(texts[: fitting + 1])) <= room - 20:
+        fitting += 1
+    return ", ".join([*texts[: max(fitting, 1)], f"... {len(texts)} in all"])
 
 
 def _numbers(values: object) -> str:
-    if isinstance(values, list):
-        return "[" + ", ".join(map(_numbers, values)) + "]"
-    return f"{values:.4g}" if isinstance(values, float) else repr(values)
+    return f"[{', '.join(map(_numbers, values))}]" if isinstance(values, list) else number(values)

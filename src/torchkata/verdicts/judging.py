@@ -15,6 +15,7 @@ from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.observing import Observation, incoming_gradient, is_answer
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.predicting import Prediction, judge_predictions
+from torchkata.verdicts.showing import Part
 
 
 class Failed(Exception):
@@ -22,14 +23,14 @@ class Failed(Exception):
 
     Attributes:
         sentence: what to tell the learner; `guarded` is the same without any data of the test.
-        lines: what was asked and found; they may show data.
+        parts: what was asked and found; they may show data.
         frames: lines of the learner's own code that an exception went through.
     """
 
-    def __init__(self, sentence: str, guarded: str = "", lines: Sequence[str] = (), frames: Sequence[str] = ()):
+    def __init__(self, sentence: str, guarded: str = "", parts: Sequence[Part] = (), frames: Sequence[str] = ()):
         super().__init__(sentence)
         self.sentence, self.guarded = _polished(sentence), _polished(guarded or sentence)
-        self.lines, self.frames = list(lines), list(frames)
+        self.parts, self.frames = list(parts), list(frames)
 
 
 class NotSolved(Exception):
@@ -96,6 +97,7 @@ class Seen:
     noted: Observation
     known: tuple[Mistake, ...] = ()
     is_value: bool = False
+    story: str = ""  # of a scenario: what it does, in words
     _naming: bool = False  # while a mistake is looked for
 
     # ------------------------------------------------ what was seen
@@ -361,10 +363,11 @@ class Seen:
             self._naming = False
         sentence = named.sentence if named else because or GENERIC[found.stage]
         guarded = sentence.replace("{detail}", found.guarded or found.detail)
-        lines = [] if self.is_value else [f"asked:  {self._call_text()}"]
+        parts = [] if self.is_value else [Part("asked", self._call_text())]
         if found.detail and "{detail}" not in sentence:
-            lines.append(f"found:  {found.detail}")
-        raise Failed(sentence.replace("{detail}", found.detail), guarded, lines, self._frames())
+            parts.append(Part("found", found.detail))
+        parts += [Part(*block) for block in found.blocks]
+        raise Failed(sentence.replace("{detail}", found.detail), guarded, parts, self._frames())
 
     def _frames(self) -> list[str]:
         raised = self.noted.raised or self.noted.backward_raised or {"frames": []}
@@ -373,6 +376,8 @@ class Seen:
     def _call_text(self) -> str:
         shown = [show(a) if not callable(a) else getattr(a, "__name__", "an answer") for a in self.args]
         shown += [f"{k}={show(v)}" for k, v in self.kwargs.items()]
+        if self.story:  # a scenario is the check's own; nobody could call it
+            return f"{self.story.rstrip('.')} ({', '.join(shown)})" if shown else self.story
         return f"{self.name}({', '.join(shown)})"
 
 

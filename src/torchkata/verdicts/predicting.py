@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from torchkata.verdicts.comparing import kind, show
+from torchkata.verdicts.showing import Part
+
+
+@dataclass
+class Items:
+    """What was judged item by item: a line for each wrong one, and how many there are."""
+
+    wrong: list[str] = field(default_factory=list)
+    number: int = 0
+
+
+_collected: Items | None = None
+
+
+@contextmanager
+def collected() -> Iterator[Items]:
+    """Inside, what is wrong with items is collected, not printed."""
+    global _collected
+    _collected = found = Items()
+    try:
+        yield found
+    finally:
+        _collected = None
 
 
 @dataclass(frozen=True)
@@ -32,8 +57,8 @@ def judge_predictions(
     not_solved: type[Exception],
     failed: type[Exception],
 ) -> float:
-    """Print a sentence for each wrong item, one without an answer included; return the points earned. Raises
-    `not_solved` where no item has an answer, `failed` where none is right."""
+    """Print (or collect) a sentence for each wrong item, one without an answer included; return the points earned.
+    Raises `not_solved` where no item has an answer, `failed` where none is right."""
     if not isinstance(answers, dict):
         raise failed(f"The answer must be a dict from item names to predictions, but it is {kind(answers)}.")
     given = {name: answers.get(name, ...) for name in items}
@@ -42,10 +67,19 @@ def judge_predictions(
     wrong = {name: item for name, item in items.items() if not alike(given[name], item.truth)}
     lines = [f"{name} = {_spelled(given[name])}: {_sentence(given[name], item)}" for name, item in wrong.items()]
     if len(wrong) == len(items):
-        raise failed("None of the items is right yet.", lines=lines)
+        raise failed("None of the items is right yet.", parts=[Part("", line) for line in lines])
+    if _collected is None:
+        print_wrong(lines)
+    else:
+        _collected.wrong += lines
+        _collected.number += len(items)
+    return round(points * (len(items) - len(wrong)) / len(items), 4)
+
+
+def print_wrong(lines: list[str]) -> None:
+    """A line for each wrong item."""
     for line in lines:
         print(f"✗ {line}")
-    return round(points * (len(items) - len(wrong)) / len(items), 4)
 
 
 def _spelled(answer: object) -> str:

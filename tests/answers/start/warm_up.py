@@ -26,7 +26,7 @@ def halve(x):
 
 
 # %% wrong: doubles
-# says: expected tensor([2, 2.5, 3.5]), got tensor([8, 10, 14])
+# says: The values are wrong: 3 of 3 values differ
 def halve(x):
     return x * 2.0
 

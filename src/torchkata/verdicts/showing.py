@@ -1,0 +1,158 @@
+"""How a verdict looks: lines of text everywhere, and a small card of HTML for somebody who looks at a notebook."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+from torchkata.verdicts.cells import shell_here
+from torchkata.verdicts.grids import MARK, UNMARK
+
+WIDTH = 100  # characters of a line of text
+LABEL = 10  # characters before what a labelled part says
+
+# JupyterLab's own colours, light and dark; others where it is not JupyterLab
+_COLORS = {
+    "right": "var(--jp-success-color0, #388e3c)",
+    "part": "var(--jp-warn-color0, #f57c00)",
+    "open": "var(--jp-border-color0, #9e9e9e)",
+    "wrong": "var(--jp-error-color0, #d32f2f)",
+}
+_SIGNS = {"right": "✓", "part": "◐", "open": "○", "wrong": "✗"}
+_CODE = (
+    "margin:0;padding:0;background:none;border:none;color:inherit;white-space:pre-wrap;line-height:1.4;"
+    "font-family:var(--jp-code-font-family, monospace);font-size:var(--jp-code-font-size, 13px)"
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a verdict: what was asked, expected, found … in the words of code; an empty label for a plain line."""
+
+    label: str
+    text: str
+
+    def lines(self) -> list[str]:
+        """The part as text; elements that differ stand between asterisks."""
+        if not self.label:
+            return [self.text]
+        whole = re.sub(f"[{MARK}{UNMARK}]", "*", self.text)
+        pieces = [piece for line in whole.split("\n") for piece in folded(line, WIDTH - LABEL - 4)]
+        heads = [f"{self.label}:", *[""] * len(pieces)]
+        return [f"{head:<{LABEL}}{piece}".rstrip() for head, piece in zip(heads, pieces, strict=False)]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A verdict for somebody who looks: state right, part, open or wrong; about: which test, or how many; link: text
+    and address of what comes next."""
+
+    state: str
+    exercise: str
+    about: str = ""
+    sentence: str = ""
+    parts: tuple[Part, ...] = ()
+    points: str = ""
+    link: tuple[str, str] | None = None
+
+    def lines(self) -> list[str]:
+        """The card as text."""
+        sign = "✓ " if self.state == "right" else ""
+        head = f"{sign}{self.exercise}{self.about}{', ' * bool(self.points)}{self.points}."
+        below = [line for part in self.parts for line in part.lines()]
+        link = [f"Next: {self.link[0]}"] if self.link else []
+        return [head, *(f"  {line}" for line in [*filter(None, [self.sentence]), *below, *link])]
+
+    def html(self) -> str:
+        color = _COLORS[self.state]
+        head = (
+            f'<span style="color:{color};font-weight:700;font-size:1.2em">{_SIGNS[self.state]}</span> '
+            f"<strong>{escape(self.exercise)}</strong>{_prose(self.about)}"
+        )
+        if self.points:
+            head += f' <span style="margin-left:.7em;font-weight:600;white-space:nowrap">{escape(self.points)}</span>'
+        below = [f'<div style="margin-top:2px">{_prose(self.sentence)}</div>'] if self.sentence else []
+        if self.parts:
+            below.append(_table(self.parts))
+        if self.link:
+            text, address = self.link
+            below.append(f'<div style="margin-top:2px">Next: <a href="{escape(address)}">{escape(text)}</a></div>')
+        return (
+            f'<div style="border-left:4px solid {color};padding:3px 0 3px 12px;margin:3px 0;'
+            f'color:var(--jp-content-font-color1, inherit);line-height:1.5"><div>{head}</div>{"".join(below)}</div>'
+        )
+
+
+def somebody_looks() -> bool:
+    """Whether a person has run this cell, in JupyterLab or the like: these say which cell it is; tools do not."""
+    kernel = getattr(shell_here(), "kernel", None)
+    if kernel is None:
+        return False
+    asked = kernel.get_parent("shell") or {}
+    return bool(asked.get("metadata", {}).get("cellId")) or "google.colab" in sys.modules
+
+
+def display(card: Card, lines: Iterable[str]) -> None:
+    """Show a card, with the same as lines of text for those who can't show it."""
+    from IPython.display import display as show_in_notebook
+
+    show_in_notebook({"text/html": card.html(), "text/plain": "\n".join(lines)}, raw=True)
+
+
+def wrapped(line: str) -> list[str]:
+    """A line in pieces of at most 100 characters, the later ones indented like the first."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return [indent + piece for piece in folded(line.lstrip(), WIDTH - len(indent))]
+
+
+def folded(text: str, width: int) -> list[str]:
+    """A text in pieces of at most so many characters, where that goes without breaking a bracket or a word."""
+    for depth in range(4):
+        pieces = _pieces(text, depth)
+        if len(text) <= width or max(map(len, pieces)) <= width:
+            break
+    lines = [pieces[0]]
+    for piece in pieces[1:]:
+        if len(lines[-1]) + 1 + len(piece) <= width:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append(piece)
+    return lines if len(text) > width else [text]
+
+
+def _pieces(text: str, depth: int) -> list[str]:
+    """The text taken apart at blanks that stand within no more brackets than so many."""
+    pieces, inside = [""], 0
+    for character in text:
+        inside = max(0, inside + (character in "([{") - (character in ")]}"))
+        if character == " " and inside <= depth:
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    return pieces
+
+
+def _prose(text: str) -> str:
+    """A sentence; what stands in backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def _table(parts: tuple[Part, ...]) -> str:
+    rows = "".join(
+        f'<span style="opacity:.75">{escape(part.label)}</span><pre style="{_CODE}">{_code(part)}</pre>'
+        if part.label
+        else f'<span style="grid-column:1/3">{_prose(part.text)}</span>'
+        for part in parts
+    )
+    return (
+        '<div style="display:grid;grid-template-columns:max-content 1fr;column-gap:1em;row-gap:3px;margin-top:5px">'
+        f"{rows}</div>"
+    )
+
+
+def _code(part: Part) -> str:
+    differs = ' <strong style="text-decoration:underline 2px">'
+    return escape(part.text).replace(MARK, differs).replace(UNMARK, "</strong> ")
