@@ -1,10 +1,14 @@
 """Exercises in a real browser, as a learner goes about them: keys, verdicts, the stop button, updates."""
 
+import re
+import shutil
+
 import nbformat
 import pytest
 
-from tests.browser.notebook_page import PATIENCE
+from tests.browser.notebook_page import PATIENCE, expect
 from tests.notebooks.answers import answers_of
+from torchkata.tools.course import course_root
 
 CHAPTER = "03_gather_scatter"
 NOTEBOOK = f"{CHAPTER}/gather_scatter.ipynb"
@@ -41,6 +45,22 @@ def test_an_answer_typed_and_checked_by_keys(open_notebook, answers):
 
     notebook.answer(EXERCISE, typed(right))
     notebook.expect_verdict(EXERCISE, f"✓ {EXERCISE}")
+
+
+def test_a_right_answer_leads_to_the_next_exercise(open_notebook, page, lab, answers):
+    _, right = answers
+    shutil.copytree(course_root() / "solutions" / CHAPTER, lab.course / "solutions" / CHAPTER)
+    notebook = open_notebook(NOTEBOOK)
+    notebook.run_setup()
+    notebook.answer(EXERCISE, typed(right))
+    shown = notebook.cell(f"{EXERCISE}-check").locator(".jp-Cell-outputArea")
+    expect(shown).to_contain_text(re.compile(r"(\d+) of \1 points?"))
+    leads = shown.get_by_role("link")
+    title = leads.inner_text()
+    assert title.startswith("Exercise 3.")
+    leads.click()
+    notebook.wait_until_open(NOTEBOOK)
+    expect(page.get_by_role("heading", name=title)).to_be_in_viewport()
 
 
 def test_the_stop_button_ends_an_endless_loop(open_notebook, page, lab, answers):

@@ -32,6 +32,10 @@ class _Verdict:
         return [part for line in self.lines[: 1 if self.is_shown else None] for part in wrapped(line)]
 
 
+def _in_a_workbook() -> bool:
+    return at_hand.WORKBOOK is not None and answers_are_here()
+
+
 def _heading(exercise: str, test: str) -> str:
     return f"✗ {exercise}" + (f", {test}" if test else "")
 
@@ -174,9 +178,9 @@ class check:
         return None
 
     def _leave_open(self) -> bool:
-        """There is no answer yet. Who looks at an own workbook is told so quietly, and Run All goes on."""
+        """There is no answer yet. Who looks at a workbook is told so quietly, and Run All goes on."""
         self._remember("open")
-        if not (self._own and somebody_looks()):
+        if not (_in_a_workbook() and somebody_looks()):
             raise NotSolvedYet(self.exercise) from None
         card = Card("open", self.exercise, ": not solved yet")
         display(card, card.lines())
@@ -196,7 +200,7 @@ class check:
         raise (wrong.show() if somebody_looks() else wrong) from None
 
     def _remember(self, state: str, line: str = "") -> None:
-        if at_hand.WORKBOOK and answers_are_here():
+        if _in_a_workbook():
             hidden = self._own is not None
             remember(at_hand.WORKBOOK, Remembered(self.exercise, self._digest, state, line, self.points, hidden))
 
