@@ -22,8 +22,8 @@
 # **Contract**
 #
 # - Replace each `...`: True or False, but for `w_grad`, which is a list of numbers.
-# - The check runs the program and compares; every right item earns a twelfth of the points. It waits until no item is
-#   left open: guess where you do not know.
+# - The check runs the program and compares; every right item earns a twelfth of the points. An item left
+#   open counts as wrong: guess where you do not know.
 #
 # <details><summary>Hint 1</summary>
 #

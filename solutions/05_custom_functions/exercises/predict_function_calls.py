@@ -28,7 +28,7 @@
 #
 # - Replace each `...`: True or False for questions, a number, a dtype, or a name as a string.
 # - The check runs the snippets and compares each item with what they give; every right item earns a tenth of the
-#   points. It waits until no item is left open: guess where you do not know.
+#   points. An item left open counts as wrong: guess where you do not know.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -101,16 +101,16 @@ def source_of(file: str) -> str:
 def own_check(exercise: str, digest: str) -> OwnCheck | None:
     """The check cell of an exercise that runs in its learner's own workbook; None elsewhere, and where the course is
     not beside the workbook."""
-    folder = WORKBOOK and solutions_beside(WORKBOOK)
-    path = folder and _notebook_with(folder, exercise)
-    if not path:
+    folder = solutions_beside(WORKBOOK) if WORKBOOK else None
+    path = _notebook_with(folder, exercise) if folder else None
+    if not (WORKBOOK and path):
         return None
     try:
         chapter = _exercises(path, path.stat().st_mtime_ns)
     except OSError:
         return None
     found = next((one for one in chapter if one.id == exercise), None)
-    return found and OwnCheck(WORKBOOK, chapter, found, found.check_of(digest))
+    return OwnCheck(WORKBOOK, chapter, found, found.check_of(digest)) if found else None
 
 
 def _earned(verdict: Remembered | None, full: float) -> float:

@@ -33,13 +33,14 @@ def watch() -> None:
 
     def before(info: ExecutionInfo) -> None:
         names.take_back(shell.user_ns)  # a cell that was stopped at the wrong moment may have left something
-        if _CHECK.search(info.raw_cell):
-            names.lend(shell.user_ns, set(re.findall(r"\w+", info.raw_cell)))
+        source = info.raw_cell or ""
+        if _CHECK.search(source):
+            names.lend(shell.user_ns, set(re.findall(r"\w+", source)))
 
     def after(result: ExecutionResult) -> None:
         names.take_back(shell.user_ns)
-        if result.success:
-            names.learn(shell.user_ns, _imported(result.info.raw_cell))
+        if result.success and result.info:
+            names.learn(shell.user_ns, _imported(result.info.raw_cell or ""))
 
     shell.events.register("pre_run_cell", before)
     shell.events.register("post_run_cell", after)

@@ -32,10 +32,6 @@ class _Verdict:
         return [part for line in self.lines[: 1 if self.is_shown else None] for part in wrapped(line)]
 
 
-def _in_a_workbook() -> bool:
-    return at_hand.WORKBOOK is not None and answers_are_here()
-
-
 def _heading(exercise: str, test: str) -> str:
     return f"✗ {exercise}" + (f", {test}" if test else "")
 
@@ -167,17 +163,19 @@ class check:
 
     def _run_hidden_tests(self) -> BaseException | None:
         """In a learner's own workbook, run the hidden tests of this cell, which a release lacks; what they raised."""
-        tests = self._own and self._own.cell and self._own.cell.hidden_tests
-        if not tests or at_hand.HIDDEN.search(self._source):  # there are none, or they have run with the cell itself
+        cell = self._own.cell if self._own else None
+        if cell is None or not cell.hidden_tests:
             return None
-        whole = self._own.cell.source
+        if at_hand.HIDDEN.search(self._source):  # they have run with the cell itself
+            return None
+        whole = cell.source
         linecache.cache[self._file] = (len(whole), None, whole.splitlines(keepends=True), self._file)
-        code = compile(tests, self._file, "exec", dont_inherit=True)
+        code = compile(cell.hidden_tests, self._file, "exec", dont_inherit=True)
         names.go_on_with(code)
         try:
             exec(code, self._space)
         except BaseException as error:  # an interrupt, a verdict, or an author's mistake: dealt with like any other
-            return error.with_traceback(error.__traceback__.tb_next)
+            return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
         return None
 
     def _leave_open(self) -> bool:
@@ -227,7 +225,7 @@ class check:
             raise ValueError(f"the check of {self.exercise} holds no test")
         if self._own and self._own.cell:
             self._remember("solved")
-            self._tell_points(self._own)
+            self._tell_points(self._own, self._own.cell)
         elif self._own:
             sentence = f"Hidden tests were not run: {NOT_THE_CELL}"
             self._tell(Card("part", self.exercise, f": {self._passed()}", sentence))
@@ -241,17 +239,17 @@ class check:
             return f"{number - len(self._items.wrong)} of {number} items are right"
         return f"{self._count} test{'s' * (self._count > 1)} passed"
 
-    def _tell_points(self, own: at_hand.OwnCheck) -> None:
+    def _tell_points(self, own: at_hand.OwnCheck, cell: at_hand.CheckCell) -> None:
         """The verdict in a learner's own workbook: points, and what comes next."""
         earned, all_of_them = own.exercise.standing(own.workbook)
         number, parts = own.part
         about = (f", part {number} of {parts}" if parts > 1 else "") + f": {self._passed()}"
         points = f"{earned:g} of {own.exercise.points:g} point{'s' * (own.exercise.points != 1)}"
-        if self.points is not None and self.points < own.cell.points:
+        if self.points is not None and self.points < cell.points:
             wrong = tuple(Part("", f"✗ {line}") for line in self._items.wrong)
             return self._tell(Card("part", self.exercise, about, parts=wrong, points=points))
         following = own.next_exercise() if all_of_them else None
-        link = following and (following.title, f"{following.file}#cell-id={following.place}")
+        link = (following.title, f"{following.file}#cell-id={following.place}") if following else None
         last = "All exercises of this notebook are solved." if all_of_them and not following else ""
         self._tell(Card("right", self.exercise, about, last, points=points, link=link))
 

@@ -33,14 +33,15 @@ def grids(expected: Tensor, came: Tensor, wrong: Tensor) -> tuple[str, str] | No
     width = max(len(text) for one in texts for text in one)
     if expected.shape[-1] * (width + 3) + 1 + expected.dim() > WIDEST:
         return None
-    return tuple(_grid(one, marks, width, tuple(expected.shape)) for one in texts)
+    first, second = (_grid(one, marks, width, tuple(expected.shape)) for one in texts)
+    return first, second
 
 
 def first_places(expected: Tensor, came: Tensor, wrong: Tensor) -> str:
     """The first elements that differ, a line each."""
     places = wrong.nonzero()[:EXAMPLES].tolist()
-    values = [[tensor[tuple(place)].item() for place in places] for tensor in (expected, came)]
-    texts = _told_apart(*values, [True] * len(places))
+    wanted, found = ([tensor[tuple(place)].item() for place in places] for tensor in (expected, came))
+    texts = _told_apart(wanted, found, [True] * len(places))
     return "\n".join(f"at {p} expected {e}, got {c}" for p, e, c in zip(places, *texts, strict=True))
 
 

@@ -149,13 +149,13 @@ answers = right | {"gpu": "yes"}
 
 
 # %% wrong: one item left as ...
-# says: Every item needs an answer: replace each `...` (same_label).
+# says: same_label = ...: There is no prediction yet
 # earns: 0 of 2
 answers = right | {"same_label": ...}
 
 
 # %% wrong: one item is missing
-# says: Every item needs an answer: replace each `...` (noop_to).
+# says: noop_to = ...: There is no prediction yet
 # earns: 0 of 2
 answers = {name: value for name, value in right.items() if name != "noop_to"}
 

@@ -140,6 +140,6 @@ cut_answers = RIGHT | {"repeat": [0, 0, 1, 1, 2, 2]}
 
 
 # %% wrong: one item left open
-# says: Every item needs an answer: replace each `...` (split_4).
+# says: split_4 = ...: There is no prediction yet
 # earns: 0 of 2
 cut_answers = RIGHT | {"split_4": ...}

@@ -181,13 +181,13 @@ stride_answers = RIGHT | {"infer": (-1, 8)}
 
 
 # %% wrong: one item left open
-# says: Every item needs an answer: replace each `...` (t_stride).
+# says: t_stride = ...: There is no prediction yet
 # earns: 0 of 2
 stride_answers = RIGHT | {"t_stride": ...}
 
 
 # %% wrong: one item deleted
-# says: Every item needs an answer: replace each `...` (rows).
+# says: rows = ...: There is no prediction yet
 # earns: 0 of 2
 stride_answers = {name: value for name, value in RIGHT.items() if name != "rows"}
 

@@ -118,7 +118,7 @@ answers = right | {"minus_one": 1}
 
 
 # %% wrong: one item left as ...
-# says: Every item needs an answer: replace each `...` (gather_dim1).
+# says: gather_dim1 = ...: There is no prediction yet
 # earns: 0 of 2
 answers = right | {"gather_dim1": ...}
 

@@ -122,13 +122,13 @@ answers = RIGHT | {"second": True}
 
 
 # %% wrong: one item left open
-# says: Every item needs an answer: replace each `...` (a_leaf).
+# says: a_leaf = ...: There is no prediction yet
 # earns: 0 of 2
 answers = RIGHT | {"a_leaf": ...}
 
 
 # %% wrong: one item deleted
-# says: Every item needs an answer: replace each `...` (second).
+# says: second = ...: There is no prediction yet
 # earns: 0 of 2
 answers = {name: value for name, value in RIGHT.items() if name != "second"}
 

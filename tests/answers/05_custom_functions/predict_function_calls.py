@@ -128,7 +128,7 @@ answers = right | {"plain": 0}
 
 
 # %% wrong: one item left as ...
-# says: Every item needs an answer: replace each `...` (grad_mode).
+# says: grad_mode = ...: There is no prediction yet
 # earns: 0 of 2
 answers = right | {"grad_mode": ...}
 

@@ -117,13 +117,13 @@ letters = RIGHT | {"j": None}
 
 
 # %% wrong: one item left open
-# says: Every item needs an answer: replace each `...` (a).
+# says: a = ...: There is no prediction yet
 # earns: 0 of 2
 letters = RIGHT | {"a": ...}
 
 
 # %% wrong: one item deleted
-# says: Every item needs an answer: replace each `...` (f).
+# says: f = ...: There is no prediction yet
 # earns: 0 of 2
 letters = {name: text for name, text in RIGHT.items() if name != "f"}
 

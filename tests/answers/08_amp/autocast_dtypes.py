@@ -123,7 +123,7 @@ dtypes = RIGHT | {"lin(x)": "half", "relu(y)": "fp16"}
 
 
 # %% wrong: one line left open
-# says: Every item needs an answer: replace each `...` (lin.weight.grad).
+# says: lin.weight.grad = ...: There is no prediction yet
 # earns: 0 of 2
 dtypes = RIGHT | {"lin.weight.grad": ...}
 

@@ -97,6 +97,6 @@ exported = TRUE | {"B batch 5": True}
 
 
 # %% wrong: one item is left open
-# says: Every item needs an answer: replace each `...` (E shape).
+# says: E shape = ...: There is no prediction yet
 # earns: 0 of 2
 exported = TRUE | {"E shape": ...}

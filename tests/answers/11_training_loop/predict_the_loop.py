@@ -123,7 +123,7 @@ answers = RIGHT | {"loss of a perfect logit": False}
 
 
 # %% wrong: an item left open
-# says: Every item needs an answer: replace each `...` (batches).
+# says: batches = ...: There is no prediction yet
 # earns: 0 of 2
 answers = RIGHT | {"batches": ...}
 
