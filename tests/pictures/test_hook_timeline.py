@@ -110,6 +110,7 @@ GALLERY = drawn.Gallery(
 
 class TestLook(drawn.Look):
     gallery = GALLERY
+    widest = 656
 
 
 def test_explorer_shows_what_its_controls_say():

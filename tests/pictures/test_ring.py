@@ -46,6 +46,7 @@ GALLERY = drawn.Gallery({f"ring {world} {step}": partial(ring.draw_ring, world, 
 
 class TestLook(drawn.Look):
     gallery = GALLERY
+    widest = 666
 
 
 def test_every_control_redraws():

@@ -166,6 +166,7 @@ GALLERY = drawn.Gallery(
 
 class TestLook(drawn.Look):
     gallery = GALLERY
+    widest = 648
 
 
 def test_draw_strip_refuses_tensors_of_two_storages():
