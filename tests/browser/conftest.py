@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 HAS_FAILED = pytest.StashKey[bool]()
-UNTOUCHED = "untouched"  # a copy of the workbook
+UNTOUCHED = "untouched"  # a copy of notebooks/ and workbook/
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,15 +42,17 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """JupyterLab on a workbook, one for all files."""
     course = copy_of_course(tmp_path_factory.mktemp("course"))
     with learners_lab(course, tmp_path_factory.mktemp("home")) as running:
-        shutil.copytree(running.workbook, course / UNTOUCHED)
+        for folder in ("notebooks", "workbook"):
+            shutil.copytree(course / folder, course / UNTOUCHED / folder)
         yield running
 
 
 @pytest.fixture(scope="module", autouse=True)
 def fresh_workbook(lab: Lab) -> None:
-    """Each file of tests finds the workbook as it was at first: nothing answered, nothing remembered."""
-    shutil.rmtree(lab.workbook / KEPT / "verdicts", ignore_errors=True)
-    shutil.copytree(lab.course / UNTOUCHED, lab.workbook, dirs_exist_ok=True)
+    """Each file of tests finds the course as it was at first: nothing answered, nothing remembered, no solutions."""
+    for folder in (lab.workbook / KEPT / "verdicts", lab.course / "solutions"):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(lab.course / UNTOUCHED, lab.course, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="session")

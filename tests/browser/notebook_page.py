@@ -157,11 +157,11 @@ class NotebookPage:
         assert typed == source.strip(), "the editor holds something else than what was typed"
 
     def answer(self, exercise: str, source: str, until_it_ends: bool = True) -> None:
-        """Type an answer, then run it and its check by Shift + Enter."""
+        """Type an answer, then run it and its check cells by Shift + Enter."""
         self.type_answer(exercise, source)
         self.run_with_keys()
         if until_it_ends:
-            self.run_with_keys()
+            self.run_with_keys(len(self.checks(exercise)))
         else:
             self.page.keyboard.press("Shift+Enter")
 
@@ -171,8 +171,13 @@ class NotebookPage:
         self.page.get_by_role("button", name="Interrupt the kernel").click()
         self._wait_for_runs(ended + 1)
 
+    def checks(self, exercise: str) -> list[str]:
+        """The ids of the exercise's check cells."""
+        pattern = re.compile(rf"{re.escape(exercise)}-check(-\d+)?")
+        return [cell.grade_id for cell in self.cells() if cell.grade_id and pattern.fullmatch(cell.grade_id)]
+
     def expect_verdict(self, exercise: str, *words: str) -> None:
-        """Wait until the exercise's check shows all of the words."""
+        """Wait until the exercise's first check shows all of the words."""
         shown = self.cell(f"{exercise}-check").locator(".jp-Cell-outputArea")
         for part in words:
             expect(shown).to_contain_text(part)

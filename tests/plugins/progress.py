@@ -1,4 +1,4 @@
-"""A line for each group of tests that is done, and at the end what was left out or skipped, and why.
+"""A line for each group of tests that is done, one for each failure when it comes, and at the end what was left out or skipped, and why.
 
 [ 42%]  tests/notebooks/test_answers.py, chapter 06: 231 passed
 """
@@ -12,7 +12,7 @@ import pytest
 from tests.plugins.groups import group_of
 from tests.plugins.selection import LEFT_OUT
 
-QUIET = {"passed": ("passed", "", "PASSED"), "skipped": ("skipped", "", "SKIPPED")}
+QUIET = {outcome: (outcome, "", outcome.upper()) for outcome in ("passed", "skipped", "failed")}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,6 +65,10 @@ class Progress:
         group = group_of(report.nodeid)
         if report.failed or report.skipped or report.when == "call":
             self.found[group][report.outcome] += 1
+        if report.failed and self.by_group:
+            self._write(
+                f"{report.outcome.upper()}  {report.nodeid}" + ("" if report.when == "call" else f" ({report.when})")
+            )
         if report.skipped and isinstance(report.longrepr, tuple):
             self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
         if report.when == "teardown" and self.groups.get(group):
@@ -75,9 +79,12 @@ class Progress:
     def _print(self, group: str) -> None:
         done = self.total - sum(map(len, self.groups.values()))
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.found[group].items())
+        self._write(f"[{100 * done // self.total:3d}%]  {group}: {counts}")
+
+    def _write(self, line: str) -> None:
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         terminal.ensure_newline()
-        terminal.write_line(f"[{100 * done // self.total:3d}%]  {group}: {counts}")
+        terminal.write_line(line)
 
     def pytest_report_teststatus(self, report: pytest.TestReport, config: pytest.Config) -> tuple | None:
         if not self.by_group or config.get_verbosity() > 0 or report.when != "call":
