@@ -1,4 +1,4 @@
-"""A line for each group of tests that is done, one for each failure when it comes, and at the end what was left out or skipped, and why.
+"""A line for each group of tests that is done, one for each failure, and at the end what was left out or skipped.
 
 [ 42%]  tests/notebooks/test_answers.py, chapter 06: 231 passed
 """

@@ -150,13 +150,13 @@ answers = right | {"gpu": "yes"}
 
 # %% wrong: one item left as ...
 # says: same_label = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 answers = right | {"same_label": ...}
 
 
 # %% wrong: one item is missing
 # says: noop_to = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 answers = {name: value for name, value in right.items() if name != "noop_to"}
 
 

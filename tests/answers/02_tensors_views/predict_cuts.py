@@ -141,5 +141,5 @@ cut_answers = RIGHT | {"repeat": [0, 0, 1, 1, 2, 2]}
 
 # %% wrong: one item left open
 # says: split_4 = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 cut_answers = RIGHT | {"split_4": ...}

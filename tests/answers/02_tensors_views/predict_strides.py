@@ -182,13 +182,13 @@ stride_answers = RIGHT | {"infer": (-1, 8)}
 
 # %% wrong: one item left open
 # says: t_stride = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8333 of 2
 stride_answers = RIGHT | {"t_stride": ...}
 
 
 # %% wrong: one item deleted
 # says: rows = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8333 of 2
 stride_answers = {name: value for name, value in RIGHT.items() if name != "rows"}
 
 

@@ -119,7 +119,7 @@ answers = right | {"minus_one": 1}
 
 # %% wrong: one item left as ...
 # says: gather_dim1 = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 answers = right | {"gather_dim1": ...}
 
 

@@ -123,13 +123,13 @@ answers = RIGHT | {"second": True}
 
 # %% wrong: one item left open
 # says: a_leaf = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8333 of 2
 answers = RIGHT | {"a_leaf": ...}
 
 
 # %% wrong: one item deleted
 # says: second = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8333 of 2
 answers = {name: value for name, value in RIGHT.items() if name != "second"}
 
 

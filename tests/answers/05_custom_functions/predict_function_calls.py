@@ -129,7 +129,7 @@ answers = right | {"plain": 0}
 
 # %% wrong: one item left as ...
 # says: grad_mode = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 answers = right | {"grad_mode": ...}
 
 

@@ -118,13 +118,13 @@ letters = RIGHT | {"j": None}
 
 # %% wrong: one item left open
 # says: a = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 letters = RIGHT | {"a": ...}
 
 
 # %% wrong: one item deleted
 # says: f = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 letters = {name: text for name, text in RIGHT.items() if name != "f"}
 
 

@@ -50,16 +50,16 @@ exported = TRUE | {"A batch 5": "ok"}
 # %% wrong: B fixed
 # says: The declared dimension appears by its name, the other one is fixed
 # says: With the dimension declared dynamic, any number of rows runs.
-# lesson
 # earns: 1.6667 of 2
+# lesson
 exported = TRUE | {"B shape": [2, 100], "B batch 5": "error"}
 
 
 # %% wrong: the file follows the branch, the checker complains
 # says: for 1 row onnxruntime gives 2.0 where PyTorch gives 3.0, without any message.
 # says: check_model looks at the structure, not at the numbers
-# lesson
 # earns: 1.6667 of 2
+# lesson
 exported = TRUE | {"C onnx": 3.0, "C checker": "error"}
 
 
@@ -71,8 +71,8 @@ exported = TRUE | {"C torch": 2.0}
 
 # %% wrong: a branch on values is exported
 # says: A branch on values can't be decided for all inputs
-# lesson
 # earns: 1.8333 of 2
+# lesson
 exported = TRUE | {"D export": "ok"}
 
 
@@ -98,5 +98,5 @@ exported = TRUE | {"B batch 5": True}
 
 # %% wrong: one item is left open
 # says: E shape = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8333 of 2
 exported = TRUE | {"E shape": ...}

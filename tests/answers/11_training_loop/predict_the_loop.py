@@ -36,15 +36,15 @@ answers = dict(reversed(RIGHT.items())) | {"notes": "done without running"}
 
 # %% wrong: backward overwrites
 # says: backward-step = -2.0: backward() adds to .grad: without zero_grad the second step uses 2 + 2.
-# lesson
 # earns: 1.8 of 2
+# lesson
 answers = RIGHT | {"backward-step": -2.0}
 
 
 # %% wrong: zero_grad too early
 # says: zero_grad between backward and step throws the gradient away: nothing is learned.
-# lesson
 # earns: 1.8 of 2
+# lesson
 answers = RIGHT | {"backward-zero-step": -2.0}
 
 
@@ -74,8 +74,8 @@ answers = RIGHT | {"last batch": 128}
 
 # %% wrong: Adam steps like SGD
 # says: Adam divides by the root of the second moment: the first step is about lr, however large the gradient.
-# lesson
 # earns: 1.8 of 2
+# lesson
 answers = RIGHT | {"first Adam step": -50.0}
 
 
@@ -87,8 +87,8 @@ answers = RIGHT | {"lr via defaults": -9.0}
 
 # %% wrong: a second softmax changes nothing
 # says: with 2 classes the loss cannot fall below log(1 + 1/e) = 0.31.
-# lesson
 # earns: 1.8 of 2
+# lesson
 answers = RIGHT | {"softmax twice": 0.0}
 
 
@@ -124,7 +124,7 @@ answers = RIGHT | {"loss of a perfect logit": False}
 
 # %% wrong: an item left open
 # says: batches = ...: There is no prediction yet
-# earns: 0 of 2
+# earns: 1.8 of 2
 answers = RIGHT | {"batches": ...}
 
 
