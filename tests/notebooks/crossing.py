@@ -50,4 +50,5 @@ def _assert_same_tensor(a: Tensor, b: Tensor, storages: dict[int, int]) -> None:
 
 
 def _bytes(tensor: Tensor) -> Tensor:
-    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+    values = torch.empty(tensor.numel(), dtype=tensor.dtype)  # a contiguous() of one element may keep its stride
+    return values.copy_(tensor.detach().reshape(-1)).view(torch.uint8)

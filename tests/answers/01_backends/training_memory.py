@@ -361,7 +361,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: tells tensors apart by where they begin, not by their storage
-# says: Count the storage that is kept alive
+# says: count each storage once
 # earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -394,7 +394,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: leaves the labels out
-# says: hidden test: activations: cross_entropy saves its labels too
+# says: The labels are saved for backward as well
 # earns: 1 of 2
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):

@@ -299,7 +299,6 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: returns a list instead of a tuple
-# says: A list is refused here
 # says: Refused ("should always return None or None for all gradients"): a list in
 # earns: 1 of 2
 def scale_input_grads(module, factor):
@@ -310,7 +309,6 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: zeros in place of None
-# says: A list is refused here
 # says: Refused ("should always return None or None for all gradients"): a list in
 # earns: 1 of 2
 def scale_input_grads(module, factor):
@@ -392,7 +390,6 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: through numpy, in float32
-# says: Your code raised
 # says: The gradient that you hand back has another dtype than the one that came in:
 # earns: 1 of 2
 # caught: hidden
@@ -404,7 +401,6 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: scales grad_output and returns it as the gradient of the input
-# says: scale grad_input, not grad_output.
 # says: What the hook returned does not fit: return a tuple, an entry of the same shape
 # says: You left out the None entries, so the tuple got shorter than the list of
 # earns: 0 of 2

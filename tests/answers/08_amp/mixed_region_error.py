@@ -279,7 +279,6 @@ def forward_mixed(backbone, head, x):
 
 
 # %% wrong: copies of weights stay in the caller's region
-# says: autocast remembers its copies of the weights until the outermost region ends
 # says: Autocast remembers its copies of the weights until the outermost region ends,
 # earns: 1 of 2
 # corner: caller's modes

@@ -192,6 +192,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: batch in the wrong place
 # says: A dimension was declared dynamic that the layers of the model fix
+# says: The export raised TorchExportError
 # earns: 0 of 2
 def export_dynamic(model, example, path):
     in_eval(model, example, path, **HOW | {"dynamic_shapes": ({1: "batch"},)})
@@ -208,6 +209,7 @@ def export_dynamic(model, example, path):
 
 # %% wrong: runs the model once in training mode
 # says: Something else of the model has changed: tensors.
+# says: does not give the numbers of the eval form
 # earns: 0 of 2
 def export_dynamic(model, example, path):
     flags = [(module, module.training) for module in model.modules()]

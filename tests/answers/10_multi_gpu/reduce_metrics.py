@@ -298,15 +298,16 @@ def reduce_metrics(metrics):
     return out
 
 
-# %% wrong: one all_reduce a name, in the order of a set that begins with the own names
-# says: the ranks went through the names in different orders
-# earns: 1 of 2
+# %% wrong: one all_reduce a name, sorted only where the ranks have different names
+# says: Values of different metrics were added
+# earns: 0 of 2
 # corner: chance order
 def reduce_metrics(metrics):
     lists = [None] * dist.get_world_size()
     dist.all_gather_object(lists, list(metrics))
     out = {}
-    for name in set(metrics).union(*lists):
+    same = all(set(names) == set(metrics) for names in lists)
+    for name in metrics if same else sorted(set().union(*lists)):
         pair = torch.tensor([metrics.get(name, 0.0), float(name in metrics)], dtype=torch.float64)
         dist.all_reduce(pair)
         out[name] = (pair[0] / pair[1]).item()
