@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.tools.grading.hostile.handin import HandIn, Task, attack, visible_calls
+from tests.tools.grading.hostile.handin import HandIn, Task, attack, hidden_calls
 
 # runs the cell of an author's (or a friend's) notebook that has the exercise's id
 THIEF = """
@@ -205,7 +205,7 @@ def hidden_data_in_feedback(it: HandIn):
     """Is right in all visible tests, and carries the arguments of hidden ones out into its feedback in many ways."""
     ways = list(WAYS.values())
     for number, task in enumerate(task for task in it.tasks if task.functions):
-        it.earned[task.exercise.id] = 0.0
+        it.earned[task.exercise.id] = hidden_calls(task)[1]
         it.answer(task, _right_until_hidden(task, ways[number % len(ways)]))
 
 
@@ -214,7 +214,7 @@ def hidden_data_in_feedback_otherwise(it: HandIn):
     """The same in other ways."""
     ways = list(WAYS.values())[::-1]
     for number, task in enumerate(task for task in it.tasks if task.functions):
-        it.earned[task.exercise.id] = 0.0
+        it.earned[task.exercise.id] = hidden_calls(task)[1]
         it.answer(task, _right_until_hidden(task, ways[number % len(ways)]))
 
 
@@ -232,7 +232,7 @@ def carry_out(args):
     {way}
 def {name}(*args, **kwargs):
     calls.append(1)
-    return honest(*args, **kwargs) if len(calls) <= {visible_calls(task)} else carry_out(args)
+    return honest(*args, **kwargs) if len(calls) not in {hidden_calls(task)[0]} else carry_out(args)
 """
 
 

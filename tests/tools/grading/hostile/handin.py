@@ -182,16 +182,29 @@ def tasks() -> list[Task]:
 
 
 @cache
-def visible_calls(task: Task) -> int:
-    """How often the visible tests of an exercise call its answer."""
-    name, exercise = task.functions[0].name, task.exercise.id
+def hidden_calls(task: Task) -> tuple[set[int], float]:
+    """By number, the calls of an answer that hidden tests make, when it fails the first one of each check cell; and the
+    points of the check cells without hidden calls."""
+    numbers, points, calls = set(), 0.0, 0
+    for cell in running.exercise_cells(CHAPTER.name, task.exercise.id)[1]:
+        visible, whole = (_calls(task, source) for source in (without_hidden_tests(cell.source), cell.source))
+        calls += visible
+        if whole > visible:
+            calls += 1
+            numbers.add(calls)
+        else:
+            points += cell.metadata.nbgrader.points
+    return numbers, points
+
+
+def _calls(task: Task, check: str) -> int:
+    """How often a check cell calls the answer, if it is right."""
+    name = task.functions[0].name
     counting = f"{task.solution}\ncalls, honest = [], {name}\ndef {name}(*args, **kwargs):\n    calls.append(1)\n"
     space: dict = {"__name__": "__main__"}
-    for source in (MASTER.setup, f"{counting}    return honest(*args, **kwargs)"):
-        running.run_cell(source, space, "<answer>")
     with contextlib.redirect_stdout(io.StringIO()):
-        for cell in running.exercise_cells(CHAPTER.name, exercise)[1]:
-            running.run_cell(without_hidden_tests(cell.source), space, "<visible>")
+        for source in (MASTER.setup, f"{counting}    return honest(*args, **kwargs)", check):
+            running.run_cell(source, space, "<visible>")
     return len(space["calls"])
 
 
