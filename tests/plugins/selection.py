@@ -1,7 +1,8 @@
 """What a test run takes: what proves the course on a machine; with `--all` every check; with `--chapter` one chapter.
 
 A check that costs much and finds little beyond its neighbours is marked `exhaustive("what it is")`. It runs with
-`--all`, as in CI; without it the summary says how many were left out.
+`--all`, as in CI; without it the summary says how many were left out. With `but_of_one_chapter=True` it runs with
+`--chapter` as well.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         marker = item.get_closest_marker("exhaustive")
         elsewhere = wanted and chapter_of(item) != wanted
-        if marker and not elsewhere and not config.getoption("everything"):
+        if marker and not elsewhere and not _is_asked_for(marker, config):
             config.stash[LEFT_OUT][marker.args[0]] += 1
             dropped.append(item)
         else:
@@ -50,6 +51,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         items[:] = kept
         config.hook.pytest_deselected(items=dropped)
+
+
+def _is_asked_for(marker: pytest.Mark, config: pytest.Config) -> bool:
+    of_one_chapter = config.stash[WANTED] is not None and marker.kwargs.get("but_of_one_chapter", False)
+    return config.getoption("everything") or of_one_chapter
 
 
 def chapter_of(item: pytest.Item) -> str:

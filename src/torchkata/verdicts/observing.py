@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import io
 import linecache
+import re
 import sys
 import time
 import traceback
@@ -19,12 +20,13 @@ import torch
 from torch import Tensor
 
 from torchkata.demos import every_warning
-from torchkata.processes import RankError
+from torchkata.processes import RankError, RanksHang
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.recording import Recorder, tensors_in
 
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # what some of torch's messages hold for terminals
 MAX_PRINTED = 10_000  # characters of an answer's output that are kept and shown
 
 
@@ -197,13 +199,14 @@ def describe_error(error: BaseException, hidden_file: str | None) -> dict:
 def _describe_rank_error(error: RankError, hidden_file: str | None) -> dict:
     """What was raised on a rank, as if it had been raised here."""
     frames = [[frame.line, frame.function, frame.source] for frame in error.frames if frame.file != hidden_file]
-    message = f"{error.told} (on rank {error.rank})" if error.told else ""
+    of_one = error.told and not isinstance(error, RanksHang)  # a hang is of all ranks, and names them
+    message = f"{error.told} (on rank {error.rank})" if of_one else error.told
     return {"types": error.types, "message": message, "frames": frames[-5:]}
 
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error)
+        return COLOURS.sub("", str(error))
     except Exception:  # an exception of the learner's own
         return "its message can't be read"
 
