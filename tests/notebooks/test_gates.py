@@ -78,7 +78,7 @@ def test_built_notebook_is_small(chapter: Chapter):
 @every_chapter
 def test_source_runs_as_a_plain_script(chapter: Chapter, tmp_path: Path):
     command = [sys.executable, str(chapter.source)]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stderr[-2000:]
 
 

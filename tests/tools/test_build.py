@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from torchkata.cli import app
+from torchkata.tools.assembling import exercise_file
 from torchkata.tools.build import BuildError, build, stale
 from torchkata.tools.course import MARK, Chapter, course_root
 
-SOURCE = '''# %% [markdown]
+SOURCE = """# %% [markdown]
 # # Twice
 
 # %% setup=true
@@ -23,6 +24,11 @@ from torchkata.verdicts import check, observe
 
 # %%
 print({"one", "two"} == {"two", "one"}, torch.arange(3))
+
+# %% exercise="twice"
+"""
+EXERCISE = '''# %% [markdown]
+# ### Exercise 98.1 · Twice
 
 # %% answer="twice"
 def twice(x):
@@ -44,8 +50,9 @@ def chapter(tmp_path: Path) -> Chapter:
     shutil.copy(course_root() / MARK, tmp_path)
     (tmp_path / "notebooks").mkdir()
     made = Chapter(tmp_path, "98_twice")
-    made.source.parent.mkdir(parents=True)
+    made.exercises_folder.mkdir(parents=True)
     made.source.write_text(SOURCE, encoding="utf-8")
+    exercise_file(made, "twice").write_text(EXERCISE, encoding="utf-8")
     build(made)
     return made
 

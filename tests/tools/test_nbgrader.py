@@ -82,7 +82,7 @@ def nbgrader(root: Path, *arguments: str) -> subprocess.CompletedProcess:
         env=os.environ | settings,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
     )
 
 
