@@ -20,7 +20,7 @@ lab: $(LEARNING)
 test: lint
 	$(PYTEST) $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
 
-# every check, as in CI
+# every check
 test-all: lint
 	$(PYTEST) --all $(ARGS)
 

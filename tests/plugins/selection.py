@@ -1,8 +1,8 @@
 """What a test run takes: what proves the course on a machine; with `--all` every check; with `--chapter` one chapter.
 
 A check that costs much and finds little beyond its neighbours is marked `exhaustive("what it is")`. It runs with
-`--all`, as in CI; without it the summary says how many were left out. With `but_of_one_chapter=True` it runs with
-`--chapter` as well.
+`--all`; without it the summary says how many were left out. With `is_answer=True` it runs with
+`--every-answer` and with `--chapter` as well.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ WANTED = pytest.StashKey[str | None]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("torchkata")
     group.addoption("--all", action="store_true", dest="everything", help="run exhaustive checks too")
+    group.addoption("--every-answer", action="store_true", help="run every right and wrong answer in this process")
     group.addoption("--chapter", metavar="NN", help="only what concerns one chapter (06 or 06_hooks)")
 
 
@@ -54,8 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_asked_for(marker: pytest.Mark, config: pytest.Config) -> bool:
-    of_one_chapter = config.stash[WANTED] is not None and marker.kwargs.get("but_of_one_chapter", False)
-    return config.getoption("everything") or of_one_chapter
+    every_answer = config.getoption("every_answer") or config.stash[WANTED] is not None
+    return config.getoption("everything") or (every_answer and marker.kwargs.get("is_answer", False))
 
 
 def chapter_of(item: pytest.Item) -> str:
