@@ -1,6 +1,6 @@
 """A line for each group of tests that is done, one for each failure, and at the end what was left out or skipped.
 
-[ 42%]  tests/notebooks/test_answers.py, chapter 06: 231 passed
+[ 42%]  tests/notebooks/test_answers.py, chapter 06: 231 passed, 48 s
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Progress:
         self.by_group = config.getoption("by_group")
         self.groups: dict[str, set[str]] = {}  # by group, the ids of the tests that are not done yet
         self.found: dict[str, Counter] = defaultdict(Counter)
+        self.seconds: dict[str, float] = defaultdict(float)
         self.skipped: Counter[str] = Counter()
         self.total = 0
 
@@ -63,6 +64,7 @@ class Progress:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         group = group_of(report.nodeid)
+        self.seconds[group] += report.duration
         if report.failed or report.skipped or report.when == "call":
             self.found[group][report.outcome] += 1
         if report.failed and self.by_group:
@@ -79,7 +81,7 @@ class Progress:
     def _print(self, group: str) -> None:
         done = self.total - sum(map(len, self.groups.values()))
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.found[group].items())
-        self._write(f"[{100 * done // self.total:3d}%]  {group}: {counts}")
+        self._write(f"[{100 * done // self.total:3d}%]  {group}: {counts}, {self.seconds[group]:.0f} s")
 
     def _write(self, line: str) -> None:
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")

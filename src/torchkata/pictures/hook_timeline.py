@@ -258,9 +258,9 @@ def _hook_module(module: nn.Module, name: str, hooks: set[str], events: list[Eve
     if "forward" in hooks:
         module.register_forward_hook(lambda module, args, output: note("forward", "forward", (output,)))
     if "backward_pre" in hooks:
-        module.register_full_backward_pre_hook(lambda module, grads: note("backward", "backward_pre", grads))
+        module.register_full_backward_pre_hook(lambda module, grads: note("backward", "backward_pre", tuple(grads)))
     if "backward" in hooks:
-        module.register_full_backward_hook(lambda module, grads, outer: note("backward", "backward", grads))
+        module.register_full_backward_hook(lambda module, grads, outer: note("backward", "backward", tuple(grads)))
 
 
 def _hook_tensor(tensor: Tensor, name: str, hooks: set[str], events: list[Event]) -> None:
