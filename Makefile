@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # what is installed: enough for learning, or everything, which includes that
 LEARNING := $(VENV)/.installed-lab
 ALL := $(VENV)/.installed
+EXTENT ?= $(if $(CHAPTER),thorough,sample)
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --by-group --nbval
 
 .PHONY: install lab test test-all build bench lint lock clean
@@ -16,13 +17,13 @@ install: $(ALL)
 lab: $(LEARNING)
 	$(BIN)/torchkata lab $(ARGS)
 
-# proves the course on this machine; CHAPTER=06 proves one chapter
+# proves the course on this machine; CHAPTER=06 proves one chapter, EXTENT=thorough each of them so
 test: lint
-	$(PYTEST) $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
+	$(PYTEST) $(if $(CHAPTER),--chapter $(CHAPTER)) --extent $(EXTENT) $(ARGS)
 
 # every check
 test-all: lint
-	$(PYTEST) --all $(ARGS)
+	$(PYTEST) --extent all $(ARGS)
 
 build: install
 	$(BIN)/torchkata build $(ARGS)

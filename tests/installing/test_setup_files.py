@@ -196,7 +196,7 @@ def test_the_pre_commit_hooks():
 def test_ci_run_is_executable_and_ends_with_make_test():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert script.read_text().splitlines()[-1] == "exec make --no-print-directory test ARGS=--every-answer"
+    assert script.read_text().splitlines()[-1] == "exec make --no-print-directory test EXTENT=thorough"
 
 
 # ---------------------------------------------------------------- make

@@ -26,6 +26,7 @@ from torchkata.tools.stubs import without_hidden_tests
 CHAPTERS = [pytest.param(chapter, id=chapter.name) for chapter in chapters()]
 GRADE_IDS = Path(__file__).parent / "grade_ids.json"
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS)
+a_further_script = pytest.mark.exhaustive("a further chapter as a plain script", by_chapter=True)
 
 
 # ---------------------------------------------------------------- the chapters
@@ -75,7 +76,13 @@ def test_built_notebook_is_small(chapter: Chapter):
     assert chapter.solution.stat().st_size < 1_000_000
 
 
-@every_chapter
+@pytest.mark.parametrize(
+    "chapter",
+    [
+        pytest.param(chapter, id=chapter.name, marks=() if chapter.name == "03_gather_scatter" else a_further_script)
+        for chapter in chapters()
+    ],
+)
 def test_source_runs_as_a_plain_script(chapter: Chapter, tmp_path: Path):
     command = [sys.executable, str(chapter.source)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)

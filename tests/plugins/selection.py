@@ -1,8 +1,9 @@
-"""What a test run takes: what proves the course on a machine; with `--all` every check; with `--chapter` one chapter.
+"""What a test run takes: every check; with `--extent sample` what proves the course on a machine; with `--chapter` one
+chapter.
 
-A check that costs much and finds little beyond its neighbours is marked `exhaustive("what it is")`. It runs with
-`--all`; without it the summary says how many were left out. With `is_answer=True` it runs with
-`--every-answer` and with `--chapter` as well.
+A check that costs much and finds little beyond its neighbours is marked `exhaustive("what it is")`. A sample leaves it
+out, and the summary says how many were left out. So does `--extent thorough`, but for those marked
+`exhaustive(…, by_chapter=True)`, which need no other machinery than their chapter. A chapter is proved thoroughly.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ import pytest
 from torchkata.tools.course import Chapter, CourseError, find_chapters
 
 LEFT_OUT = pytest.StashKey[Counter]()
+EXTENTS = ("sample", "thorough", "all")
 WANTED = pytest.StashKey[str | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("torchkata")
-    group.addoption("--all", action="store_true", dest="everything", help="run exhaustive checks too")
-    group.addoption("--every-answer", action="store_true", help="run every right and wrong answer in this process")
+    group.addoption("--extent", choices=EXTENTS, help="how much to run; all unless a chapter is named: then thorough")
     group.addoption("--chapter", metavar="NN", help="only what concerns one chapter (06 or 06_hooks)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "exhaustive(what): runs with --all only")
+    config.addinivalue_line("markers", "exhaustive(what, by_chapter=False): not part of a sample")
     config.stash[LEFT_OUT] = Counter()
     try:
         config.stash[WANTED] = _wanted(config.getoption("chapter"))
@@ -55,8 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_asked_for(marker: pytest.Mark, config: pytest.Config) -> bool:
-    every_answer = config.getoption("every_answer") or config.stash[WANTED] is not None
-    return config.getoption("everything") or (every_answer and marker.kwargs.get("is_answer", False))
+    extent = config.getoption("extent") or ("thorough" if config.stash[WANTED] else "all")
+    return extent == "all" or (extent == "thorough" and marker.kwargs.get("by_chapter", False))
 
 
 def chapter_of(item: pytest.Item) -> str:

@@ -65,12 +65,12 @@ def run(folder: Path, *options: str) -> str:
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_what_is_left_out_is_told(tmp_path: Path, workers: str):
-    told = run(tmp_path, "-n", workers, "--by-group")
+    told = run(tmp_path, "-n", workers, "--by-group", "--extent=sample")
     assert "2 left out (make test-all runs them): 2 × a long story" in told
     assert "1 skipped: 1 × needs a whale" in told
     assert "test_costly.py, chapter 06: 1 passed, 0 s" in told
     assert "2 passed, 1 skipped" in told
-    everything = run(tmp_path, "-n", workers, "--all")
+    everything = run(tmp_path, "-n", workers)
     assert "4 passed, 1 skipped" in everything and "left out" not in everything
 
 
