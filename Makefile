@@ -9,7 +9,7 @@ ALL := $(VENV)/.installed
 EXTENT ?= $(if $(CHAPTER),thorough,sample)
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --by-group --nbval
 
-.PHONY: install lab test test-all build bench lint lock clean
+.PHONY: install lab test test-all versions build bench lint lock clean
 .NOTPARALLEL:
 
 install: $(ALL)
@@ -24,6 +24,10 @@ test: lint
 # every check
 test-all: lint
 	$(PYTEST) --extent all $(ARGS)
+
+# proves the course on releases of torch, each in an environment of its own; TORCH="2.14.1 newest" chooses them
+versions: install
+	$(BIN)/python -m tests.versions $(TORCH)
 
 build: install
 	$(BIN)/torchkata build $(ARGS)

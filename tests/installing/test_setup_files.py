@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from tests import ROOT
+from tests import ROOT, versions
 from torchkata.tools import lock
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -44,12 +44,14 @@ def test_every_locked_version_is_exact(file):
     assert len(locked(file)) == len(names_in(file))
 
 
-def test_torch_is_pinned_and_older_ones_are_admitted():
+def test_torch_is_pinned_and_the_proved_releases_are_admitted():
     (pin,) = [pin for pin in locked() if pin.name == "torch"]
     assert str(pin.specifier) == f"=={lock.TORCH}" == "==2.13.0"
     (wanted,) = [Requirement(text) for text in PROJECT["dependencies"] if Requirement(text).name == "torch"]
-    assert wanted.specifier.contains("2.11.0")
-    assert not wanted.specifier.contains("2.10.0")
+    assert all(wanted.specifier.contains(release) for release in versions.RELEASES)
+    major, minor = map(int, versions.RELEASES[-1].split(".")[:2])
+    assert not wanted.specifier.contains(f"{major}.{minor + 1}.0")
+    assert not wanted.specifier.contains("2.12.1")
 
 
 @pytest.mark.parametrize(("file", "wanted"), [(lock.ALL, LEARNING + EXTRAS), (lock.LEARNING, LEARNING)])
@@ -182,7 +184,7 @@ def test_the_workflows_are_yaml_and_use_make():
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     assert job["steps"][-1]["run"] == ".ci/run"
     newest = yaml.safe_load((ROOT / ".github/workflows/newest-torch.yml").read_text())
-    assert newest["jobs"]["facts"]["steps"][-1]["run"].endswith("torchkata facts")
+    assert newest["jobs"]["versions"]["steps"][-1]["run"] == f"make versions TORCH={versions.NEWEST}"
 
 
 def test_the_pre_commit_hooks():

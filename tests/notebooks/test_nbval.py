@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -38,6 +39,19 @@ SOLUTION = {
     "a check of the solution": (graded("assert True"), "passed"),
     "a solution that is not solved": (graded(VERDICT.format(words="not solved yet")), "failed"),
 }
+# these with the outcome that they have where torch is not the locked release; on the locked one all fail
+OTHER_TORCH = {
+    "the operation is named": (
+        shown("print('mm: self must be a matrix, got 3-D tensor')", "self must be a matrix\n"),
+        "passed",
+    ),
+    "new dtypes": (shown("print('48 dtypes; float8')", "46 dtypes; float8\n"), "passed"),
+    "the rest of a line with new dtypes": (shown("print('48 dtypes; float9')", "46 dtypes; float8\n"), "failed"),
+    "another error": (shown("print('mm: sizes differ')", "self must be a matrix\n"), "failed"),
+    "another number": (shown("print(47)", "46\n"), "failed"),
+    "a table of facts": (shown("folklore = print\nfolklore(2)", "1\n"), "failed"),
+    "the table of facts": (shown("folklore(2)", "1\n"), "passed"),
+}
 RELEASE = {
     "setup": (new_code_cell("from torchkata.verdicts import check, observe"), "passed"),
     "a demo": (new_code_cell("print(1)"), "passed"),
@@ -57,19 +71,31 @@ CELLS = SOLUTION | RELEASE
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The outcome of every cell, from one run of pytest with the course's rules."""
-    root = tmp_path_factory.mktemp("course")
-    put(root / "solutions", SOLUTION)
-    put(root / "notebooks", RELEASE)
+    """The outcome of every cell, from one run of pytest with the course's rules, on the locked torch."""
+    trees = {"solutions": {**SOLUTION, **OTHER_TORCH}, "notebooks": RELEASE}
+    return run(tmp_path_factory.mktemp("course"), trees, locked_torch=version("torch"))
+
+
+@pytest.fixture(scope="module")
+def outcomes_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same where torch is not the locked release."""
+    return run(tmp_path_factory.mktemp("elsewhere"), {"solutions": {**SOLUTION, **OTHER_TORCH}}, locked_torch="1.0")
+
+
+def run(root: Path, trees: dict[str, dict], locked_torch: str) -> dict[str, str]:
+    for name, cells in trees.items():
+        put(root / name, cells)
+    (root / "locked.py").write_text(f"from torchkata.tools import lock\n\nlock.TORCH = {locked_torch!r}\n")
     report = root / "report.xml"
-    options = ["--nbval", f"--junitxml={report}", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options = ["--nbval", f"--junitxml={report}", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "locked"]
     options += ["-p", "tests.plugins.notebook_rules", f"--rootdir={root}"]
-    command = [sys.executable, "-m", "pytest", *options, "solutions", "notebooks"]
+    command = [sys.executable, "-m", "pytest", *options, *trees]
     as_text = {"capture_output": True, "text": True, "timeout": 300}
-    done = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(ROOT)}, **as_text)
+    paths = os.pathsep.join([str(ROOT), str(root)])
+    done = subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": paths}, **as_text)
     assert report.exists(), done.stdout + done.stderr
     found = ["failed" if len(case) else "passed" for case in ElementTree.parse(report).iter("testcase")]
-    return dict(zip(CELLS, found, strict=True))
+    return dict(zip([name for cells in trees.values() for name in cells], found, strict=True))
 
 
 def put(folder: Path, cells: dict) -> None:
@@ -82,3 +108,13 @@ def put(folder: Path, cells: dict) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_outcome(outcomes: dict[str, str], cell: str):
     assert outcomes[cell] == CELLS[cell][1]
+
+
+@pytest.mark.parametrize("cell", OTHER_TORCH)
+def test_the_locked_torch_is_compared_strictly(outcomes: dict[str, str], cell: str):
+    assert outcomes[cell] == "failed"
+
+
+@pytest.mark.parametrize("cell", [*SOLUTION, *OTHER_TORCH])
+def test_outcome_on_another_torch(outcomes_elsewhere: dict[str, str], cell: str):
+    assert outcomes_elsewhere[cell] == {**SOLUTION, **OTHER_TORCH}[cell][1]

@@ -2,5 +2,5 @@
 
 import os
 
-for _name in ("ARGS", "CHAPTER", "EXTENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON"):
+for _name in ("ARGS", "CHAPTER", "EXTENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON", "TORCH"):
     os.environ.pop(_name, None)

@@ -1,11 +1,14 @@
 """How nbval runs the notebooks of both trees.
 
-solutions/: outputs are compared strictly, except in cells whose metadata say why their output varies by machine.
+solutions/: outputs are compared strictly, except in cells whose metadata say why their output varies by machine, and as
+other_releases.py says where torch is not the locked one.
 notebooks/: every cell runs, and exactly the check cells must fail, with the verdict "not solved yet". The others are
 those of the solution, so one chapter stands for all in a sample.
 """
 
 import pytest
+
+from tests.plugins import other_releases
 
 ALWAYS = ("03_gather_scatter", "gallery", "start")
 others = pytest.mark.exhaustive("a cell of a further released notebook", by_chapter=True)
@@ -20,6 +23,7 @@ def _is_release_check(item: pytest.Item) -> bool:
 @pytest.hookimpl(tryfirst=True)  # before what is marked is left out
 def pytest_collection_modifyitems(config, items):
     release = config.rootpath / "notebooks"
+    is_other_release = other_releases.is_other_release()
     for item in items:
         cell = getattr(item, "cell", None)  # an nbval item
         if cell is None:
@@ -28,6 +32,10 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(others)
         if cell.metadata.get("varies"):
             item.options["check"] = False
+        if is_other_release:
+            item.parent.sanitize_patterns.update(other_releases.patterns())
+            if other_releases.is_not_compared(cell.source):
+                item.options["check"] = False
         if _is_release_check(item):
             item.options["check_exception"] = True  # it must raise: see below
 

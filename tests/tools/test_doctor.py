@@ -48,6 +48,23 @@ def test_a_torch_that_does_not_import(monkeypatch, course):
     assert "make clean" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("torch", "state"),
+    [
+        ("2.13.0+cpu", "good"),
+        ("2.15.1+cu130", "good"),
+        ("2.12.1", "note"),
+        ("2.16.0.dev20270101+cpu", "note"),
+        ("3.0.0", "note"),
+    ],
+)
+def test_a_release_that_the_course_is_not_proved_on(monkeypatch, torch, state):
+    monkeypatch.setattr(doctor, "requires", lambda name: ["rich", "torch<2.16,>=2.13", "torchinfo"])
+    found = doctor._release(report(torch=torch, build="CPU"))
+    assert (found.state, found.value) == (state, f"{torch}, built for CPU")
+    assert ("torch >=2.13, <2.16;" in found.advice) == (state == "note")
+
+
 def test_cuda_in_words():
     assert doctor._cuda(report()).value == "1: NVIDIA Test"
     assert doctor._cuda(report()).state == "good"

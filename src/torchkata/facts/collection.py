@@ -7,6 +7,9 @@ from functools import cache
 from importlib.resources import files
 
 import yaml
+from packaging.version import Version
+
+from torchkata.facts.releases import holds_fault, installed_release, variant_for, variants
 
 DATA = files("torchkata.facts") / "data"
 VERDICTS = ("holds", "partly", "outdated", "wrong", "opinion")
@@ -14,7 +17,7 @@ LEVELS = ("core", "detail")
 NEEDS = ("cuda", "cuda2", "multiprocess", "onnx", "torchinfo", "torchvision")
 ID = re.compile(r"\d\d(-[a-z0-9]+)+")
 REQUIRED = ("id", "belief", "verdict", "fact", "proof", "level")
-OPTIONAL = ("trap", "needs", "isolated", "unverified")
+OPTIONAL = ("trap", "needs", "isolated", "unverified", "holds")
 
 
 class FactError(Exception):
@@ -23,7 +26,7 @@ class FactError(Exception):
 
 @dataclass(frozen=True)
 class Fact:
-    """One belief about PyTorch and what is so.
+    """One belief about PyTorch and what is so, for one release of torch.
 
     id: chapter number and a short name, such as 03-gather-index-formula.
     belief: what people say.
@@ -56,7 +59,7 @@ def chapter_names() -> list[str]:
 
 @cache
 def load(chapter: str) -> tuple[Fact, ...]:
-    """The facts of a chapter, named in full (03_gather_scatter).
+    """The facts of a chapter, named in full (03_gather_scatter), for the torch that is installed.
 
     Raises FactError for an unknown chapter and for a faulty entry.
     """
@@ -75,8 +78,12 @@ def find(fact_id: str) -> Fact:
     raise FactError(f"There is no fact with the id {fact_id!r}.")
 
 
-def parse(text: str, chapter: str) -> tuple[Fact, ...]:
-    """The facts in the text of a chapter's file. Raises FactError, naming file and id, at the first fault."""
+def parse(text: str, chapter: str, release: Version | None = None) -> tuple[Fact, ...]:
+    """The facts in the text of a chapter's file, as they are for a release of torch (default: the installed one).
+
+    Raises FactError, naming file and id, at the first fault, in whichever release's part it is.
+    """
+    release = release or installed_release()
     try:
         entries = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -91,7 +98,7 @@ def parse(text: str, chapter: str) -> tuple[Fact, ...]:
         if fault:
             raise FactError(f"{chapter}.yaml: {name}: {fault}")
         seen.add(entry["id"])
-        facts.append(_fact(entry))
+        facts.append(_fact(variant_for(entry, release)))
     return tuple(facts)
 
 
@@ -114,7 +121,9 @@ def _fault(entry: object, chapter: str, seen: set[str]) -> str | None:
     """What is wrong with an entry of a file, or None."""
     if not isinstance(entry, dict):
         return "not a mapping"
-    return _field_fault(entry) or _id_fault(entry["id"], chapter, seen) or _proof_fault(entry["proof"])
+    fault = holds_fault(entry) or next(filter(None, map(_field_fault, variants(entry))), None)
+    fault = fault or _id_fault(entry["id"], chapter, seen)
+    return fault or next(filter(None, (_proof_fault(variant["proof"]) for variant in variants(entry))), None)
 
 
 def _field_fault(entry: dict) -> str | None:

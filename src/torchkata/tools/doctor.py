@@ -3,9 +3,13 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from torchkata.tools.course import CourseError, chapters, course_root, workbook_of
 from torchkata.tools.learning.hiding import hiding_notes
@@ -53,7 +57,7 @@ def _torch() -> Iterator[Finding]:
         yield Finding("PyTorch", f"cannot be imported: {error}", "broken", SET_UP_ANEW)
         return
     yield Finding("System", f"{report.system}, {report.processor}")
-    yield Finding("PyTorch", f"{report.torch}, built for {report.build}")
+    yield _release(report)
     yield _cuda(report)
     yield Finding("cuDNN", str(report.cudnn) if report.cudnn else "none")
     yield Finding("MPS", _built_and_available(report.mps_built, report.mps_available))
@@ -61,6 +65,22 @@ def _torch() -> Iterator[Finding]:
     yield Finding("MKL-DNN", "available" if report.mkldnn else "not available")
     yield Finding("CPU", f"{report.cores} cores, {report.threads} threads in one torch operation")
     yield _memory(report.memory_gib)
+
+
+def _release(report: "MachineReport") -> Finding:
+    text = f"{report.torch}, built for {report.build}"
+    proved = _proved_releases()
+    if Version(Version(report.torch).base_version) in proved:
+        return Finding("PyTorch", text)
+    words = ", ".join(sorted(map(str, proved), reverse=True))
+    advice = f"The course is proved on torch {words}; on other releases a right answer may be refused. {SET_UP_ANEW}"
+    return Finding("PyTorch", text, "note", advice)
+
+
+def _proved_releases() -> SpecifierSet:
+    """The releases of torch that this torchkata asks for, as its installation says."""
+    asked = (Requirement(text) for text in requires("torchkata") or ())
+    return next((each.specifier for each in asked if each.name == "torch"), SpecifierSet())
 
 
 def _cuda(report: "MachineReport") -> Finding:
