@@ -377,7 +377,7 @@ def _told(verdict: "Verdict") -> Text:
 
 @app.command(rich_help_panel=TEACHERS)
 def course(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An empty one, or one to be made.")]) -> None:
-    """Make the folder of a class: all chapters with their solutions, nbgrader's settings, and a page on how to go on."""
+    """Make the folder of a class: all chapters with their solutions, nbgrader's settings, a page on how to go on."""
     from torchkata.tools.class_folder import make_class_folder
 
     count = make_class_folder(folder)

@@ -21,7 +21,7 @@ from torchkata.tools import lock
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-LEARNING = [Requirement(text) for text in PROJECT["dependencies"]]
+LEARNING = [Requirement(text) for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lab"]]]
 EXTRAS = [Requirement(text) for extra in PROJECT["optional-dependencies"].values() for text in extra]
 
 

@@ -96,7 +96,11 @@ def _jupyter() -> Iterator[Finding]:
     try:
         yield Finding("JupyterLab", version("jupyterlab"))
     except PackageNotFoundError:
-        yield Finding("JupyterLab", "missing", "broken", SET_UP_ANEW)
+        advice = (
+            "For torchkata lab: pip install 'torchkata[lab]'. Other editors open the notebooks that torchkata workbook "
+            "makes."
+        )
+        yield Finding("JupyterLab", "missing", "note", advice)
         return
     yield kernel_finding()
 
