@@ -8,7 +8,7 @@ LEARNING := $(VENV)/.installed-lab
 ALL := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --by-group --nbval
 
-.PHONY: install lab test test-all build bench lint lock clean
+.PHONY: install lab test test-all build bench lint release lock clean
 .NOTPARALLEL:
 
 install: $(ALL)
@@ -38,13 +38,17 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# makes dist/: make release VERSION=0.2.0
+release: install
+	$(BIN)/python -m torchkata.tools.publishing $(VERSION)
+
 # makes the lock files and environment.yml anew
 lock:
 	$(PYTHON) src/torchkata/tools/lock.py
 
 # leaves the workbook alone
 clean:
-	rm -rf $(VENV) build src/torchkata.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist src/torchkata.egg-info .mypy_cache .pytest_cache .ruff_cache
 
 define set_up
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make lab PYTHON=python3.12")'

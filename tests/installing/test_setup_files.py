@@ -181,6 +181,12 @@ def test_the_workflows_are_yaml_and_use_make():
     job = workflow["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     assert job["steps"][-1]["run"] == ".ci/run"
+    steps = [step.get("run", "") for step in workflow["jobs"]["learner"]["steps"]]
+    named = [word for step in steps for word in step.split() if word.startswith(("tests/", "notebooks"))]
+    assert len(named) > 5 and all((ROOT / name).exists() for name in named)
+    assert not [step for step in steps if "make" in step or ".venv" in step]
+    published = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())["jobs"]
+    assert published["pypi"]["permissions"] == {"id-token": "write"} and published["pypi"]["needs"] == "archives"
     newest = yaml.safe_load((ROOT / ".github/workflows/newest-torch.yml").read_text())
     assert newest["jobs"]["facts"]["steps"][-1]["run"].endswith("torchkata facts")
 
