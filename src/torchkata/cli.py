@@ -459,8 +459,15 @@ def build(
     check: Annotated[
         bool, typer.Option("--check", help="Build nothing; say what is out of date, with exit code 1.")
     ] = False,
+    colab: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Build nothing; write the release into OUT, each with a cell that installs."),
+    ] = None,
 ) -> None:
     """Build the executed solutions and the released notebooks from the chapters' sources."""
+    if colab is not None:
+        _write_for_colab(chapter, colab)
+        return
     from torchkata.tools.build import stale
     from torchkata.tools.course import find_chapters, own_course
 
@@ -474,6 +481,14 @@ def build(
         else:
             _build(found)
     raise typer.Exit(int(check and any(reasons.values())))
+
+
+def _write_for_colab(chapter: list[str] | None, folder: Path) -> None:
+    from torchkata.tools.colab import write_for_colab
+    from torchkata.tools.course import find_chapters
+
+    for path in write_for_colab(find_chapters(chapter, with_pages=True), folder):
+        out.print(Text(f"written: {path}"), soft_wrap=True)
 
 
 @new.command("exercise")

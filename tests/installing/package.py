@@ -43,7 +43,8 @@ def unpacked(sdist: Path, folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with torchkata from a wheel. All other packages are those of the Python that runs the tests."""
+    """An environment, with torchkata where that was installed; its other packages are those of the Python that runs the
+    tests."""
 
     folder: Path
 
@@ -88,13 +89,19 @@ class Installed:
         )
 
 
-def install(wheel: Path, folder: Path) -> Installed:
-    """Install a wheel into a bare environment in a folder."""
+def bare(folder: Path) -> Installed:
+    """A new environment in a folder: all packages but torchkata, which an editable installation does not lend."""
     venv.create(folder, symlinks=os.name != "nt")
     installed = Installed(folder)
     paths = {"base": str(folder), "platbase": str(folder)}
     own = Path(sysconfig.get_path("purelib", "venv", paths))
     (own / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    return installed
+
+
+def install(wheel: Path, folder: Path) -> Installed:
+    """Install a wheel into a new environment in a folder."""
+    installed = bare(folder)
     pip = [sys.executable, "-m", "pip", "--python", str(installed.python), "install", "--quiet"]
     subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
     return installed

@@ -67,8 +67,12 @@ class Chapter:
         return self.root / "notebooks" / self.name / f"{self.topic}.ipynb"
 
     @property
+    def place_in_workbook(self) -> Path:
+        return Path(self.name, f"{self.topic}.ipynb")
+
+    @property
     def workbook(self) -> Path:
-        return self.place.workbook / self.name / f"{self.topic}.ipynb"
+        return self.place.workbook / self.place_in_workbook
 
     @cached_property
     def master(self) -> nbformat.NotebookNode:
@@ -100,8 +104,8 @@ class Page(Chapter):
         return self.name
 
     @property
-    def workbook(self) -> Path:
-        return self.place.workbook / f"{self.name}.ipynb"
+    def place_in_workbook(self) -> Path:
+        return Path(f"{self.name}.ipynb")
 
 
 def course_root(start: Path | None = None) -> Path:

@@ -123,7 +123,7 @@ def _minutes(heading: Heading) -> tuple[str, str]:
 
 def _place(chapter: Chapter) -> str:
     """Where the learner's copy lies, seen from the start page."""
-    return chapter.workbook.relative_to(chapter.place.workbook).as_posix()
+    return chapter.place_in_workbook.as_posix()
 
 
 def _link(shown: _Shown) -> str:
