@@ -268,3 +268,14 @@ class TestMake:
         os.utime(tmp_path / changed, (later, later))
         assert [call for call in make("lab") if call.startswith("-r")] == lab
         assert [call for call in make("install") if call.startswith("-r")] == install
+
+    @pytest.mark.parametrize("given", [[], ["TORCH_INDEX=pip"]])
+    def test_it_is_told_where_torch_comes_from(self, make, tmp_path, given):
+        make("lab", *given)
+        asked = [line for line in (tmp_path / "calls").read_text().splitlines() if "torch_index.py" in line]
+        wanted = "pip" if given else "auto"
+        assert asked == [f"src/torchkata/tools/torch_index.py {lock.LEARNING} {wanted}"]
+
+    def test_pip_shows_what_it_does(self, make, tmp_path):
+        make("install")
+        assert "--quiet" not in (tmp_path / "calls").read_text()
