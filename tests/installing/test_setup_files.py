@@ -198,6 +198,23 @@ def test_the_pre_commit_hooks():
     assert {"check-added-large-files", "build-check"} <= names
 
 
+def test_binder_opens_the_start_page():
+    folder = ROOT / "binder"
+    settings = json.loads((folder / "start_page.json").read_text())
+    assert {part["default_url"] for part in settings.values()} == {"/lab/tree/workbook/start.ipynb"}
+    wanted = (folder / "requirements.txt").read_text().splitlines()
+    assert "-r ../requirements-lab.lock" in wanted
+    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in wanted
+    steps = (folder / "postBuild").read_text().splitlines()
+    assert "torchkata workbook" in steps and any("start_page.json" in step for step in steps)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no make and no executable bits")
+@pytest.mark.parametrize("script", [".ci/run", "binder/postBuild"])
+def test_a_script_can_be_run(script):
+    assert os.access(ROOT / script, os.X_OK)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no make and no executable bits")
 def test_ci_run_is_executable_and_ends_with_make_test():
     script = ROOT / ".ci" / "run"

@@ -14,7 +14,10 @@ from torchkata.tools.placing import here
 if TYPE_CHECKING:
     from torchkata.hardware import MachineReport
 
-SET_UP_ANEW = "Set everything up anew: make clean, then make lab."
+SET_UP_ANEW = (
+    "Set everything up anew: in a checkout make clean, then make lab; else pip install 'torchkata[lab]' in a fresh "
+    "environment."
+)
 OLDEST_PYTHON = (3, 11)
 
 
