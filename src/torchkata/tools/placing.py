@@ -86,9 +86,9 @@ def place_for(folder: Path | None) -> Place:
     is no folder, or lies in a workbook; nothing is changed.
     """
     if folder is None:
-        place = here()
-        if place.has_workbook:
-            return place
+        where = here()
+        if where.has_workbook:
+            return where
         folder = Path.cwd() / USUAL
     folder = _resolved(folder.expanduser())
     try:
@@ -143,7 +143,7 @@ def _need_room_for_a_workbook(folder: Path) -> None:
 def _need_one_version(place: Place) -> None:
     """Raises CourseError where a checkout is another torchkata than the one that runs, or a newer one has written into
     the workbook: its releases would be taken back."""
-    ours = _version(__version__)
+    ours = Version(__version__)
     checkout = place.root / "src" / "torchkata" / "__init__.py"
     if (found := _version_in(checkout)) and checkout.parent.resolve() != PACKAGE and found != ours:
         raise CourseError(
