@@ -126,8 +126,8 @@ def check(archive: Path, version: str) -> None:
     else:
         with tarfile.open(archive) as sdist:
             names = {name.partition("/")[2] for name in sdist.getnames()}
-            about = sdist.extractfile(f"torchkata-{version}/PKG-INFO")
-            metadata = about.read().decode() if about else ""
+            info = sdist.extractfile(f"torchkata-{version}/PKG-INFO") if "PKG-INFO" in names else None
+            metadata = info.read().decode() if info else ""
         lacking = set(IN_SDIST) - names
     if lacking:
         raise CourseError(f"{archive.name} lacks {', '.join(sorted(lacking))}.")
