@@ -1,15 +1,17 @@
 # Everything happens in .venv. PYTHON names the interpreter that makes it: make lab PYTHON=python3.12
 PYTHON ?= python3
+# where torch comes from: auto (a CPU build where there is no NVIDIA device), pip, or the address of an index
+TORCH_INDEX ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # what is installed: enough for learning, or everything, which includes that
 LEARNING := $(VENV)/.installed-lab
 ALL := $(VENV)/.installed
 EXTENT ?= $(if $(CHAPTER),thorough,sample)
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --by-group --nbval
 
-.PHONY: install lab test test-all versions build bench lint lock clean
+.PHONY: install lab test test-all versions build bench lint release lock clean
 .NOTPARALLEL:
 
 install: $(ALL)
@@ -43,19 +45,23 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# makes dist/: make release VERSION=0.2.0
+release: install
+	$(BIN)/python -m torchkata.tools.publishing $(VERSION)
+
 # makes the lock files and environment.yml anew
 lock:
 	$(PYTHON) src/torchkata/tools/lock.py
 
 # leaves the workbook alone
 clean:
-	rm -rf $(VENV) build src/torchkata.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist src/torchkata.egg-info .mypy_cache .pytest_cache .ruff_cache
 
 define set_up
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make lab PYTHON=python3.12")'
 	@echo "Setting up .venv; the first time this takes some minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -r $(1)
+	options=$$($(PYTHON) src/torchkata/tools/torch_index.py $(1) $(TORCH_INDEX)) && $(PIP) $$options -r $(1)
 	$(PIP) --no-deps --no-build-isolation -e .
 endef
 

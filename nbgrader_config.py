@@ -8,7 +8,7 @@ from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
 
 from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG
-from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata, ReleaseMetadata
+from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata, NoticeOfMissing, ReleaseMetadata
 from torchkata.tools.stubs import STUB
 
 c = get_config()
@@ -27,6 +27,8 @@ c.ClearSolutions.code_stub = {"python": STUB}
 # exercises that give broken code to repair get that code, not the stub
 c.GenerateAssignment.preprocessors = [
     *(GivenCode if step is ClearSolutions else step for step in GenerateAssignment.preprocessors.default_args[0]),
+    # where torchkata is missing, as on Colab, the first cell says what to do
+    NoticeOfMissing,
     # timestamps, widget state and the authors' notes on cells stay out of the release
     ReleaseMetadata,
 ]

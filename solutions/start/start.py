@@ -6,7 +6,7 @@
 # what a few lines will do, run them and see; then you write code of your own, and the notebook tells you at once
 # whether it is right. You need Python, and to have run a training script once. You need no GPU.
 #
-# This folder, `workbook/`, is yours. Write into it what you like: nothing in it is ever overwritten without a copy.
+# This folder is yours. Write into it what you like: nothing in it is ever overwritten without a copy.
 
 # %% [markdown]
 # ## Your first exercise, in two minutes
@@ -57,19 +57,19 @@ print(torch.tensor(5) // 2)
 #   where you were: nothing in a chapter needs an earlier exercise to be solved.
 # - A cell that does not end is stopped by the square button at the top.
 #
-# The other helps are commands. Type them in a terminal that stands in the folder of the course (the one with
-# `workbook/` in it), while JupyterLab goes on running in the first one:
+# The other helps are commands. Type them in a second terminal, in this folder, while JupyterLab goes on running in the
+# first one. If that was started with `make lab`, go to the folder of the course instead, and write `.venv/bin/` before
+# each of them:
 #
 # | command | what it does |
 # |---|---|
-# | `.venv/bin/torchkata solution segment-mean` | the author's solution, once yours is right (`--peek`: before) |
-# | `.venv/bin/torchkata reset segment-mean` | the stub again; your answer stays below, as a text |
-# | `.venv/bin/torchkata check 03` | runs your saved answers: a verdict and points for each exercise |
-# | `.venv/bin/torchkata update` | brings your notebooks up to a newer release, with your answers |
-# | `.venv/bin/torchkata doctor` | what is wrong with the installation, and what to do |
+# | `torchkata solution segment-mean` | the author's solution, once yours is right (`--peek`: before) |
+# | `torchkata reset segment-mean` | the stub again; your answer stays below, as a text |
+# | `torchkata check 03` | runs your saved answers: a verdict and points for each exercise |
+# | `torchkata update` | brings your notebooks up to a newer release, with your answers |
+# | `torchkata doctor` | what is wrong with the installation, and what to do |
 #
-# `segment-mean` is the name of an exercise; each verdict begins with it. (With conda, the command is plain
-# `torchkata`.)
+# `segment-mean` is the name of an exercise; each verdict begins with it.
 
 # %% [markdown]
 # ## The chapters
@@ -92,4 +92,4 @@ print(torch.tensor(5) // 2)
 # | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 55 min | 170 min |
 # | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 60 min | 136 min |
 #
-# Progress shows when you open this page in `make lab`.
+# Progress shows when you open this page with `torchkata lab` or `make lab`.

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from torchkata import __version__
 from torchkata.facts.collection import FactError
-from torchkata.tools.course import Chapter, CourseError, workbook_of
+from torchkata.tools.course import Chapter, CourseError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torchkata.tools.grading.batch import Run
     from torchkata.tools.learning.checking import Progress as CheckProgress
     from torchkata.tools.learning.outcomes import Verdict
+    from torchkata.tools.placing import Place
 
 app = typer.Typer(
     help="A course on how PyTorch really works.",
@@ -35,7 +36,9 @@ LEARNERS, TEACHERS, AUTHORS = "For learners", "For teachers", "For authors"  # g
 new = typer.Typer(help="Begin something new: an exercise.", no_args_is_help=True)
 app.add_typer(new, name="new", rich_help_panel=AUTHORS)
 NOTES_SHOWN = 30
-NOT_FOR_LEARNING = ("jinja2", "jupytext", "nbgrader", "sqlalchemy")  # packages that make lab leaves out
+# packages that learning does without, and the extra that brings them
+EXTRAS = {"jinja2": "classroom", "jupytext": "build", "nbgrader": "classroom", "sqlalchemy": "classroom"}
+A_CHECKOUT = "a checkout of the course"
 RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
 out = Console()
 err = Console(stderr=True)
@@ -57,9 +60,12 @@ def main() -> None:
         err.print(Text(str(error)), soft_wrap=True)
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if error.name not in NOT_FOR_LEARNING:
+        if error.name not in EXTRAS:
             raise
-        err.print(f"This command needs {error.name}, which learning does not. To install everything: make install")
+        extra = Text(f"pip install 'torchkata[{EXTRAS[error.name]}]'")
+        err.print(
+            f"This command needs {error.name}, which learning does not. In a checkout: make install. Else:", extra
+        )
         sys.exit(2)
 
 
@@ -78,18 +84,52 @@ def options(
     """A course on how PyTorch really works."""
 
 
-@app.command(rich_help_panel=LEARNERS, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    rich_help_panel=LEARNERS,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    options_metavar="[FOLDER] [OPTIONS]",
+)
 def lab(context: typer.Context) -> None:
-    """Open JupyterLab on your workbook. Options of `jupyter lab` are passed on, such as --no-browser."""
-    from torchkata.tools.learning.lab import start_lab
-    from torchkata.tools.learning.workbook import fill_workbook
+    """Open JupyterLab on your workbook; make it where there is none, in FOLDER or in torchkata/.
 
-    placed = fill_workbook()
+    Options of `jupyter lab` are passed on, such as --no-browser.
+    """
+    from torchkata.tools.learning.lab import need_jupyterlab, start_lab
+
+    named, options = _folder_and_options(context.args)
+    need_jupyterlab()
+    start_lab(options, _filled(named))
+
+
+@app.command(rich_help_panel=LEARNERS)
+def workbook(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="Where to; when left out: yours, else torchkata/.")
+    ] = None,
+) -> None:
+    """Make your workbook, or put new chapters into it, without starting JupyterLab: for VS Code and other editors."""
+    out.print(Text(f"Your workbook: {_filled(folder).workbook}"), soft_wrap=True)
+
+
+def _folder_and_options(arguments: list[str]) -> tuple[Path | None, list[str]]:
+    """The folder comes first; what follows is JupyterLab's, also the values of its options."""
+    if arguments and not arguments[0].startswith("-"):
+        return Path(arguments[0]), arguments[1:]
+    return None, arguments
+
+
+def _filled(folder: Path | None) -> "Place":
+    """The place of the workbook in a folder, made and filled; what is new in it is said."""
+    from torchkata.tools.learning.workbook import fill_workbook
+    from torchkata.tools.placing import place_for
+
+    place = place_for(folder)
+    placed = fill_workbook(place)
     for one in placed:
         if one.state == "copied":
             out.print(f"New in your workbook: {one.chapter.name}")
     _offer_updates([one.chapter for one in placed if one.state == "outdated"])
-    start_lab(context.args)
+    return place
 
 
 def _offer_updates(outdated: list[Chapter]) -> None:
@@ -256,7 +296,7 @@ def check(
     from torchkata.tools.learning.hiding import hiding_notes
 
     chosen = find_checkable(what)
-    for note in hiding_notes(workbook_of(next(iter(chosen)).root)) if chosen else ():
+    for note in hiding_notes(next(iter(chosen)).place.workbook) if chosen else ():
         err.print(Text(note), soft_wrap=True)
     with _progress_line() as progress:
         results = check_chapters(chosen, progress=progress)
@@ -336,6 +376,15 @@ def _told(verdict: "Verdict") -> Text:
 
 
 @app.command(rich_help_panel=TEACHERS)
+def course(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An empty one, or one to be made.")]) -> None:
+    """Make the folder of a class: all chapters with their solutions, nbgrader's settings, a page on how to go on."""
+    from torchkata.tools.class_folder import make_class_folder
+
+    count = make_class_folder(folder)
+    out.print(Text(f"{count} files in {folder}. What to do there: {folder / 'README.md'}"), soft_wrap=True)
+
+
+@app.command(rich_help_panel=TEACHERS)
 def grade(
     chapter: Annotated[str, typer.Argument(help="03, gather_scatter or 03_gather_scatter.")],
     students: Annotated[str | None, typer.Option(help="Only these, with commas between them.")] = None,
@@ -352,10 +401,10 @@ def grade(
     ] = False,
 ) -> None:
     """Grade the submissions of a chapter: submitted/STUDENT/CHAPTER into gradebook, feedback/ and graded/."""
-    from torchkata.tools.course import find_chapters
+    from torchkata.tools.course import find_chapters, own_course
     from torchkata.tools.grading.pool import get_ready, usable_cores
 
-    [found] = find_chapters([chapter])
+    [found] = find_chapters([chapter], own_course("Grading", "a class folder, which `torchkata course FOLDER` makes"))
     if scheduler is None:
         get_ready()  # the processes that grade load torch while this one loads nbgrader
     from torchkata.tools.grading.batch import grade_chapter
@@ -410,12 +459,20 @@ def build(
     check: Annotated[
         bool, typer.Option("--check", help="Build nothing; say what is out of date, with exit code 1.")
     ] = False,
+    colab: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Build nothing; write the release into OUT, each with a cell that installs."),
+    ] = None,
 ) -> None:
     """Build the executed solutions and the released notebooks from the chapters' sources."""
+    if colab is not None:
+        _write_for_colab(chapter, colab)
+        return
     from torchkata.tools.build import stale
-    from torchkata.tools.course import find_chapters
+    from torchkata.tools.course import find_chapters, own_course
 
-    reasons = {found: stale(found) for found in find_chapters(chapter, with_pages=True)}
+    root = own_course("Building", A_CHECKOUT)
+    reasons = {found: stale(found) for found in find_chapters(chapter, root, with_pages=True)}
     for found, reason in reasons.items():
         if reason is None and not force:
             out.print(f"{found.name}: up to date")
@@ -424,6 +481,14 @@ def build(
         else:
             _build(found)
     raise typer.Exit(int(check and any(reasons.values())))
+
+
+def _write_for_colab(chapter: list[str] | None, folder: Path) -> None:
+    from torchkata.tools.colab import write_for_colab
+    from torchkata.tools.course import find_chapters
+
+    for path in write_for_colab(find_chapters(chapter, with_pages=True), folder):
+        out.print(Text(f"written: {path}"), soft_wrap=True)
 
 
 @new.command("exercise")
@@ -435,10 +500,10 @@ def exercise_(
     ] = None,
 ) -> None:
     """Begin an exercise: write its source, its answers file and its line in the chapter, with TODOs to be filled."""
-    from torchkata.tools.course import find_chapters
+    from torchkata.tools.course import find_chapters, own_course
     from torchkata.tools.new_exercise import new_exercise
 
-    [found] = find_chapters([chapter])
+    [found] = find_chapters([chapter], own_course("A new exercise", A_CHECKOUT))
     for path in new_exercise(found, exercise, after):
         out.print(f"written: {path.relative_to(found.root)}", soft_wrap=True)
     out.print(
@@ -459,9 +524,9 @@ def _build(chapter: Chapter) -> None:
 @app.command(rich_help_panel=AUTHORS)
 def record(chapter: Annotated[str, typer.Argument(help="03, gather_scatter or 03_gather_scatter.")]) -> None:
     """Record what a chapter's CUDA demos print on this machine."""
-    from torchkata.tools.course import find_chapters
+    from torchkata.tools.course import find_chapters, own_course
     from torchkata.tools.recordings import record as record_demos
 
-    for found in find_chapters([chapter]):
+    for found in find_chapters([chapter], own_course("Recording", A_CHECKOUT)):
         for path in record_demos(found):
             out.print(f"Recorded {path.parent.name}/{path.name}")

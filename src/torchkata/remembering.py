@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-KEPT = ".torchkata"  # in the workbook: what the course keeps beside the learner's notebooks
+from torchkata.places import KEPT
+
 STATES = ("solved", "wrong", "open")
 
 
@@ -39,25 +40,6 @@ class Remembered:
 def digest_of(check: str) -> str:
     """What tells check cells apart: twelve hexadecimal digits from the source as it stands in a learner's notebook."""
     return hashlib.sha256(check.strip().encode()).hexdigest()[:12]
-
-
-def workbook_here() -> Path | None:
-    """The workbook that holds the working folder, or None."""
-    try:
-        here = Path.cwd()
-        return next((folder for folder in (here, *here.parents) if (folder / KEPT).is_dir()), None)
-    except OSError:
-        return None
-
-
-def solutions_beside(workbook: Path) -> Path | None:
-    """The solutions of the course that a workbook belongs to, which hold the hidden tests; None for a workbook that
-    lies somewhere else, as a student's copy does."""
-    folder = workbook.parent / "solutions"
-    try:
-        return folder if folder.is_dir() else None
-    except OSError:
-        return None
 
 
 def remember(workbook: Path, verdict: Remembered) -> None:

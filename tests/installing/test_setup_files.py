@@ -21,7 +21,7 @@ from torchkata.tools import lock
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-LEARNING = [Requirement(text) for text in PROJECT["dependencies"]]
+LEARNING = [Requirement(text) for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lab"]]]
 EXTRAS = [Requirement(text) for extra in PROJECT["optional-dependencies"].values() for text in extra]
 
 
@@ -183,6 +183,12 @@ def test_the_workflows_are_yaml_and_use_make():
     job = workflow["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     assert job["steps"][-1]["run"] == ".ci/run"
+    steps = [step.get("run", "") for step in workflow["jobs"]["learner"]["steps"]]
+    named = [word for step in steps for word in step.split() if word.startswith(("tests/", "notebooks"))]
+    assert len(named) > 5 and all((ROOT / name).exists() for name in named)
+    assert not [step for step in steps if "make" in step or ".venv" in step]
+    published = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())["jobs"]
+    assert published["pypi"]["permissions"] == {"id-token": "write"} and published["pypi"]["needs"] == "archives"
     newest = yaml.safe_load((ROOT / ".github/workflows/newest-torch.yml").read_text())
     assert newest["jobs"]["versions"]["steps"][-1]["run"] == f"make versions TORCH={versions.NEWEST}"
 
@@ -192,6 +198,23 @@ def test_the_pre_commit_hooks():
     names = {hook["id"] for repo in hooks["repos"] for hook in repo["hooks"]}
     assert {"ruff-check", "ruff-format", "end-of-file-fixer", "trailing-whitespace"} <= names
     assert {"check-added-large-files", "build-check"} <= names
+
+
+def test_binder_opens_the_start_page():
+    folder = ROOT / "binder"
+    settings = json.loads((folder / "start_page.json").read_text())
+    assert {part["default_url"] for part in settings.values()} == {"/lab/tree/workbook/start.ipynb"}
+    wanted = (folder / "requirements.txt").read_text().splitlines()
+    assert "-r ../requirements-lab.lock" in wanted
+    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in wanted
+    steps = (folder / "postBuild").read_text().splitlines()
+    assert "torchkata workbook" in steps and any("start_page.json" in step for step in steps)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no make and no executable bits")
+@pytest.mark.parametrize("script", [".ci/run", "binder/postBuild"])
+def test_a_script_can_be_run(script):
+    assert os.access(ROOT / script, os.X_OK)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no make and no executable bits")
@@ -264,3 +287,14 @@ class TestMake:
         os.utime(tmp_path / changed, (later, later))
         assert [call for call in make("lab") if call.startswith("-r")] == lab
         assert [call for call in make("install") if call.startswith("-r")] == install
+
+    @pytest.mark.parametrize("given", [[], ["TORCH_INDEX=pip"]])
+    def test_it_is_told_where_torch_comes_from(self, make, tmp_path, given):
+        make("lab", *given)
+        asked = [line for line in (tmp_path / "calls").read_text().splitlines() if "torch_index.py" in line]
+        wanted = "pip" if given else "auto"
+        assert asked == [f"src/torchkata/tools/torch_index.py {lock.LEARNING} {wanted}"]
+
+    def test_pip_shows_what_it_does(self, make, tmp_path):
+        make("install")
+        assert "--quiet" not in (tmp_path / "calls").read_text()

@@ -87,7 +87,8 @@ def test_no_jupyterlab(monkeypatch):
 
     monkeypatch.setattr(doctor, "version", missing)
     (found,) = doctor._jupyter()
-    assert (found.value, found.state) == ("missing", "broken")
+    assert (found.value, found.state) == ("missing", "note")
+    assert "pip install 'torchkata[lab]'" in found.advice
 
 
 def kernel_spec(command, folder=""):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import nbformat
 
-MARK = "nbgrader_config.py"
+from torchkata.places import MARK as MARK
+from torchkata.places import PACKED
+from torchkata.tools.errors import CourseError as CourseError
+from torchkata.tools.placing import Place, here, place_of
+
 CHAPTER_FOLDER = re.compile(r"(\d\d)_([a-z0-9_]+)")
 PAGES = ("start", "gallery")
-
-
-class CourseError(Exception):
-    """Something that a user of the course can mend; the message says how."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,12 @@ class Chapter:
 
     root: Path
     name: str
+    own: Path | None = None  # the learner's workbook where that is not workbook/ in the root
+
+    @property
+    def place(self) -> Place:
+        """The course and the workbook to which it belongs."""
+        return Place(self.root, self.own)
 
     @property
     def number(self) -> str:
@@ -61,8 +67,12 @@ class Chapter:
         return self.root / "notebooks" / self.name / f"{self.topic}.ipynb"
 
     @property
+    def place_in_workbook(self) -> Path:
+        return Path(self.name, f"{self.topic}.ipynb")
+
+    @property
     def workbook(self) -> Path:
-        return workbook_of(self.root) / self.name / f"{self.topic}.ipynb"
+        return self.place.workbook / self.place_in_workbook
 
     @cached_property
     def master(self) -> nbformat.NotebookNode:
@@ -94,54 +104,55 @@ class Page(Chapter):
         return self.name
 
     @property
-    def workbook(self) -> Path:
-        return workbook_of(self.root) / f"{self.name}.ipynb"
+    def place_in_workbook(self) -> Path:
+        return Path(f"{self.name}.ipynb")
 
 
 def course_root(start: Path | None = None) -> Path:
-    """The folder that holds the course: the nearest one above `start` (default: the working folder), else the checkout
-    that this package was installed from.
+    """The folder that holds the course: the nearest one above `start` (default: the working folder), that of the
+    workbook which holds it, or the one that came with this package.
 
-    Raises CourseError when neither is a course.
+    Raises CourseError when there is none.
     """
-    try:
-        here = (start or Path.cwd()).resolve()
-    except FileNotFoundError:
-        raise CourseError("The folder that you are in no longer exists. Change to the folder of the course.") from None
-    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
-        if (folder / MARK).is_file() and (folder / "notebooks").is_dir():
-            return folder
-    raise CourseError(
-        f"No course here: neither {here} nor a folder above it holds {MARK} and notebooks/. "
-        "Change to the folder of the course and try again."
-    )
+    return here(start).root
 
 
-def workbook_of(root: Path) -> Path:
-    """The folder with the learner's own copies."""
-    return root / "workbook"
+def own_course(what: str, instead: str) -> Path:
+    """The folder of a course that may be written to: a checkout or a class folder.
+
+    Raises CourseError where there is only the one in the package; `what` and `instead` say for which command, and what
+    to do.
+    """
+    root = course_root()
+    if root == PACKED:
+        raise CourseError(f"{what} works in {instead}. Change to it and try again.")
+    return root
 
 
-def chapters(root: Path | None = None) -> list[Chapter]:
-    """All chapters that have a source or a release, in order."""
-    root = root or course_root()
-    names = {p.parent.name for kind in ("solutions/*/*.py", "notebooks/*/*.ipynb") for p in root.glob(kind)}
-    return [Chapter(root, name) for name in sorted(names) if CHAPTER_FOLDER.fullmatch(name)]
+def chapters(at: Place | Path | None = None) -> list[Chapter]:
+    """All chapters that have a source or a release, in order. `at` is a place or a course's folder; default: where we
+    are."""
+    place = place_of(at)
+    names = {p.parent.name for kind in ("solutions/*/*.py", "notebooks/*/*.ipynb") for p in place.root.glob(kind)}
+    return [Chapter(place.root, name, place.own) for name in sorted(names) if CHAPTER_FOLDER.fullmatch(name)]
 
 
-def pages(root: Path | None = None) -> list[Page]:
+def pages(at: Place | Path | None = None) -> list[Page]:
     """The pages that have a source or a release: the start page and the gallery."""
-    found = [Page(root or course_root(), name) for name in PAGES]
+    place = place_of(at)
+    found = [Page(place.root, name, place.own) for name in PAGES]
     return [page for page in found if page.source.exists() or page.release.exists()]
 
 
-def find_chapters(words: list[str] | None = None, root: Path | None = None, with_pages: bool = False) -> list[Chapter]:
+def find_chapters(
+    words: list[str] | None = None, at: Place | Path | None = None, with_pages: bool = False
+) -> list[Chapter]:
     """The chapters that the words name (03, gather_scatter or 03_gather_scatter); all of them for no words.
 
     With `with_pages` a word may name a page as well (start), and no words mean chapters and pages. Raises CourseError
     for a word that names none, listing those that there are.
     """
-    known = [*chapters(root), *(pages(root) if with_pages else ())]
+    known = [*chapters(at), *(pages(at) if with_pages else ())]
     found = []
     for word in words or [chapter.name for chapter in known]:
         match = [c for c in known if word.strip("/") in (c.name, c.number, c.number.lstrip("0"), c.topic)]

@@ -11,13 +11,17 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from torchkata.tools.course import CourseError, chapters, course_root, workbook_of
+from torchkata.tools.course import CourseError, chapters
 from torchkata.tools.learning.hiding import hiding_notes
+from torchkata.tools.placing import here
 
 if TYPE_CHECKING:
     from torchkata.hardware import MachineReport
 
-SET_UP_ANEW = "Set everything up anew: make clean, then make lab."
+SET_UP_ANEW = (
+    "Set everything up anew: in a checkout make clean, then make lab; else pip install 'torchkata[lab]' in a fresh "
+    "environment."
+)
 OLDEST_PYTHON = (3, 11)
 
 
@@ -115,7 +119,11 @@ def _jupyter() -> Iterator[Finding]:
     try:
         yield Finding("JupyterLab", version("jupyterlab"))
     except PackageNotFoundError:
-        yield Finding("JupyterLab", "missing", "broken", SET_UP_ANEW)
+        advice = (
+            "For torchkata lab: pip install 'torchkata[lab]'. Other editors open the notebooks that torchkata workbook "
+            "makes."
+        )
+        yield Finding("JupyterLab", "missing", "note", advice)
         return
     yield kernel_finding()
 
@@ -152,19 +160,19 @@ def _is_this_python(command: str) -> bool:
 
 def _course(start: Path | None) -> Iterator[Finding]:
     try:
-        root = course_root(start)
-        released = [chapter for chapter in chapters(root) if chapter.release.is_file()]
+        place = here(start)
+        released = [chapter for chapter in chapters(place) if chapter.release.is_file()]
     except CourseError as error:
         yield Finding("Course", "not found", "broken", str(error))
         return
     if not released:
-        yield Finding("Course", f"{root}, no chapters", "broken", "notebooks/ is empty. Run: make build")
+        yield Finding("Course", f"{place.root}, no chapters", "broken", "notebooks/ is empty. Run: make build")
         return
-    yield Finding("Course", f"{root}, {len(released)} chapters")
-    if not workbook_of(root).is_dir():
+    yield Finding("Course", f"{place.root}, {len(released)} chapters")
+    if not (place.has_workbook and place.workbook.is_dir()):
         yield Finding("Workbook", "not there yet", "note", "torchkata lab makes it.")
         return
     copied = sum(chapter.workbook.exists() for chapter in released)
     yield Finding("Workbook", f"{copied} of {len(released)} chapters")
-    for note in hiding_notes(workbook_of(root)):
+    for note in hiding_notes(place.workbook):
         yield Finding("Workbook", "a file hides a package", "note", note)

@@ -92,10 +92,11 @@ def part(pins: Iterable[str], names: set[str]) -> list[str]:
 
 
 def needed_for_learning() -> set[str]:
-    """The names of what pyproject.toml asks for without its extras, and of all that this asks for in turn, as the
-    packages say that are installed in this Python.
+    """The names of what pyproject.toml asks for with the extra `lab` and no other, and of all that this asks for in
+    turn, as the packages say that are installed in this Python.
     """
-    return _closure([*_project()["dependencies"], BUILD_BACKEND])
+    project = _project()
+    return _closure([*project["dependencies"], *project["optional-dependencies"]["lab"], BUILD_BACKEND])
 
 
 def lowest_python() -> str:

@@ -11,6 +11,7 @@ from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from traitlets import Unicode
 
 from torchkata.tools.course import exercise_of
+from torchkata.tools.missing import with_notice
 from torchkata.tools.stubs import learners_version, without_hidden_tests
 
 RELEASED = ("nbgrader", "tags", "deletable", "editable", "jupyter")
@@ -25,6 +26,16 @@ class GivenCode(ClearSolutions):
             return super()._replace_solution_region(cell, language)
         cell.source = learners_version(cell.source)
         return True
+
+
+class NoticeOfMissing(NbGraderPreprocessor):
+    """The setup cell, the first code cell, says what to do where torchkata is missing."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        setup = next((cell for cell in nb.cells if cell.cell_type == "code"), None)
+        if setup is not None:
+            setup.source = with_notice(setup.source)
+        return nb, resources
 
 
 class ReleaseMetadata(NbGraderPreprocessor):

@@ -1,6 +1,7 @@
-"""The course beside a learner's own workbook: a check cell's hidden tests, its points, and what comes next.
+"""The course of a learner's own workbook: a check cell's hidden tests, its points, and what comes next.
 
-Read from the executed solutions as they lie on the disk: nothing here is known to a student whose copy came alone.
+Read from the executed solutions as they lie on the disk: nothing here is known to a copy that lies in no
+workbook, as a student's in a class does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from torchkata.remembering import Remembered, digest_of, read_verdict, solutions_beside, workbook_here
+from torchkata.places import solutions_for, workbook_here
+from torchkata.remembering import Remembered, digest_of, read_verdict
 
 HIDDEN = re.compile(r"^ *### BEGIN HIDDEN TESTS\n(.*?)^ *### END HIDDEN TESTS\n?", re.M | re.S)
 WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
@@ -66,7 +68,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class OwnCheck:
-    """A check cell that runs in its learner's own workbook, with the course beside it.
+    """A check cell that runs in its learner's own workbook, with the course at hand.
 
     cell: as its author wrote it; None for one that was edited, or is of another release than the course at hand.
     """
@@ -99,9 +101,9 @@ def source_of(file: str) -> str:
 
 
 def own_check(exercise: str, digest: str) -> OwnCheck | None:
-    """The check cell of an exercise that runs in its learner's own workbook; None elsewhere, and where the course is
-    not beside the workbook."""
-    folder = solutions_beside(WORKBOOK) if WORKBOOK else None
+    """The check cell of an exercise that runs in its learner's own workbook; None elsewhere, and where the course
+    came without solutions."""
+    folder = solutions_for(WORKBOOK) if WORKBOOK else None
     path = _notebook_with(folder, exercise) if folder else None
     if not (WORKBOOK and path):
         return None

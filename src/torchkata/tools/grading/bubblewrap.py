@@ -7,14 +7,13 @@ import shutil
 import sys
 from pathlib import Path
 
-import torchkata
+from torchkata.places import PACKAGE, PACKED
 from torchkata.tools.course import CourseError, course_root
 
 INSTALL = (
     "Install bubblewrap (Debian and Ubuntu: `apt-get install bubblewrap`; Fedora: `dnf install bubblewrap`). "
     "`--no-sandbox` grades without it: then submissions can read and change whatever you can."
 )
-PACKAGE = Path(torchkata.__file__).resolve().parent
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr, or folders, beside it
 ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
@@ -49,6 +48,7 @@ def command(inner: list[str]) -> list[str]:
         *_shown(),
         *("--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"),
         *_bound(folders()),
+        *_without_solutions(),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
         *inner,
     ]
@@ -80,6 +80,13 @@ def _bound(folders: list[Path]) -> list[str]:
     return words + [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
 
 
+def _without_solutions() -> list[str]:
+    """An installed package brings the course, which submissions must not see: an empty folder lies over it."""
+    if not PACKED.is_dir():
+        return []
+    return ["--perms", "0555", "--tmpfs", str(PACKED), "--remount-ro", str(PACKED)]
+
+
 def folders() -> list[Path]:
     """The folders of Python, its environment and this package. Raises CourseError where they hold the course."""
     wanted = {Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve(), PACKAGE}
@@ -100,7 +107,9 @@ def folders_in_tmp() -> list[str]:
 
 
 def _course() -> Path | None:
+    """The folder of the course that is graded; None for the one in the package, which is hidden."""
     try:
-        return course_root()
+        root = course_root()
     except CourseError:
         return None
+    return None if root == PACKED else root

@@ -10,7 +10,7 @@ from contextlib import suppress
 import psutil
 
 from torchkata.remembering import Remembered, end, forget, remember
-from torchkata.tools.course import Chapter, CourseError, workbook_of
+from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.learning.choosing import Cell, to_run
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG, Outcome, Verdict, complaints, verdict_of
@@ -121,7 +121,7 @@ class _Run:
         """End the session; the next cell gets a fresh one."""
         if self._session:
             self._session.end()
-            end(workbook_of(self._chapter.root), self._session.pid)  # how it ended is told here
+            end(self._chapter.place.workbook, self._session.pid)  # how it ended is told here
             self._session = None
 
     def _outcome(self, cell: Cell) -> Outcome:
@@ -167,7 +167,7 @@ def _patience() -> float:
 
 def _remember(chapter: Chapter, outcomes: list[Outcome], verdicts: list[Verdict]) -> None:
     """Keep what each check cell said, under the digest that its released version has in the learner's notebook."""
-    workbook, released = workbook_of(chapter.root), checks_in(release_worked_on(chapter))
+    workbook, released = chapter.place.workbook, checks_in(release_worked_on(chapter))
     for verdict in verdicts:
         exercise = verdict.exercise.id
         forget(workbook, exercise)

@@ -9,6 +9,7 @@ from nbformat import NotebookNode
 
 from torchkata.tools.course import exercise_of
 from torchkata.tools.learning.needing import names_of, needed
+from torchkata.tools.missing import without_notice
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _written(
     master: NotebookNode, learner: NotebookNode, checks: dict[str, list[Cell]]
 ) -> tuple[dict[int, Cell], dict[int, Cell]]:
     """By place in the notebook: the cells that the learner wrote or changed, and the chapter's demos."""
-    released = {cell.source.strip() for cell in master.cells if "nbgrader" not in cell.metadata}
+    released = {without_notice(cell.source).strip() for cell in master.cells if "nbgrader" not in cell.metadata}
     last = {_answer_id(cell): n for n, cell in enumerate(learner.cells) if _answer_id(cell) in checks}
     written: dict[int, Cell] = {}
     demos: dict[int, Cell] = {}
@@ -72,7 +73,7 @@ def _written(
         if last.get(exercise) == n:
             written[n] = Cell(cell.source, exercise)
         else:
-            (demos if cell.source.strip() in released else written)[n] = Cell(cell.source)
+            (demos if without_notice(cell.source).strip() in released else written)[n] = Cell(cell.source)
     return written, demos
 
 

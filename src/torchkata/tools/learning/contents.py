@@ -11,6 +11,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 
 from torchkata.tools.course import Page, chapters
 from torchkata.tools.learning.progress import progress_markdown
+from torchkata.tools.placing import here
 
 START = "start.ipynb"
 TAG = "progress"  # of the cell that is filled
@@ -38,10 +39,10 @@ class WorkbookContents(AsyncLargeFileManager):
 
     def _fill(self, page: dict[str, Any]) -> None:
         try:
-            root = Path(self.root_dir).parent
-            known = chapters(root)
+            place = here(Path(self.root_dir))
+            known = chapters(place)
             if known and (cell := _progress_cell(page)):
-                cell["source"] = progress_markdown(known, Page(root, Path(START).stem))
+                cell["source"] = progress_markdown(known, Page(place.root, Path(START).stem, place.own))
         except Exception:
             self.log.warning("The progress on %s could not be shown.", START, exc_info=True)
 

@@ -22,22 +22,22 @@ from torchkata.tools.course import (
     pages,
     read_notebook,
     read_unchecked,
-    workbook_of,
 )
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import standing
 from torchkata.tools.learning.workbook import back_up, put_notebook, release_of_copy, release_worked_on, writing
+from torchkata.tools.placing import Place
 
 REGION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.M)
 GIVEN = re.compile(r"^ *### BEGIN GIVEN\n.*?^ *### END GIVEN\n?", re.M | re.S)
 
 
-def find_exercise(word: str, root: Path | None = None) -> tuple[Chapter, Exercise]:
+def find_exercise(word: str, at: Place | Path | None = None) -> tuple[Chapter, Exercise]:
     """The exercise with this id (segment-mean) or number (3.4), and its chapter.
 
     Raises CourseError, naming ids that look alike, when there is none.
     """
-    known = [(chapter, exercise) for chapter in [*pages(root), *chapters(root)] for exercise in _released(chapter)]
+    known = [(chapter, exercise) for chapter in [*pages(at), *chapters(at)] for exercise in _released(chapter)]
     word = word.strip().lower().removeprefix("exercise ")
     number = re.compile(rf"Exercise {re.escape(word)}(?![\w.])") if re.fullmatch(r"\d+\.\d+", word) else None
     for chapter, exercise in known:
@@ -50,21 +50,21 @@ def find_exercise(word: str, root: Path | None = None) -> tuple[Chapter, Exercis
     )
 
 
-def find_checkable(words: list[str] | None = None, root: Path | None = None) -> dict[Chapter, set[str] | None]:
+def find_checkable(words: list[str] | None = None, at: Place | Path | None = None) -> dict[Chapter, set[str] | None]:
     """The chapters that the words name, each with the ids of the exercises that are wanted of it; None for all of them.
 
     A word names a chapter, a page or an exercise; no words mean all chapters. Raises CourseError for any other word.
     """
     if not words:
-        return dict.fromkeys(find_chapters(None, root))
+        return dict.fromkeys(find_chapters(None, at))
     found: dict[Chapter, set[str] | None] = {}
     for word in words:
         try:
-            [chapter], exercise = find_chapters([word], root, with_pages=True), None
+            [chapter], exercise = find_chapters([word], at, with_pages=True), None
         except CourseError:
             if re.fullmatch(r"\d+", word):
                 raise
-            chapter, exercise = find_exercise(word, root)
+            chapter, exercise = find_exercise(word, at)
         wanted = found.setdefault(chapter, set())
         if exercise is None or wanted is None:
             found[chapter] = None
@@ -87,7 +87,7 @@ def reset(chapter: Chapter, exercise: Exercise) -> bool:
 
     Raises CourseError when the notebook can't be read or written, or holds no answer cell of the exercise.
     """
-    with writing(chapter.root):
+    with writing(chapter.place):
         mine = read_learners(chapter)
         stub = _answer(release_worked_on(chapter), exercise.id)
         answer = _answer(mine, exercise.id)
@@ -104,7 +104,7 @@ def reset(chapter: Chapter, exercise: Exercise) -> bool:
         mine.cells.insert(places[-1] + 1, old)
         back_up(chapter)
         put_notebook(chapter.workbook, mine)
-        forget(workbook_of(chapter.root), exercise.id)
+        forget(chapter.place.workbook, exercise.id)
         return True
 
 

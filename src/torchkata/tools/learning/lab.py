@@ -2,10 +2,12 @@
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-from torchkata.remembering import KEPT
-from torchkata.tools.course import course_root, workbook_of
+from torchkata.places import KEPT
+from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import Place, place_of
 
 # switches off what a learner has no use for: Jupyter's news and the teacher's side of nbgrader
 JUPYTER_CONFIG = Path(__file__).parent / "jupyter"
@@ -13,27 +15,36 @@ JUPYTER_CONFIG = Path(__file__).parent / "jupyter"
 ONLY_PRINT = {"--version", "-h", "--help", "--help-all", "--show-config", "--show-config-json", "--generate-config"}
 
 
-def start_lab(arguments: list[str], root: Path | None = None) -> None:
-    """Run JupyterLab in workbook/ until it is stopped; further arguments are those of `jupyter lab`.
+def need_jupyterlab() -> None:
+    """Raises CourseError, with what to install, where JupyterLab is missing."""
+    if find_spec("jupyterlab") is None:
+        raise CourseError(
+            "JupyterLab is not installed here. Run `pip install 'torchkata[lab]'`, or make the notebooks for another "
+            "editor with `torchkata workbook`."
+        )
+
+
+def start_lab(arguments: list[str], at: Place | Path | None = None) -> None:
+    """Run JupyterLab in the workbook until it is stopped; further arguments are those of `jupyter lab`.
 
     Raises CourseError where starting it makes no sense; what a learner should know is printed.
     """
-    root = root or course_root()
+    place = place_of(at)
     if not ONLY_PRINT.intersection(arguments):
         from torchkata.tools.learning.preflight import preflight
 
-        for note in preflight(root):
+        for note in preflight(place):
             print(note, file=sys.stderr)
     from jupyterlab.labapp import LabApp
 
     paths = [str(JUPYTER_CONFIG), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
-    LabApp.launch_instance([*lab_options(root), *arguments])
+    LabApp.launch_instance([*lab_options(place), *arguments])
 
 
-def lab_options(root: Path) -> list[str]:
+def lab_options(at: Place | Path) -> list[str]:
     """The options with which JupyterLab serves the workbook, opens the start page and asks nothing of the network."""
-    workbook = workbook_of(root)
+    workbook = place_of(at).workbook
     options = [
         f"--ServerApp.root_dir={workbook}",
         f"--LabApp.workspaces_dir={workbook / KEPT / 'workspaces'}",  # open tabs, apart from other folders'

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from torchkata.remembering import Remembered, read_verdicts
-from torchkata.tools.course import Chapter, Exercise, read_unchecked, workbook_of
+from torchkata.tools.course import Chapter, Exercise, read_unchecked
 from torchkata.tools.learning.standing import ExerciseStanding, standing_in
 from torchkata.tools.learning.workbook import release_worked_on
 
 MINUTES = re.compile(r"\*\*(\d+) minutes to read, (\d+) minutes to practise, (\d+) points")
-LATER = "Progress shows when you open this page in `make lab`."
+LATER = "Progress shows when you open this page with `torchkata lab` or `make lab`."
 FRESH = "As of the last checks, when this page was opened; close it and open it again to see newer ones."
 
 
@@ -52,7 +52,7 @@ def progress_markdown(chapters: Sequence[Chapter], start: Chapter | None = None)
     From the remembered verdicts alone, nothing is run. A chapter that can't be read has its row without a bar. `start`
     is the start page, whose own exercise is the first step.
     """
-    verdicts = read_verdicts(workbook_of(chapters[0].root)) if chapters else {}
+    verdicts = read_verdicts(chapters[0].place.workbook) if chapters else {}
     shown = [_shown(chapter, verdicts) for chapter in chapters]
     warm_up = _shown(start, verdicts).stands if start else []
     rows = [(_link(one), *_progress(one.stands), *_minutes(one.heading)) for one in shown]
@@ -123,7 +123,7 @@ def _minutes(heading: Heading) -> tuple[str, str]:
 
 def _place(chapter: Chapter) -> str:
     """Where the learner's copy lies, seen from the start page."""
-    return chapter.workbook.relative_to(workbook_of(chapter.root)).as_posix()
+    return chapter.place_in_workbook.as_posix()
 
 
 def _link(shown: _Shown) -> str:

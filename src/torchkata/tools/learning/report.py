@@ -10,7 +10,7 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, Exercise, workbook_of
+from torchkata.tools.course import Chapter, Exercise
 from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.choosing import to_run
 from torchkata.tools.learning.damaged import read_learners
@@ -29,8 +29,8 @@ def report(chapter: Chapter, exercise: Exercise) -> tuple[str, Path]:
     """
     verdicts = check_chapter(chapter, {exercise.id})
     text = _nameless(_text(chapter, verdicts[0]), chapter)
-    with writing(chapter.root):
-        path = _free(workbook_of(chapter.root) / "reports", exercise.id)
+    with writing(chapter.place):
+        path = _free(chapter.place.workbook / "reports", exercise.id)
         put(path, text.encode(errors="replace"))
     return text, path
 
@@ -74,7 +74,7 @@ def _version(package: str) -> str:
 
 def _nameless(text: str, chapter: Chapter) -> str:
     """Without folders of the learner's and without their name, unless that is a word of the chapter's own."""
-    for folder, word in ((chapter.root, "COURSE"), (Path.home(), "~")):
+    for folder, word in ((chapter.place.workbook, "WORKBOOK"), (chapter.root, "COURSE"), (Path.home(), "~")):
         for spelled in {str(folder), str(folder.resolve())} - {"/"}:
             text = text.replace(spelled, word)
     text = HOMES.sub("~", text)

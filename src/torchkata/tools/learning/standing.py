@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 from torchkata.remembering import Remembered, digest_of, read_verdicts
-from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of, workbook_of
+from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
 from torchkata.tools.learning.workbook import release_worked_on
 
 
@@ -27,7 +27,7 @@ class ExerciseStanding:
 
 def standing(chapter: Chapter) -> list[ExerciseStanding]:
     """Every exercise of the release that the learner works on. Raises CourseError where no release is to be found."""
-    return standing_in(release_worked_on(chapter), read_verdicts(workbook_of(chapter.root)))
+    return standing_in(release_worked_on(chapter), read_verdicts(chapter.place.workbook))
 
 
 def standing_in(release: NotebookNode, verdicts: dict[tuple[str, str], Remembered]) -> list[ExerciseStanding]:

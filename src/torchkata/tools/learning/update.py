@@ -34,7 +34,7 @@ def update(chapter: Chapter) -> Updated:
     A copy of the newest release is left alone unless answer or check cells of it are missing, copied, moved or changed
     in kind. Raises CourseError when the copy can't be read or the workbook can't be written; it stays as it is then.
     """
-    with writing(chapter.root):
+    with writing(chapter.place):
         sides = read_sides(chapter)
         release, origin = read_notebook(chapter.release), release_of_copy(chapter)
         newer = not origin.exists() or origin.read_bytes() != chapter.release.read_bytes()

@@ -1,6 +1,6 @@
-"""The learner's own copies of the chapters: put them into workbook/, and write there without losing anything.
+"""The learner's own copies of the chapters: put them into the workbook, and write there without losing anything.
 
-Beside the notebooks, workbook/.torchkata/ keeps the release that each copy was made from, backups, and verdicts.
+Beside the notebooks, .torchkata/ in the workbook keeps the release that each copy was made from, backups, and verdicts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import nbformat
 from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 
-from torchkata.remembering import KEPT
-from torchkata.tools.course import Chapter, CourseError, chapters, course_root, pages, read_unchecked, workbook_of
+from torchkata.places import KEPT
+from torchkata.tools.course import Chapter, CourseError, chapters, pages, read_unchecked
+from torchkata.tools.placing import Place, note_version, place_of
 
 PATIENCE = 10  # seconds that a command waits for another one that writes into the workbook
 
@@ -33,7 +34,7 @@ class Placed:
 
 def release_of_copy(chapter: Chapter) -> Path:
     """Where the release is kept that the learner's copy was made from; missing for a copy of unknown origin."""
-    return workbook_of(chapter.root) / KEPT / "releases" / f"{chapter.name}.ipynb"
+    return chapter.place.workbook / KEPT / "releases" / f"{chapter.name}.ipynb"
 
 
 def release_worked_on(chapter: Chapter) -> NotebookNode:
@@ -45,27 +46,28 @@ def release_worked_on(chapter: Chapter) -> NotebookNode:
     return read_unchecked(origin if origin.exists() else chapter.release)
 
 
-def fill_workbook(root: Path | None = None) -> list[Placed]:
-    """Copy each released chapter and page that is not in workbook/ yet; a file that is there is never touched.
+def fill_workbook(at: Place | Path | None = None) -> list[Placed]:
+    """Copy each released chapter and page that is not in the workbook yet; a file that is there is never touched.
 
     Raises CourseError when the workbook cannot be written.
     """
-    root = root or course_root()
-    released = [chapter for chapter in [*pages(root), *chapters(root)] if chapter.release.is_file()]
-    with writing(root):
+    place = place_of(at)
+    released = [chapter for chapter in [*pages(place), *chapters(place)] if chapter.release.is_file()]
+    with writing(place):
         return [_place(chapter) for chapter in released]
 
 
 @contextmanager
-def writing(root: Path) -> Iterator[None]:
+def writing(at: Place | Path) -> Iterator[None]:
     """Alone write into the workbook, which is made if need be.
 
     Raises CourseError when the workbook cannot be written, or another command writes there for more than 10 seconds.
     """
-    folder = workbook_of(root)
+    folder = place_of(at).workbook
     try:
         (folder / KEPT).mkdir(parents=True, exist_ok=True)
         with FileLock(folder / KEPT / "lock", timeout=PATIENCE):
+            note_version(folder)
             yield
     except Timeout:
         raise CourseError(
@@ -100,7 +102,7 @@ def put_notebook(path: Path, notebook: NotebookNode) -> None:
 
 def back_up(chapter: Chapter) -> Path:
     """Copy the learner's notebook, as it is, into the workbook's backups; returns where to. Raises OSError."""
-    folder = workbook_of(chapter.root) / KEPT / "backups" / chapter.name
+    folder = chapter.place.workbook / KEPT / "backups" / chapter.name
     name = f"{datetime.now():%Y-%m-%d_%H%M%S}"
     taken = {path.stem for path in folder.glob("*.ipynb")}
     free = next(n for n in [name, *(f"{name}-{k}" for k in range(2, 1000))] if n not in taken)

@@ -1,0 +1,61 @@
+"""Where the course lies, and where its learner works: two folders, which are told apart here and nowhere else.
+
+A course is a folder with notebooks/, solutions/ and nbgrader_config.py: a checkout, a class folder of a teacher's, or
+the one in the installed package. A workbook is a folder that holds `.torchkata`, and may lie anywhere. That of a
+checkout or class folder is its workbook/; to any other belongs the course of the package that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+KEPT = ".torchkata"  # in the workbook: what the course keeps beside the learner's notebooks
+MARK = "nbgrader_config.py"
+BESIDE = "workbook"  # the workbook of a checkout or class folder, in it
+PACKAGE = Path(__file__).resolve().parent
+PACKED = PACKAGE / "course"  # in an installed package: notebooks/ and solutions/; missing where a checkout is installed
+
+
+def course_of_package() -> Path:
+    """The course that came with this package, or the checkout that it was installed from in place."""
+    return PACKED if PACKED.is_dir() else PACKAGE.parents[1]
+
+
+def is_course(folder: Path) -> bool:
+    """Whether a folder is a checkout, a class folder or the course of a package. Raises OSError."""
+    return (folder / MARK).is_file() and (folder / "notebooks").is_dir()
+
+
+def is_workbook(folder: Path) -> bool:
+    """Whether a folder is a learner's workbook. Raises OSError."""
+    return (folder / KEPT).is_dir()
+
+
+def upwards(folder: Path) -> Iterator[Path]:
+    """A folder and those above it, the nearest first."""
+    yield from (folder, *folder.parents)
+
+
+def workbook_here() -> Path | None:
+    """The workbook that holds the working folder, or None."""
+    try:
+        return next((folder for folder in upwards(Path.cwd()) if is_workbook(folder)), None)
+    except OSError:
+        return None
+
+
+def course_of(workbook: Path) -> Path:
+    """The course that a workbook belongs to. Raises OSError."""
+    beside = workbook.parent
+    return beside if workbook.name == BESIDE and is_course(beside) else course_of_package()
+
+
+def solutions_for(workbook: Path) -> Path | None:
+    """The solutions of the course that a workbook belongs to, which hold the hidden tests; None where it came without
+    them."""
+    try:
+        folder = course_of(workbook) / "solutions"
+        return folder if folder.is_dir() else None
+    except OSError:
+        return None
