@@ -429,6 +429,8 @@ def grade(
 
 
 def _print_run(run: "Run") -> None:
+    from torchkata.tools.grading.reaching import LOOK
+
     out.print(
         f"{len(run.records)} graded ({len(run.graded)} now, {len(run.kept)} before and unchanged), "
         f"{len(run.refused)} not gradable, {len(run.cut_off)} cut off."
@@ -439,6 +441,7 @@ def _print_run(run: "Run") -> None:
         ended = ", ".join(f"{mark.exercise} {mark.state}" for mark in record.marks if mark.cut_off)
         out.print(Text(f"{record.student}: {ended}"), soft_wrap=True)
     noted = [f"{record.student}: {note}" for record in run.records for note in record.notes]
+    noted.sort(key=lambda note: LOOK not in note)
     for note in noted[:NOTES_SHOWN]:
         out.print(Text(_printable(note)), soft_wrap=True)
     if len(noted) > NOTES_SHOWN:

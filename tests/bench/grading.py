@@ -188,7 +188,8 @@ def _run_seconds(submission: Submission, sandbox: Sandbox) -> float:
     start = time.perf_counter()
     with sandbox.session() as session:
         for cell in submission.cells:
-            session.run_cell(cell.source)
+            if cell.kind != "demo":
+                session.run_cell(cell.source)
     return time.perf_counter() - start
 
 
@@ -203,7 +204,8 @@ def _own_seconds(submission: Submission) -> float:
     verdicts._cross, Recorder.recording = note, lambda recorder, phase: contextlib.nullcontext()
     try:
         for cell in submission.cells:
-            running.grade(submission.chapter, cell.exercise, cell.source)
+            if cell.kind == "answer":
+                running.grade(submission.chapter, cell.exercise, cell.source)
     finally:
         verdicts._cross, Recorder.recording = kept
     return sum(inside)

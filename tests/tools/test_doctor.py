@@ -8,6 +8,7 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
 from torchkata.tools import doctor
+from torchkata.tools.grading import bubblewrap, syscalls
 
 
 @pytest.fixture
@@ -151,3 +152,26 @@ def test_no_chapters(course):
     found = finding("Course", course)
     assert found.state == "broken"
     assert "make build" in found.advice
+
+
+def test_the_sandbox_for_grading(course, monkeypatch):
+    monkeypatch.setattr(bubblewrap, "program", lambda: "bwrap")
+    monkeypatch.setattr(syscalls, "missing", lambda: None)
+    assert finding("Sandbox for grading", course).state == "good"
+    monkeypatch.setattr(syscalls, "missing", lambda: "pip install pyseccomp")
+    found = finding("Sandbox for grading", course)
+    assert found.state == "note" and found.advice.endswith("pip install pyseccomp")
+    monkeypatch.undo()
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+    monkeypatch.setattr(bubblewrap.sys, "platform", "linux")
+    assert "apt-get install bubblewrap" in finding("Sandbox for grading", course).advice
+
+
+def test_who_does_not_grade_hears_nothing_of_it(course, monkeypatch):
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    assert not [found for found in doctor.examine(course) if "Sandbox" in found.what]
+
+
+def test_what_is_missing_for_a_filter_of_system_calls(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyseccomp", None)
+    assert syscalls.missing() == "pip install pyseccomp"

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class Finding:
 
 def examine(start: Path | None = None) -> list[Finding]:
     """All findings, for the course at or above start (default: the working folder)."""
-    return [_python(), *_torch(), *_jupyter(), *_course(start)]
+    return [_python(), *_torch(), *_jupyter(), *_course(start), *_classroom()]
 
 
 def _python() -> Finding:
@@ -176,3 +177,21 @@ def _course(start: Path | None) -> Iterator[Finding]:
     yield Finding("Workbook", f"{copied} of {len(released)} chapters")
     for note in hiding_notes(place.workbook):
         yield Finding("Workbook", "a file hides a package", "note", note)
+
+
+def _classroom() -> Iterator[Finding]:
+    """The sandbox of `torchkata grade`; nothing where that is not installed."""
+    if find_spec("nbgrader") is None:
+        return
+    from torchkata.tools.grading import bubblewrap, syscalls
+
+    try:
+        bubblewrap.program()
+    except CourseError as error:
+        yield Finding("Sandbox for grading", "not there", "note", str(error))
+        return
+    if (what := syscalls.missing()) is not None:
+        advice = f"Submissions are kept in without it; for one wall more: {what}"
+        yield Finding("Sandbox for grading", "bubblewrap, without a filter of system calls", "note", advice)
+        return
+    yield Finding("Sandbox for grading", "bubblewrap, with a filter of system calls")

@@ -36,6 +36,11 @@ def _heading(exercise: str, test: str) -> str:
     return f"✗ {exercise}" + (f", {test}" if test else "")
 
 
+def _innermost(frames: list) -> list[str]:
+    """The function in which an exception came up in a hidden test. Which line it was could tell the test's data."""
+    return [f"in your function {where}" for _, where, _ in frames[-1:]]
+
+
 def _note_on(taken: list[str]) -> list[str]:
     """On names that the learner has given to something else than the check means by them."""
     if not taken:
@@ -190,7 +195,7 @@ class check:
     def _refuse(self, error: Failed, taken: list[str]) -> None:
         withheld = self._hidden and self._own is None
         sentence = error.guarded if withheld else error.sentence
-        words = [*error.frames, *_note_on(taken)]
+        words = [*(_innermost(error.frames) if withheld else frame_lines(error.frames)), *_note_on(taken)]
         parts = [*([] if withheld else error.parts), *(Part("", line) for line in words)]
         if self._hidden and not withheld:
             print(self._unseen.getvalue(), end="")

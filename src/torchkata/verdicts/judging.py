@@ -25,10 +25,10 @@ class Failed(Exception):
     Attributes:
         sentence: what to tell the learner; `guarded` is the same without any data of the test.
         parts: what was asked and found; they may show data.
-        frames: lines of the learner's own code that an exception went through.
+        frames: line, function and source of the places in the learner's own code that an exception went through.
     """
 
-    def __init__(self, sentence: str, guarded: str = "", parts: Sequence[Part] = (), frames: Sequence[str] = ()):
+    def __init__(self, sentence: str, guarded: str = "", parts: Sequence[Part] = (), frames: Sequence[list] = ()):
         super().__init__(sentence)
         self.sentence, self.guarded = _polished(sentence), _polished(guarded or sentence)
         self.parts, self.frames = list(parts), list(frames)
@@ -371,9 +371,9 @@ class Seen:
         parts += [Part(*block) for block in found.blocks]
         raise Failed(sentence.replace("{detail}", found.detail), guarded, parts, self._frames())
 
-    def _frames(self) -> list[str]:
+    def _frames(self) -> list[list]:
         raised = self.noted.raised or self.noted.backward_raised or {"frames": []}
-        return frame_lines(raised["frames"])
+        return raised["frames"]
 
     def _call_text(self) -> str:
         shown = [show(a) if not callable(a) else getattr(a, "__name__", "an answer") for a in self.args]

@@ -11,8 +11,10 @@ from __future__ import annotations
 import base64
 import json
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeGuard
 
 import torch
@@ -122,12 +124,14 @@ class Caps:
 
     Attributes:
         items: JSON values; tensors: tensors and storages; elements: elements of all tensors, 0-strided ones too;
+        lists: lists of lists that tolist() would make of all tensors: dimensions of size 1 make many of few elements;
         depth: nesting; odd_keys: dict keys that are not strings, all dicts together (their hashes can be chosen).
     """
 
     items: int = 2_000_000
     tensors: int = 10_000
     elements: int = 2**25
+    lists: int = 2**21
     depth: int = 50
     odd_keys: int = 4096
 
@@ -203,7 +207,7 @@ class _Reader:
 
     def __init__(self, storages: list, caps: Caps):
         self._caps = caps
-        self._tensors = self._elements = self._odd_keys = 0
+        self._tensors = self._elements = self._lists = self._odd_keys = 0
         self._within(len(storages), caps.tensors, "storages")
         self._storages = [_storage(row) for row in storages]
 
@@ -244,6 +248,8 @@ class _Reader:
         _check_fits(layout, storage)
         self._elements += math.prod(layout["size"])
         self._within(self._elements, self._caps.elements, "elements")
+        self._lists += sum(accumulate(layout["size"][:-1], operator.mul, initial=1))
+        self._within(self._lists, self._caps.lists, "dimensions for so many elements")
         return tensor_on(storage, layout)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from torchkata.tools.course import CourseError
+from torchkata.tools.grading import watch
+from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission
 
 NAME = "98_things"
@@ -48,6 +52,55 @@ def stubborn_grader(folder: Path) -> Iterator:
     yield grade
 
 
+@contextmanager
+def hurried_grader(folder: Path) -> Iterator:
+    """Cuts off what is called late when it sees it first, and what is called slow always; notes when who is at work."""
+
+    def grade(submission: Submission) -> Record:
+        with (folder / "at-work.txt").open("a") as stream:
+            stream.write(f"+{submission.student} ")
+            stream.flush()
+            time.sleep(0.2)
+            stream.write(f"-{submission.student} ")
+        record = fake_record(submission)
+        met = folder / f"{submission.student}.met"
+        if met.exists():
+            return record
+        met.touch()
+        late = {cell.exercise for cell in submission.cells if "late" in cell.source}
+        marks = [replace(m, points=0.0, state="cut off") if m.exercise in late else m for m in record.marks]
+        return replace(record, marks=marks, points=sum(mark.points for mark in marks))
+
+    yield grade
+
+
+@contextmanager
+def limited_grader(limits: Limits) -> Iterator:
+    """Keeps the limits on judging; what an exercise wants to use up stands in its answer."""
+
+    def grade(submission: Submission) -> Record:
+        for cell in submission.cells:
+            if cell.exercise and cell.exercise not in submission.unjudged:
+                with watch.judging(cell.exercise, limits):
+                    _use_up(cell.source)
+        record = fake_record(submission)
+        return replace(record, notes=[*record.notes, *submission.unjudged])
+
+    yield grade
+
+
+def _use_up(what: str) -> None:
+    if "cpu" in what:
+        sum(itertools.repeat(0))  # one call, which no handler of Python interrupts
+    if "clock" in what:
+        time.sleep(600)
+    if "memory" in what:
+        try:
+            bytearray(2**34)
+        except MemoryError:
+            watch.out_of_memory()
+
+
 def closed_grader(error: Exception) -> None:
     """A grader that can't be opened."""
     raise error
@@ -70,6 +123,8 @@ def _fake_mark(exercise: str, of: float, source: str | None) -> ExerciseMark:
     elif "slow" in source:
         time.sleep(1)
         points, verdict, state = 0.0, "stopped after 30 seconds: does a loop never end?", "cut off"
+    elif "for ever" in source:
+        sum(itertools.repeat(0))
     elif "fault" in source:
         raise RuntimeError("a fault of the grader")
     else:

@@ -21,10 +21,18 @@ from nbgrader.api import Gradebook
 from tests import ROOT
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import folder_of, hand_in
-from tests.tools.grading.fake_grading import NAME, closed_grader, fake_grader, stubborn_grader
+from tests.tools.grading.fake_grading import (
+    NAME,
+    closed_grader,
+    fake_grader,
+    hurried_grader,
+    limited_grader,
+    stubborn_grader,
+)
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import batch
 from torchkata.tools.grading.batch import LOCK, Run, complaint_about, grade_chapter, students_of
+from torchkata.tools.grading.limits import MIB, Limits
 from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Submission
 from torchkata.tools.grading.results import Results
@@ -177,6 +185,36 @@ def test_cut_off_submissions_are_named(chapter: Chapter, grade):
     assert students(grade().cut_off) == ["ada"]
 
 
+def test_what_was_cut_off_is_graded_once_more_alone_at_the_end(chapter: Chapter, tmp_path: Path):
+    hand_in(chapter, "ada", twice="right, but late", guess="right")
+    hand_in(chapter, "bob", twice="slow", guess="right")
+    for student in ("cyd", "dan", "eve"):
+        hand_in(chapter, student, twice="right")
+    run = grade_chapter(chapter, partial(hurried_grader, tmp_path), jobs=2)
+    assert students(run.graded) == ["ada", "bob", "cyd", "dan", "eve"] and students(run.cut_off) == ["bob"]
+    assert scores(chapter) == {"ada": 5.0, "bob": 3.0, "cyd": 2.0, "dan": 2.0, "eve": 2.0}
+    assert all(record.final for record in run.records)
+    *_, first, first_ends, second, second_ends = (tmp_path / "at-work.txt").read_text().split()
+    assert first_ends == first.replace("+", "-") and second_ends == second.replace("+", "-")
+    assert {first, second} == {"+ada", "+bob"}
+    assert not grade_chapter(chapter, partial(hurried_grader, tmp_path)).graded
+
+
+def test_a_second_run_takes_nothing_away(chapter: Chapter, tmp_path: Path):
+    hand_in(chapter, "ada", twice="late, and then slow", guess="right")
+    first = grade_chapter(chapter, partial(hurried_grader, tmp_path))
+    assert first.records[0].points == 3.0 and first.records[0].final
+    assert scores(chapter) == {"ada": 3.0}
+
+
+def test_a_run_that_ends_before_the_second_try_makes_up_for_it_later(chapter: Chapter, grade, monkeypatch):
+    hand_in(chapter, "ada", twice="slow")
+    with monkeypatch.context() as patch:
+        patch.setattr(batch._Desk, "_once_more", lambda *arguments: None)
+        grade()
+    assert students(grade().graded) == ["ada"] and students(grade().kept) == ["ada"]
+
+
 # ---------------------------------------------------------------- not graded is never a zero
 
 
@@ -191,7 +229,12 @@ def test_a_broken_second_submission_leaves_the_marks_of_the_first(chapter: Chapt
     assert students(grade().graded) == ["ada"]
 
 
-@pytest.mark.parametrize("name", ["a,b", "a\nb", 'a"b', "a\x1b[31mb", " ada", "ö" * 120, "\udcff"], ids=ascii)
+FORMULAS = ["=1+1", "@sum", "+1", "-rf"]
+
+
+@pytest.mark.parametrize(
+    "name", ["a,b", "a\nb", 'a"b', "a\x1b[31mb", " ada", "ö" * 120, "\udcff", *FORMULAS, ".hidden"], ids=ascii
+)
 def test_odd_names_are_refused_and_leave_no_file(chapter: Chapter, grade, name: str):
     try:
         hand_in(chapter, name, twice="right")
@@ -205,7 +248,7 @@ def test_odd_names_are_refused_and_leave_no_file(chapter: Chapter, grade, name: 
 
 
 @pytest.mark.parametrize(
-    "name", ["ada", "Ada Lovelace", "ada@example.org", "-rf", "José", "Jose\u0301", "李", "o'hara", "=1"]
+    "name", ["ada", "Ada Lovelace", "ada@example.org", "José", "Jose\u0301", "李", "o'hara", "a=1"]
 )
 def test_usual_names_are_taken(chapter: Chapter, name: str):
     assert complaint_about(name) is None
@@ -214,13 +257,15 @@ def test_usual_names_are_taken(chapter: Chapter, name: str):
 def test_links_hidden_folders_and_files_in_submitted(chapter: Chapter, grade, tmp_path: Path):
     hand_in(chapter, "ada", twice="right")
     (chapter.root / "submitted" / "notes.txt").touch()
-    (chapter.root / "submitted" / ".git" / NAME).mkdir(parents=True)
+    (chapter.root / "submitted" / ".git").mkdir(parents=True)
+    (chapter.root / "submitted" / ".hidden" / NAME).mkdir(parents=True)
     (chapter.root / "submitted" / "link").symlink_to(chapter.root / "submitted" / "ada")
     folder_of(chapter, "dangling").parent.mkdir()
     folder_of(chapter, "dangling").symlink_to("/nowhere")
-    assert students_of(chapter) == ["ada", "dangling", "link"]
+    assert students_of(chapter) == [".hidden", "ada", "dangling", "link"]
     run = grade()
-    assert {r.student: "symbolic link" in r.reason for r in run.refused} == {"dangling": True, "link": True}
+    linked = {r.student: "symbolic link" in r.reason for r in run.refused}
+    assert linked == {"dangling": True, "link": True, ".hidden": False}
 
 
 # ---------------------------------------------------------------- a grader that fails
@@ -264,6 +309,17 @@ def test_a_grader_that_does_not_answer_is_ended(chapter: Chapter, stubborn, monk
     hand_in(chapter, "zoe", twice="right")
     run = stubborn(jobs=2)
     assert "no answer within 12 seconds, 2 times" in run.refused[0].reason and scores(chapter) == {"zoe": 2.0}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits on judging are the kernel's")
+def test_judging_beyond_its_limits_costs_that_exercise_only(chapter: Chapter):
+    hand_in(chapter, "ada", twice="right, uses cpu", guess="right, uses memory", thrice="right, uses the clock")
+    hand_in(chapter, "bob", guess="half", thrice="right, uses cpu")
+    hand_in(chapter, "cyd", twice="right")
+    limits = Limits(judge_seconds=0.5, judge_memory=256 * MIB, submission_seconds=0.1)
+    run = grade_chapter(chapter, partial(limited_grader, limits))
+    lost = {record.student: sorted(record.notes) for record in run.records}
+    assert not run.refused and lost == {"ada": ["guess", "thrice", "twice"], "bob": ["thrice"], "cyd": []}
 
 
 def test_a_grader_that_can_not_start_stops_the_run(chapter: Chapter):
@@ -347,6 +403,19 @@ def test_a_run_that_is_stopped_in_the_middle_goes_on_later(chapter: Chapter, gra
         name: 2.0 + (1.5 if n < 3 else 0.0) - (2.0 if n == 5 else 0.0) for n, name in enumerate(names)
     }
     assert not list(chapter.root.rglob(".new-*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel to end a process with its parent")
+def test_a_busy_grader_ends_with_the_command(chapter: Chapter, diary: Path):
+    hand_in(chapter, "ada", twice="for ever")
+    program = chapter.root / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM.format(checkout=str(ROOT), root=str(chapter.root))))
+    with subprocess.Popen([sys.executable, str(program)], stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        while not diary.read_text():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    wait_until_all_have_ended(process.pid)
 
 
 def test_what_a_killed_run_had_half_written_is_removed(chapter: Chapter, grade):

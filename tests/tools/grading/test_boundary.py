@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from torchkata.tools.course import CourseError, course_root
-from torchkata.tools.grading import bubblewrap, confine, wire
+from torchkata.tools.grading import bubblewrap, confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
 from torchkata.tools.grading.replies import BadReply, observation_from
 from torchkata.tools.grading.sandbox import Sandbox, Session, WorkerLost
@@ -151,6 +151,8 @@ HOSTILE = {
     "deep nesting": message(None).replace(b"null", b'["list", [' * 60 + b"]]" * 60),
     "nesting beyond JSON's own depth": b'{"storages": [], "value": ' + b"[" * 200_000,
     "an endless expanded tensor": message(row([2**20, 2**20], [0, 0]), FOUR_BYTES),
+    "an expanded tensor of many dimensions": message(row([2**17] + [1] * 62, [0] * 63), FOUR_BYTES),
+    "many of them": message(["list", [row([2**14] + [1] * 62, [0] * 63)] * 3], FOUR_BYTES),
     "many expanded tensors": message(["list", [row([2**20], [0])] * 40], FOUR_BYTES),
     "an expanded tensor on meta": message(row([2**40], [0]), [{"device": "meta", "bytes": "4"}]),
     "a tensor that reaches out of its storage": message(row([2], [1]), FOUR_BYTES),
@@ -448,6 +450,90 @@ def test_no_power_over_the_machine_or_other_processes(sandbox: Sandbox):
     assert seen == {"pid": 1, "attached": [], "killed": [], "dumpable": 0} | nothing
 
 
+NEW_NAMESPACE = """
+def probe():
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group, done = os.getuid(), os.getgid(), []
+    if libc.unshare(0x10000000 | 0x20000) == 0:  # of users and of mounts
+        done.append("a namespace of users")
+        libc.prctl(4, 1, 0, 0, 0)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            try:
+                with open(f"/proc/self/{name}", "w") as file:
+                    file.write(text)
+            except OSError:
+                pass
+        for kind in (b"tmpfs", b"cgroup2"):
+            if libc.mount(b"none", b"/tmp/work", kind, 0, None) == 0:
+                done.append(kind.decode())
+    return done
+"""
+
+
+@pytest.fixture(scope="module")
+def unfiltered() -> Iterator[Sandbox]:
+    """The sandbox where system calls can't be refused."""
+    box = Sandbox(SETUP, LIMITS)
+    box.filtered = False
+    with box as running:
+        yield running
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("kind", ["sandbox", "unfiltered"])
+def test_no_namespace_inside_of_the_own_one(kind: str, request: pytest.FixtureRequest):
+    with request.getfixturevalue(kind).session() as session:
+        assert run(session, NEW_NAMESPACE) == []
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(syscalls.missing() is not None, reason=f"no filter of system calls: {syscalls.missing()}")
+def test_system_calls_that_no_exercise_needs_are_refused(sandbox: Sandbox):
+    with sandbox.session() as session:
+        refused = run(
+            session,
+            """
+            def probe():
+                import ctypes, errno
+                libc = ctypes.CDLL(None, use_errno=True)
+                calls = {"memfd_create": (b"x", 0), "shmget": (4711, 4096, 0o1666), "unshare": (0,), "setns": (-1, 0),
+                         "ptrace": (0, 0, 0, 0), "process_vm_readv": (1, None, 0, None, 0, 0)}
+                refused = []
+                for name, arguments in calls.items():
+                    ctypes.set_errno(0)
+                    if getattr(libc, name)(*arguments) == -1 and ctypes.get_errno() == errno.EPERM:
+                        refused.append(name)
+                return refused
+            """,
+        )
+    assert refused == ["memfd_create", "shmget", "unshare", "setns", "ptrace", "process_vm_readv"]
+
+
+TRACED = """
+import ctypes, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(4, 1, 0, 0, 0)
+libc.prctl(0x59616D61, -1, 0, 0, 0)
+if os.fork() == 0:
+    attached = libc.ptrace(0x4206, 1, 0, 0x40)  # SEIZE with TRACEEXIT
+    open("/tmp/attached", "w").write(str(attached))
+    time.sleep(600)
+while not os.path.exists("/tmp/attached") or not open("/tmp/attached").read():
+    time.sleep(0.01)
+attached = int(open("/tmp/attached").read())
+def probe(): return attached
+"""
+
+
+@needs_bubblewrap
+def test_a_worker_whose_child_traces_it_can_be_ended(unfiltered: Sandbox):
+    with unfiltered.session() as session:
+        assert run(session, TRACED) == 0  # it is traced
+    with unfiltered.session() as session:
+        assert run(session, "def probe(): return 1") == 1
+
+
 @needs_bubblewrap
 def test_a_worker_has_no_file_but_its_own_socket(sandbox: Sandbox):
     with sandbox.session() as session:
@@ -655,6 +741,60 @@ def lost(session: Session, source: str) -> WorkerLost:
     with pytest.raises(WorkerLost) as caught:
         session.run_cell(textwrap.dedent(source))
     return caught.value
+
+
+BUSY = """
+import time
+def probe(seconds):
+    began = time.process_time()
+    while time.process_time() < began + seconds:
+        pass
+    return 5
+"""
+
+
+@contextlib.contextmanager
+def crowded(process: int) -> Iterator[None]:
+    """A process gets one CPU, on which others are at work."""
+    place = min(os.sched_getaffinity(0))
+    loop = f"import os; os.sched_setaffinity(0, [{place}])\nwhile True: pass"
+    loops = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(4)]
+    os.sched_setaffinity(process, {place})
+    try:
+        yield
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes can't be put onto one CPU here")
+@pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=needs_bubblewrap), "bare"])
+def test_time_in_which_the_machine_is_busy_with_others_does_not_count(kind: str, request: pytest.FixtureRequest):
+    with request.getfixturevalue(kind).session() as session:
+        session.run_cell(BUSY, asks=["probe"])
+        with crowded(session._usage.process):
+            session.allow(2.0)
+            seen = session.observe("probe", [1.0], {})
+            assert seen.seconds > 2.0, "it was not crowded"
+            assert seen.result == 5 and 0 < session.left < 1.5
+            session.allow(1.0)
+            with pytest.raises(WorkerLost, match="too long"):
+                session.observe("probe", [600.0], {})
+            assert session.waited < 60
+
+
+@needs_bubblewrap
+def test_what_its_own_processes_take_from_it_does_count(sandbox: Sandbox):
+    crowd = "for _ in range(8):\n    if os.fork() == 0:\n        while True: pass\n"
+    with sandbox.session() as session:
+        session.run_cell(BUSY, asks=["probe"])
+        os.sched_setaffinity(session._usage.process, {min(os.sched_getaffinity(0))})
+        session.run_cell(f"import os\n{crowd}")
+        session.allow(1.0)
+        with pytest.raises(WorkerLost, match="too long"):
+            session.observe("probe", [600.0], {})
+        assert session.uncounted < 1.5
 
 
 ENDS = {
@@ -875,3 +1015,14 @@ def test_ranks_of_a_process_group_work_inside_and_end_with_the_session():
     with Sandbox(setup) as sandbox, sandbox.session() as session:
         session.allow(120)
         assert run(session, program) == [6.0, 6.0, 6.0]
+
+
+def test_what_others_write_to_stderr_is_no_reason():
+    with Sandbox(SETUP, LIMITS, enabled=False) as broken:
+        broken._errors.write(b"UserWarning: old\n  a line of torch\nMemoryError: none is left\n")
+        broken._errors.flush()
+        broken._process.kill()
+        broken._process.wait()
+        with pytest.raises(CourseError) as caught:
+            broken.session()
+    assert str(caught.value).endswith(". MemoryError: none is left") and "torch" not in str(caught.value)

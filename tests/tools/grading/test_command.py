@@ -123,3 +123,20 @@ def test_stopping_it_is_said(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("torchkata.tools.grading.batch.students_of", stopped)
     result = grade("--no-sandbox")
     assert isinstance(result.exception, CourseError) and "goes on from there" in str(result.exception)
+
+
+def test_lines_that_reach_for_the_grader_are_shown_first(chapter: Chapter):
+    (hand_in(chapter, "ada", **RIGHT).parent / "notes.txt").touch()
+    hand_in(chapter, "bob", **RIGHT | {"twice": "import ctypes\n" + RIGHT["twice"]})
+    result = grade("--no-sandbox")
+    assert result.exit_code == 0 and scores(chapter) == {"ada": 6.0, "bob": 6.0}
+    shown = [line for line in result.output.splitlines() if line.startswith(("ada:", "bob:"))]
+    assert shown == [
+        "bob: Look at this line (answer to twice): import ctypes",
+        "ada: Other files are ignored: notes.txt.",
+    ]
+    for place in ("feedback/bob", "graded/98_things/marks.csv"):
+        page = chapter.root / place
+        texts = [page] if page.is_file() else page.rglob("*.html")
+        assert not [text for text in texts if "Look at this" in text.read_text()]
+    assert "Look at this line" in next((chapter.root / "autograded" / "bob").rglob("*.ipynb")).read_text()

@@ -317,3 +317,11 @@ def test_names_and_notes_stay_inside_the_summary(graded):
     summary = _summary(replace(record, student="```<img src=x>", notes=["```", "<script>"]))["source"].splitlines()
     assert summary[0] == summary[-1] == "```"
     assert not any("```" in line for line in summary[1:-1])
+
+
+def test_a_missing_alembic_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    chapter = classroom.unknown_course(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(CourseError, match="pip install alembic"), ChapterBook(chapter):
+        pass

@@ -298,6 +298,14 @@ def test_a_sandbox_that_ends_is_nobodys_mark(master: MasterChapter):
         referee.grade(submission(*answers(double=source)), master, bare)
 
 
+def test_an_exercise_that_can_not_be_judged_within_its_limits_is_left_out(master: MasterChapter, sandbox: Sandbox):
+    uses_it = answers(guess="guesses = {'a': double(torch.tensor(0.5)).item(), 'b': 2}")
+    handed_in = dataclasses.replace(submission(*uses_it), unjudged=["double"])
+    record = referee.grade(handed_in, master, sandbox)
+    assert states(record) == ALL_SOLVED | {"double": "crashed"} and mark(record, "double").points == 0
+    assert "too much to be judged" in mark(record, "double").verdict and "by hand" in record.notes[-1]
+
+
 # ---------------------------------------------------------------- words
 
 
@@ -349,6 +357,15 @@ def test_bound_names():
         "import a.b, c as d\nfrom e import f as g\nwith h() as i:\n    j = k\nfor l in m: pass\nn = lambda o: (p := 1)"
     )
     assert bound_names(source + "\ndef q(r): s = 1\nclass T: u = 1\nasync def v(): pass") == set("adgijlnqTv")
+
+
+def test_where_a_hidden_test_failed_tells_no_data_of_it(grade):
+    many = "".join(f"        if times == {k}: raise ValueError\n" for k in range(9))
+    source = f"class Counter:\n    def step(self):\n        times = 4\n{many}"
+    verdict = mark(grade(*answers(counter=source)), "counter").verdict
+    assert "in your function step" in verdict and "line" not in verdict and "times ==" not in verdict
+    visible = mark(grade(*answers(double="def double(x): return 1 / 0\ndef triple(x): pass")), "double").verdict
+    assert "line 1 of your code, in double:  def double(x): return 1 / 0" in visible
 
 
 # ---------------------------------------------------------------- parity

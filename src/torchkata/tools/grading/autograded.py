@@ -36,9 +36,9 @@ class Frame:
         marks = {mark.exercise: mark for mark in record.marks}
         cells = [_summary(record)]
         for cell in submission.cells:
-            if cell.exercise is None:
+            if cell.kind == "own":
                 cells.append(_code(cell.source))
-            else:
+            elif cell.exercise is not None:
                 cells += self._exercise(marks.pop(cell.exercise), cell.source)
         for mark in marks.values():
             cells += self._exercise(mark, "# The answer cell is missing.")

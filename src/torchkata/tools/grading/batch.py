@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ LOCK = ".torchkata-grade.lock"
 GROUP = 20  # records that are entered into the gradebook together
 PATIENCE = 900  # seconds for one submission, when its own limits have not ended it
 LONGEST_NAME = 200  # bytes
+FORMULA = ("=", "+", "-", "@")  # nbgrader's export writes names as they are
 NOT_IN_NAMES = set('\\/:*?"<>|,;[]{}')  # they break file names, file patterns or nbgrader's CSV export
 
 Progress = Callable[[int, int], None]  # submissions done, submissions in all
@@ -122,7 +123,7 @@ def students_of(chapter: Chapter, wanted: list[str] | None = None) -> list[str]:
     """
     folder = chapter.root / "submitted"
     try:
-        there = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        there = sorted(path.name for path in folder.iterdir() if path.is_dir())
     except OSError:
         raise CourseError(f"There is no folder {folder}. Put the submissions into submitted/STUDENT/CHAPTER.") from None
     if unknown := [name for name in wanted or [] if name not in there]:
@@ -155,12 +156,25 @@ class _Desk:
         done()
         with open_pool() as pool:
             for submission, result in pool.grade(self._new(names, force, sandboxed, done)):
-                self._finish(submission, result)
+                self._finish(submission, _first(result))
                 done()
+            for record in [record for record in self.run.graded if not record.final]:
+                self._once_more(record, pool)
         self.book.enter(self.book.lacking(self.run.records))
         self.results.write_csv()
         self.results.write_run(self.run.summary())
         return self.run
+
+    def _once_more(self, first: Record, pool: Pool | Cluster) -> None:
+        """Grade a submission again that was cut off, alone: perhaps others were in its way. What it earns now counts,
+        and nothing that it had earned is lost."""
+        submission = self._read(first.student)
+        if isinstance(submission, NotGradable):  # it was taken away meanwhile
+            return
+        self.run.graded.remove(first)
+        for again, result in pool.grade([submission]):
+            better = isinstance(result, Record) and result.points >= first.points
+            self._finish(again, result if better else replace(first, final=True))
 
     def _tell(self, progress: Progress, total: int) -> None:
         progress(len(self.run.graded) + len(self.run.kept) + len(self.run.refused), total)
@@ -192,7 +206,7 @@ class _Desk:
         if not isinstance(known, Record) or known.digest != submission.digest:
             return False
         pages = (self._autograded(known.student), self._feedback(known.student))
-        return (known.sandboxed or not sandboxed) and all(page.is_file() for page in pages)
+        return known.final and (known.sandboxed or not sandboxed) and all(page.is_file() for page in pages)
 
     def _finish(self, submission: Submission, result: Record | NotGradable) -> None:
         if isinstance(result, NotGradable):
@@ -224,10 +238,19 @@ class _Desk:
         return self.chapter.root / "feedback" / student / self.chapter.name / f"{self.chapter.topic}.html"
 
 
+def _first(result: Record | NotGradable) -> Record | NotGradable:
+    """The result of a first run: not the final one where a time limit had a part in it."""
+    return replace(result, final=False) if isinstance(result, Record) and result.out_of_time else result
+
+
 def complaint_about(name: str) -> str | None:
     """Why a folder's name can't be a student's name in the gradebook, its CSV export and file names; None if it can."""
     if not name.isprintable() or NOT_IN_NAMES & set(name) or name != name.strip():
         return f"The folder's name can't be a student's name. Rename it, without {' '.join(sorted(NOT_IN_NAMES))}."
+    if name.startswith("."):
+        return "The folder's name begins with a dot, so that it is easily overlooked. Rename it."
+    if name.startswith(FORMULA):
+        return f"The folder's name begins with {name[0]}, which makes a formula of it in a table. Rename it."
     if len(os.fsencode(name)) > LONGEST_NAME:
         return "The folder's name is too long for a student's name. Rename it."
     return None

@@ -8,6 +8,7 @@ import ctypes
 import os
 import platform
 import resource
+import signal
 import sys
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ NOBODY = 65533  # a user id that owns nothing
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x8000000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 2, 4, 4096, 8192, 16384, 1 << 18
+PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 24, 36, 38
 CAPABILITY_VERSION = 0x20080522
 KEYCTL = {"x86_64": 250, "aarch64": 219}
@@ -43,6 +45,14 @@ def give_up_root() -> None:
     _call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+def end_with_parent() -> None:
+    """The kernel kills this process when its parent ends, and at once where that has ended already."""
+    parent = os.getppid()
+    _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def adopt_orphans() -> None:
     """Processes below this one whose parents end become children of this one."""
     _call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -56,6 +66,13 @@ def enter_namespaces() -> None:
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
+
+
+def no_more_namespaces() -> None:
+    """No new namespace of users below this one: inside of it a process would have capabilities again, and could mount a
+    disk of any size or the control groups of this machine."""
+    with open("/proc/sys/user/max_user_namespaces", "w") as file:  # counts for the namespace of this process only
+        file.write("0")
 
 
 def own_disk(size: int, kept: Iterable[str]) -> None:
@@ -119,7 +136,7 @@ def limit_resources(limits: Limits, count_processes: bool) -> None:
     namespace of users that would count the teacher's own."""
     seconds = int(limits.submission_seconds) + 60
     wanted = {
-        "RLIMIT_AS": _mapped() + limits.memory,
+        "RLIMIT_AS": mapped() + limits.memory,
         "RLIMIT_FSIZE": limits.disk,
         "RLIMIT_CPU": seconds,
         "RLIMIT_CORE": 0,
@@ -141,7 +158,7 @@ def _lower(kind: int, value: int) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def _mapped() -> int:
+def mapped() -> int:
     """Bytes that this process has mapped."""
     try:
         with open("/proc/self/statm") as file:

@@ -85,7 +85,13 @@ class ChapterBook:
 
     def _open(self) -> Gradebook:
         with _with_scripts_of_this_python():  # a new gradebook asks the command alembic for its version
-            return Gradebook(self.course.db_url, self.course.course_id)
+            try:
+                return Gradebook(self.course.db_url, self.course.course_id)
+            except FileNotFoundError:
+                raise CourseError(
+                    "A new gradebook needs the command alembic, which is not here. It comes with nbgrader: "
+                    "pip install alembic"
+                ) from None
 
     def _checks(self) -> dict[str, tuple[float, str]]:
         """Points and source of the chapter's check cells, by grade id."""

@@ -16,6 +16,7 @@ from nbgrader.utils import parse_utc
 
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.files import Unreadable, read_plain_file
+from torchkata.tools.grading.reaching import suspect_lines
 from torchkata.tools.grading.records import NotGradable, Submission, SubmittedCell
 from torchkata.tools.grading.released import Release
 
@@ -55,7 +56,7 @@ def read_submission(folder: Path, student: str, chapter: Chapter, release: Relea
         taken = _taken(cells, release, notes)
     except _Damaged as error:
         return NotGradable(student, chapter.name, str(error), digest)
-    return Submission(student, chapter.name, taken, notes + complaint, digest)
+    return Submission(student, chapter.name, taken, notes + complaint + suspect_lines(taken), digest)
 
 
 def read_timestamp(folder: Path) -> tuple[datetime | None, list[str]]:
@@ -186,7 +187,7 @@ def _grade_id(raw: dict) -> str | None:
 
 
 def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[SubmittedCell]:
-    """The cells to run: answers by exercise id, and the code cells that the learner added or changed."""
+    """The cells to run: answers by exercise id, the code cells that the learner added or changed, and the demos."""
     chosen = _chosen(cells, release, notes)
     taken = []
     for number, cell in enumerate(cells):
@@ -194,6 +195,8 @@ def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[Submi
             taken.append(SubmittedCell("answer", cell.grade_id, cell.source))
         elif cell.kind == "code" and cell.grade_id not in release.checks and _is_own(cell, release):
             taken.append(SubmittedCell("own", None, cell.source))
+        elif cell.kind == "code" and cell.source.strip() in release.demos:
+            taken.append(SubmittedCell("demo", None, cell.source))
     for exercise in release.answers:
         if exercise not in chosen:
             taken = _with_answer_elsewhere(exercise, taken, release, notes)
@@ -255,4 +258,4 @@ def _with_answer_elsewhere(
 
 
 def _defines(cell: SubmittedCell, name: str) -> bool:
-    return re.search(rf"^(def|class) +{name}\b|^{name} *[:=]", cell.source, re.M) is not None
+    return cell.kind != "demo" and re.search(rf"^(def|class) +{name}\b|^{name} *[:=]", cell.source, re.M) is not None

@@ -6,7 +6,7 @@ import ast
 import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any
 
@@ -98,7 +98,8 @@ class MasterChapter:
         return self._setup_space | answers
 
 
-def bound_names(source: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def bound_names(source: str) -> frozenset[str]:
     """The names that a cell binds at its top level."""
     names: set[str] = set()
     stack: list[ast.AST] = [ast.parse(source)]
@@ -112,4 +113,4 @@ def bound_names(source: str) -> set[str]:
             names.add(node.id)
         elif not isinstance(node, ast.Lambda):
             stack += ast.iter_child_nodes(node)
-    return names
+    return frozenset(names)

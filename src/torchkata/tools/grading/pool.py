@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from ctypes import Array, c_char
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from multiprocessing import forkserver
@@ -18,6 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
 from torchkata.tools.course import CourseError
+from torchkata.tools.grading import watch
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
 if TYPE_CHECKING:
@@ -51,15 +54,17 @@ def usable_cores() -> int:
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer of a grader that is of no more use."""
+    """The answer of a grader that is of no more use; `judged` is the exercise whose judging went beyond its limits."""
 
     reason: str
+    judged: str = ""
 
 
 @dataclass
 class _Worker:
     process: BaseProcess
     pipe: Connection
+    note: Array[c_char]  # which exercise the process is judging
     task: Submission | None = None
     deadline: float = 0.0
 
@@ -87,8 +92,8 @@ class Pool:
     def grade(self, submissions: Iterable[Submission]) -> Iterator[tuple[Submission, Record | NotGradable]]:
         """Grade submissions, some at a time; yields each with its result, in the order in which they are done.
 
-        A submission whose process ends or doesn't answer is tried once more, then it is not gradable. Raises
-        CourseError where a grader can't be opened.
+        A submission whose process ends or doesn't answer is tried once more, then it is not gradable; where the limits
+        on judging an exercise ended it, without that exercise. Raises CourseError where a grader can't be opened.
         """
         waiting = iter(submissions)
         ahead: deque[Submission] = deque()
@@ -106,6 +111,9 @@ class Pool:
                     failure = reply
                     continue
                 if isinstance(reply, Lost):
+                    if reply.judged and reply.judged not in task.unjudged:
+                        ahead.appendleft(replace(task, unjudged=[*task.unjudged, reply.judged]))
+                        continue
                     attempts[task.student] += 1
                     if attempts[task.student] < ATTEMPTS:
                         ahead.appendleft(task)
@@ -134,10 +142,11 @@ class Pool:
 
     def _start(self) -> _Worker:
         ours, theirs = _context().Pipe()
-        process = _context().Process(target=_work, args=(theirs, self.open_grader), daemon=False)
+        note = _context().RawArray(c_char, watch.NOTE_SIZE)
+        process = _context().Process(target=_work, args=(theirs, self.open_grader, note), daemon=False)
         process.start()
         theirs.close()
-        self.workers.append(_Worker(process, ours))
+        self.workers.append(_Worker(process, ours, note))
         return self.workers[-1]
 
     def _replies(self, busy: list[_Worker]) -> Iterator[tuple[_Worker, object]]:
@@ -160,7 +169,7 @@ class Pool:
     def _drop(self, worker: _Worker, reply: Lost) -> Lost:
         self.workers.remove(worker)
         _end(worker)
-        return reply
+        return replace(reply, judged=watch.exercise_that_ended(worker.process.exitcode, worker.note))
 
 
 def _end(worker: _Worker) -> None:
@@ -178,9 +187,14 @@ def refusal(task: Submission, reason: object) -> NotGradable:
     return NotGradable(task.student, task.chapter, f"The grader failed: {reason}.")
 
 
-def _work(pipe: Connection, open_grader: OpenGrader) -> None:
+def _work(pipe: Connection, open_grader: OpenGrader, note: Array[c_char]) -> None:
     """What a process does: grade what comes through the pipe until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl + C is for the main process, which then closes the pipe
+    if sys.platform == "linux":
+        from torchkata.tools.grading import confine  # not to be had elsewhere
+
+        confine.end_with_parent()
+    watch.keep_note(note)
     try:
         with open_grader() as grade:
             _answer_all(pipe, grade)

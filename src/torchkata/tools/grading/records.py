@@ -10,10 +10,11 @@ STATES = ("solved", "partly", "wrong", "not solved", "cut off", "crashed", "miss
 
 @dataclass(frozen=True)
 class SubmittedCell:
-    """One code cell of a learner that is run: an answer to an exercise, or a cell that the learner added or changed."""
+    """One code cell of a notebook that is run: an answer to an exercise, a cell that the learner added or changed, or,
+    where these need its names, a demo that the learner left as it was."""
 
-    kind: str  # "answer" or "own"
-    exercise: str | None  # the exercise's id for an answer, None for an own cell
+    kind: str  # "answer", "own" or "demo"
+    exercise: str | None  # the exercise's id for an answer, else None
     source: str
 
 
@@ -22,6 +23,7 @@ class Submission:
     """What a student handed in for a chapter: the cells to run, in the learner's order, each exercise at most once.
 
     `notes` tell the teacher in words what was unusual. `digest` changes with the notebook, the chapter and the grader.
+    `unjudged` are exercises whose judging has already ended a process by its limits: they are not judged again.
     """
 
     student: str
@@ -29,6 +31,7 @@ class Submission:
     cells: list[SubmittedCell]
     notes: list[str] = field(default_factory=list)
     digest: str = ""
+    unjudged: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -81,6 +84,7 @@ class Record:
     Attributes:
         sandboxed: whether the learner's code ran behind the boundary.
         seconds: wall time of the grading; `stages` holds the seconds of its parts by name.
+        final: false for the first run of a submission that was cut off: it is run once more, alone.
     """
 
     student: str
@@ -93,6 +97,12 @@ class Record:
     digest: str
     seconds: float
     stages: dict[str, float] = field(default_factory=dict)
+    final: bool = True
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether a time limit kept any of its exercises from being judged to its end."""
+        return any(mark.state == "cut off" for mark in self.marks)
 
     @property
     def cut_off(self) -> bool:

@@ -12,11 +12,13 @@ import threading
 import time
 import unicodedata
 import warnings
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchkata.tools.course import CourseError, Exercise
+from torchkata.tools.grading import watch
 from torchkata.tools.grading.limits import Limits
-from torchkata.tools.grading.master import CheckCell, MasterChapter
+from torchkata.tools.grading.master import CheckCell, MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox import CellReply, Sandbox, Session, WorkerLost
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
@@ -24,6 +26,7 @@ from torchkata.verdicts.originals import answers_elsewhere
 
 MAX_TEXT = 20_000  # characters of one exercise's verdict
 STOPPED = "this check stopped for a reason of its own; your teacher has been told."
+TOO_MUCH = "what your answer gives back is too much to be judged."
 MISSING = "the answer cell of this exercise is missing."
 _one_at_a_time = threading.Lock()
 
@@ -37,7 +40,7 @@ def grade(submission: Submission, master: MasterChapter, sandbox: Sandbox, limit
     began = time.monotonic()
     with _one_at_a_time:
         run = _Run(master, sandbox, limits or sandbox.limits)
-        marks = run.marks(submission.cells)
+        marks = run.marks(submission.cells, submission.unjudged)
     seconds = time.monotonic() - began
     waited = sum(run.stages.values())
     return Record(
@@ -77,44 +80,52 @@ class _Run:
         self._left = limits.submission_seconds
         self._losses = 0
         self._went_well: list[SubmittedCell] = []
+        self._demos: list[SubmittedCell] = []  # those that stand before the cell that runs, and have not been run
         self._session: Session | None = None
         self.notes: list[str] = []
         self.stages = {"fork": 0.0, "cells": 0.0, "observe": 0.0, "end": 0.0}
 
-    def marks(self, cells: list[SubmittedCell]) -> list[ExerciseMark]:
+    def marks(self, cells: list[SubmittedCell], unjudged: Collection[str]) -> list[ExerciseMark]:
         said: dict[str, _Said] = {}
         try:
             for cell in cells:
-                if cell.exercise is None:
-                    self._run_own(cell)
+                if cell.kind == "demo":
+                    self._demos.append(cell)
+                elif cell.exercise is None:
+                    self._run_own(cell, self._demos)
                 elif cell.exercise in self._master.checks:
-                    said[cell.exercise] = self._run_answer(cell, cell.exercise)
+                    with watch.judging(cell.exercise, self._limits):
+                        said[cell.exercise] = self._run_answer(cell, cell.exercise, cell.exercise not in unjudged)
         finally:
             self._end_session()
         return [_mark(exercise, said.get(exercise.id)) for exercise in self._master.exercises]
 
-    def _run_own(self, cell: SubmittedCell) -> None:
+    def _run_own(self, cell: SubmittedCell, before: Sequence[SubmittedCell]) -> None:
         try:
-            self._run_cell(cell, self._limits.exercise_seconds)
+            self._run_cell(cell, self._limits.exercise_seconds, before=before)
         except WorkerLost as lost:
             text = (cell.source.strip().splitlines() or [""])[0][:60]
-            self.notes.append(readable(f"A cell of the learner's own ({text!r}) was left out: {lost}."))
+            whose = "A demo" if cell.kind == "demo" else "A cell of the learner's own"
+            self.notes.append(readable(f"{whose} ({text!r}) was left out: {lost}."))
 
-    def _run_answer(self, cell: SubmittedCell, exercise: str) -> _Said:
+    def _run_answer(self, cell: SubmittedCell, exercise: str, judged: bool) -> _Said:
         said = _Said()
         checks = self._master.checks[exercise]
         left = self._limits.exercise_seconds
         try:
-            reply = self._run_cell(cell, left, self._master.names[exercise])
+            reply = self._run_cell(cell, left, self._master.names[exercise], self._demos)
             assert self._session is not None  # it has just replied
             left = self._session.left
         except WorkerLost as lost:
             reply = CellReply(None, set())
             self._note_loss(said, lost, f"the answer cell was not finished: {lost}.")
             left = 0.0
+        if not judged:
+            self._note_loss(said, WorkerLost(TOO_MUCH), TOO_MUCH)
+            self.notes.append(f"What the answer to {exercise} gives back is too much to be judged. Look at it by hand.")
         for check in checks:
             said.points[check.id] = 0.0
-            if left > 0:
+            if judged and left > 0:
                 left = self._judge(check, said, reply.defined, left)
         return said
 
@@ -125,13 +136,12 @@ class _Run:
         except WorkerLost as lost:
             self._note_loss(said, lost, f"this check could not be run: {lost}.")
             return 0.0
-        waited = session.waited
         space = self._master.space({name: StandIn(name, session) for name in defined})
         out = io.StringIO()
-        with contextlib.redirect_stdout(out), warnings.catch_warnings(), answers_elsewhere():
+        with self._spending(session, "observe"), contextlib.redirect_stdout(out), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._attempt(check, space, said, out)
-        self._spend(session.waited - waited, "observe")
+            with answers_elsewhere():
+                self._attempt(check, space, said, out)
         return session.left
 
     def _attempt(self, check: CheckCell, space: dict, said: _Said, out: io.StringIO) -> None:
@@ -148,6 +158,8 @@ class _Run:
         except CourseError:  # the sandbox has failed: that is nobody's mark
             raise
         except Exception as error:
+            if isinstance(error, MemoryError):
+                watch.out_of_memory()
             said.complain(STOPPED)
             self.notes.append(
                 readable(
@@ -164,22 +176,43 @@ class _Run:
 
     # ------------------------------------------------ the worker
 
-    def _run_cell(self, cell: SubmittedCell, seconds: float, asks: frozenset[str] = frozenset()) -> CellReply:
+    def _run_cell(
+        self,
+        cell: SubmittedCell,
+        seconds: float,
+        asks: frozenset[str] = frozenset(),
+        before: Sequence[SubmittedCell] = (),
+    ) -> CellReply:
+        """Run a cell; where it needs names of the demos before it, these first, which in turn may need others."""
+        names = {demo.source: bound_names(demo.source) - self._sandbox.known_names for demo in before}
         session = self._ready(seconds)
-        waited = session.waited
         try:
-            reply = session.run_cell(cell.source, asks)
+            with self._spending(session, "cells"):
+                reply = session.run_cell(cell.source, asks, set().union(*names.values()), self._lent_by(cell))
         except WorkerLost:
             self._drop_session()
             raise
-        finally:
-            self._spend(session.waited - waited, "cells")
+        if reply.needs:
+            needed = [demo for demo in before if names[demo.source] & reply.needs]
+            self._run_demos(needed)
+            return self._run_cell(cell, seconds, asks)
         self._went_well.append(cell)
         return reply
 
+    def _run_demos(self, needed: list[SubmittedCell]) -> None:
+        for demo in needed:
+            if demo in self._demos:
+                place = self._demos.index(demo)
+                before = self._demos[:place]
+                self._demos.remove(demo)
+                self._run_own(demo, before)
+
+    def _lent_by(self, cell: SubmittedCell) -> set[str]:
+        return bound_names(cell.source) if cell.kind == "demo" else set()
+
     def _ready(self, seconds: float) -> Session:
         """A session that may take so many seconds, in which the cells that went well have run. Raises WorkerLost."""
-        if self._left <= 0:
+        if self._left <= 0 or sum(self.stages.values()) > self._limits.submission_seconds * self._limits.patience:
             raise WorkerLost(f"the {self._limits.submission_seconds:g} seconds for a submission are over", "cut off")
         if self._session is None:
             self._session = self._new_session()
@@ -194,13 +227,12 @@ class _Run:
         self.stages["fork"] += time.monotonic() - began
         session.allow(self._left)
         try:
-            for cell in self._went_well:
-                session.run_cell(cell.source)
+            with self._spending(session, "cells"):
+                for cell in self._went_well:
+                    session.run_cell(cell.source, lends=self._lent_by(cell))
         except WorkerLost:
             self._losses += 1
             raise
-        finally:
-            self._spend(session.waited, "cells")
         return session
 
     def _drop_session(self) -> None:
@@ -214,9 +246,16 @@ class _Run:
             self._session = None
             self.stages["end"] += time.monotonic() - began
 
-    def _spend(self, seconds: float, stage: str) -> None:
-        self._left -= seconds
-        self.stages[stage] += seconds
+    @contextlib.contextmanager
+    def _spending(self, session: Session, stage: str) -> Iterator[None]:
+        """What is waited for the session inside belongs to a stage, and as far as it counts it is no longer left."""
+        waited, uncounted = session.waited, session.uncounted
+        try:
+            yield
+        finally:
+            waited = session.waited - waited
+            self.stages[stage] += waited
+            self._left -= waited - (session.uncounted - uncounted)
 
     @staticmethod
     def _note_loss(said: _Said, lost: WorkerLost, line: str) -> None:

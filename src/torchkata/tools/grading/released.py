@@ -25,6 +25,7 @@ class Release:
         answers: the released source of each answer cell, by exercise, in the chapter's order.
         checks: the released source of each check cell, by grade id.
         unchanged: the sources, stripped, of all released code cells but the answers.
+        demos: those of them that are neither setup nor check cells and bind names, which answers may use.
         names: what each answer cell defines, by exercise; names that several of them define are left out.
         digest: changes with the chapter's notebooks and with the code that grades.
     """
@@ -32,6 +33,7 @@ class Release:
     answers: dict[str, str]
     checks: dict[str, str]
     unchanged: frozenset[str]
+    demos: frozenset[str]
     names: dict[str, frozenset[str]]
     digest: str
 
@@ -45,7 +47,7 @@ def need_built(chapter: Chapter) -> None:
 def read_release(chapter: Chapter) -> Release:
     """Read the released notebook of a chapter. Raises CourseError where the chapter is not built."""
     need_built(chapter)
-    answers, checks, unchanged = {}, {}, set()
+    answers, checks, unchanged = {}, {}, {}
     for cell in read_notebook(chapter.release).cells:
         exercise = exercise_of(cell)
         if exercise and cell.metadata.nbgrader.solution:
@@ -54,8 +56,10 @@ def read_release(chapter: Chapter) -> Release:
         if exercise:
             checks[cell.metadata.nbgrader.grade_id] = cell.source
         if cell.cell_type == "code":
-            unchanged.add(cell.source.strip())
-    return Release(answers, checks, frozenset(unchanged), _own_names(answers), _digest(chapter))
+            unchanged[cell.source.strip()] = exercise
+    _, *others = unchanged.items()  # the first code cell is the setup
+    demos = frozenset(source for source, exercise in others if not exercise and bound_names(source))
+    return Release(answers, checks, frozenset(unchanged), demos, _own_names(answers), _digest(chapter))
 
 
 def _own_names(answers: dict[str, str]) -> dict[str, frozenset[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,17 +26,21 @@ from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import bound_names
 from torchkata.tools.grading.replies import error_from, names_from, observation_from, with_own_frames
 from torchkata.tools.grading.scenarios import scenario_source
+from torchkata.tools.grading.usage import Usage
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier, decode, encode
 from torchkata.verdicts.standins import StandIn
 
 _T = TypeVar("_T")
 CONTROL_FRAME = 2**20
+REASON = re.compile(r"bwrap: |\w*(Error|Exception|Killed)\b")
 NAMESPACES = (
     "The sandbox needs user namespaces, within bubblewrap too: some systems switch them off "
     "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)."
 )
-CONTROL_SECONDS = 30.0
+CONTROL_SECONDS = 120.0  # the zygote does nothing that takes long, but may have to wait for a CPU
+SLOW = 1.0  # seconds; of a request that took longer it is asked why
+LEAST = 0.05  # seconds that are worth to be waited for
 
 
 class WorkerLost(Exception):
@@ -52,10 +57,14 @@ class WorkerLost(Exception):
 
 @dataclass(frozen=True)
 class CellReply:
-    """What became of a cell: what it raised (types, message, frames) or None; which of the asked names exist now."""
+    """What became of a cell: what it raised (types, message, frames) or None; which of the asked names exist now.
+
+    Where `needs` names something the cell was not run: it takes these names from cells before it.
+    """
 
     error: dict | None
     defined: set[str]
+    needs: frozenset[str] = frozenset()
 
 
 class Sandbox:
@@ -71,6 +80,7 @@ class Sandbox:
 
     def __init__(self, setup_source: str, limits: Limits | None = None, enabled: bool = True):
         self.enabled, self.limits = enabled, limits or Limits()
+        self.filtered = enabled  # whether system calls are refused, where that can be done; all else holds without it
         self._setup = setup_source
         self.known_names = bound_names(setup_source)  # the names that the chapter's setup cell binds
         self._open = contextlib.ExitStack()
@@ -105,7 +115,7 @@ class Sandbox:
         if told["error"] or told["worker"] is None:
             ours.close()
             raise CourseError(f"A worker could not be started: {told['error'] or 'no reason is known'}. {NAMESPACES}")
-        return Session(self, ours, told["worker"])
+        return Session(self, ours, told["worker"], Usage(told["process"]))
 
     def end_worker(self, number: int) -> int:
         """End a worker and all its processes; its exit code, or minus the number of the signal that ended it."""
@@ -116,12 +126,27 @@ class Sandbox:
             wire.send(self._control, json.dumps(order).encode(), CONTROL_SECONDS)
             if sock is not None:
                 socket.send_fds(self._control, [b"F"], [sock.fileno()])
-            return json.loads(wire.receive(self._control, CONTROL_FRAME, CONTROL_SECONDS))
+            told = json.loads(wire.receive(self._control, CONTROL_FRAME, CONTROL_SECONDS))
+            return told | {"process": self._process_behind_handle() if told.get("handle") else None}
         except wire.WireError as error:
-            raise CourseError(f"The sandbox has ended: {error}.{self._last_words()}") from None
+            raise CourseError(f"The sandbox has ended: {error}.{self._reason()}") from None
+
+    def _process_behind_handle(self) -> int | None:
+        """The number that the process whose handle comes with a reply has here."""
+        _, handles, _, _ = socket.recv_fds(self._control, 1, 1)
+        try:
+            with open(f"/proc/self/fdinfo/{handles[0]}") as file:
+                fields = dict(line.split(":\t", 1) for line in file.read().splitlines())
+            return int(fields["Pid"])
+        except (OSError, ValueError, KeyError, IndexError):
+            return None
+        finally:
+            for handle in handles:
+                os.close(handle)
 
     def _wait_until_ready(self) -> None:
         start = {"setup": self._setup, "limits": asdict(self.limits), "confined": self.enabled}
+        start["filtered"] = self.filtered
         start["kept"] = bubblewrap.folders_in_tmp() if self.enabled else []
         try:
             wire.send(self._control, json.dumps(start).encode(), CONTROL_SECONDS)
@@ -130,6 +155,11 @@ class Sandbox:
             raise CourseError(f"The sandbox did not start: {error}.{self._last_words()}") from None
         if not told["ready"]:
             raise CourseError(f"The sandbox could not load the chapter's setup cell.\n{told['error']}")
+
+    def _reason(self) -> str:
+        """The line that says why it has ended, if any; not what torch and others write beside it."""
+        said = [line for line in self._last_words().splitlines() if REASON.match(line)]
+        return f" {said[-1]}" if said else ""
 
     def _last_words(self) -> str:
         self._errors.seek(0)
@@ -168,21 +198,23 @@ def _bare_environment(folder: str) -> dict[str, str]:
 class Session:
     """A worker, and the channel to it (see `torchkata.verdicts.standins.Channel`).
 
-    `allow(seconds)` sets how long the worker may keep us waiting from now on, all replies together; every method that
-    asks the worker raises WorkerLost.
+    `allow(seconds)` sets how long the worker may keep us waiting from now on, all replies together. Where it needs
+    longer, the time does not count in which it was ready to run and the machine was busy with others, up to a multiple
+    of `seconds` (Limits.patience). Every method that asks the worker raises WorkerLost.
 
     Attributes:
         waited: seconds spent waiting for replies.
+        uncounted: those of them that don't count.
         left: seconds that the worker may still take.
     """
 
-    def __init__(self, sandbox: Sandbox, sock: socket.socket, worker: int):
-        self._sandbox, self._sock, self._worker = sandbox, sock, worker
+    def __init__(self, sandbox: Sandbox, sock: socket.socket, worker: int, usage: Usage):
+        self._sandbox, self._sock, self._worker, self._usage = sandbox, sock, worker, usage
         self._number = 0
         self._sources: list[str] = []
         self._lost: WorkerLost | None = None
-        self.waited = 0.0
-        self.left = sandbox.limits.exercise_seconds
+        self.waited = self.uncounted = 0.0
+        self.allow(sandbox.limits.exercise_seconds)
 
     def __enter__(self) -> Session:
         return self
@@ -191,14 +223,30 @@ class Session:
         self.close()
 
     def allow(self, seconds: float) -> None:
-        self.left = seconds
+        self.left = self._allowed = seconds
+        self._before = self.waited, self.uncounted
+        self._usage.begin()
 
-    def run_cell(self, source: str, asks: Iterable[str] = ()) -> CellReply:
-        """Run a cell in the learner's namespace; `asks` are the names whose existence afterwards is of interest."""
-        asked = sorted(asks)
+    def run_cell(
+        self, source: str, asks: Iterable[str] = (), lendable: Iterable[str] = (), lends: Iterable[str] = ()
+    ) -> CellReply:
+        """Run a cell in the learner's namespace.
+
+        Args:
+            asks: the names whose existence afterwards is of interest.
+            lendable: names that demos could bind; a cell that needs one of them is not run (see CellReply).
+            lends: the names that the cell binds, where it is a demo itself.
+        """
+        asked, offered = sorted(asks), sorted(lendable)
         self._sources.append(source)
-        reply = self._ask(do="cell", source=source, asks=asked)
-        return self._checked(lambda: CellReply(error_from(reply["error"]), names_from(reply["defined"]) & {*asked}))
+        reply = self._ask(do="cell", source=source, asks=asked, lendable=offered, lends=sorted(lends))
+        return self._checked(
+            lambda: CellReply(
+                error_from(reply["error"]),
+                names_from(reply["defined"]) & {*asked},
+                frozenset(names_from(reply["needs"]) & {*offered}),
+            )
+        )
 
     def observe(self, name: str, args: list, kwargs: dict) -> Observation:
         return self._observation(do="observe", answer=name, args=args, kwargs=kwargs)
@@ -239,16 +287,32 @@ class Session:
                 raise wire.TooSlow("no time is left")
             wire.send(self._sock, data, self.left)
             left = self.left - (time.monotonic() - began)
-            reply = decode(wire.receive(self._sock, self._sandbox.limits.frame, max(left, 1e-3)))
+            deadline = wire.Deadline(max(left, 1e-3), lambda: self._more_time(began))
+            reply = decode(wire.receive(self._sock, self._sandbox.limits.frame, deadline))
             if type(reply) is not dict or reply.get("id") != self._number:
                 raise ValueError("a reply that nobody asked for")
             return reply
-        except (wire.WireError, ValueError) as error:
+        except (wire.WireError, ValueError, MemoryError) as error:
             raise self._give_up(error) from None
         finally:
             spent = time.monotonic() - began
+            if spent > SLOW:
+                self._more_time(began)
             self.waited += spent
             self.left -= spent
+
+    def _more_time(self, began: float) -> float:
+        """The seconds of a request, begun then, that don't count, as far as they are not known yet."""
+        waited, uncounted = self._before
+        so_far = self.waited - waited + time.monotonic() - began
+        if self._worker < 0 or so_far >= self._allowed * self._sandbox.limits.patience:
+            return 0.0
+        more = self._usage.starved(so_far) - (self.uncounted - uncounted)
+        if more < LEAST:
+            return 0.0
+        self.uncounted += more
+        self.left += more
+        return more
 
     def _checked(self, read: Callable[[], _T]) -> _T:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
 
 LENGTH = struct.Struct("!Q")
 
@@ -32,27 +33,46 @@ def send(sock: socket.socket, data: bytes, seconds: float | None = None) -> None
         raise Ended(f"the connection is closed ({error.strerror})") from None
 
 
-def receive(sock: socket.socket, limit: int, seconds: float | None = None) -> bytes:
+class Deadline:
+    """A moment by which something must be there; when it comes, `more` is asked for further seconds, 0 for none."""
+
+    def __init__(self, seconds: float, more: Callable[[], float] = lambda: 0.0):
+        self._moment, self._more = time.monotonic() + seconds, more
+
+    @property
+    def left(self) -> float:
+        """Seconds until then. Raises TooSlow where there are none."""
+        left = self._moment - time.monotonic()
+        if left <= 0:
+            more = self._more()
+            if more <= 0:
+                raise TooSlow("no complete message in time")
+            self._moment = time.monotonic() + more
+            left = more
+        return left
+
+
+def receive(sock: socket.socket, limit: int, seconds: float | Deadline | None = None) -> bytes:
     """Receive one message of at most `limit` bytes; the whole of it must be there within `seconds`.
 
     The length is checked before memory is set aside. Raises WireError, Ended or TooSlow.
     """
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = Deadline(seconds) if isinstance(seconds, (int, float)) else seconds
     (length,) = LENGTH.unpack(_receive_exactly(sock, LENGTH.size, deadline))
     if length > limit:
         raise WireError(f"a message of {length} bytes, allowed are {limit}")
     return bytes(_receive_exactly(sock, length, deadline))
 
 
-def _receive_exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearray:
+def _receive_exactly(sock: socket.socket, count: int, deadline: Deadline | None) -> bytearray:
     data = bytearray(count)
     view = memoryview(data)
     while view:
         try:
-            sock.settimeout(None if deadline is None else max(deadline - time.monotonic(), 1e-6))
+            sock.settimeout(None if deadline is None else deadline.left)
             got = sock.recv_into(view)
         except TimeoutError:
-            raise TooSlow("no complete message in time") from None
+            continue  # the deadline says whether there is more time
         except OSError as error:
             raise Ended(f"the connection is closed ({error.strerror})") from None
         if not got:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
+import inspect
 import json
 import linecache
 import socket
 import sys
+from collections.abc import Collection
+from functools import cached_property
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
 from torchkata.tools.grading import wire
+from torchkata.tools.grading.lending import names_taken
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import put_back_torch
@@ -56,7 +61,7 @@ def _encoded(number: int, worker: Worker, request: dict, frame: int) -> bytes:
     except BaseException as error:  # a learner's code may have broken anything, sys.exit and interrupts included
         raised = observing.describe_error(error, SCENARIO)
     noted = _noted(Observation(raised=_plain(raised)))
-    return encode({"id": number, **noted, "error": _plain(raised), "defined": []})
+    return encode({"id": number, **noted, "error": _plain(raised), "defined": [], "needs": []})
 
 
 def _plain(raised: dict) -> dict:
@@ -71,6 +76,7 @@ class Worker:
         self._space = module.__dict__
         self._setup = dict(self._space)  # scenarios run with the chapter's own names
         self._cells = 0
+        self._lent: dict[str, object] = {}  # what demos have bound
         vars(builtins).update(get_ipython=_Shell(module).get, display=lambda *values, **settings: None)
 
     def answer(self, request: dict) -> dict:
@@ -78,10 +84,23 @@ class Worker:
         return getattr(self, f"_{request['do']}")(request)
 
     def _cell(self, request: dict) -> dict:
+        """Run a cell; where it needs names that demos could lend, say which ones in place of that."""
+        if needs := self._needs(request["source"], request["lendable"]):
+            return {"error": None, "defined": [], "needs": needs}
         self._cells += 1
         error = self._run(request["source"], f"<cell {self._cells}>")
         put_back_torch()  # as each check cell does in a notebook
-        return {"error": error, "defined": [name for name in request["asks"] if name in self._space]}
+        self._lent |= {name: self._space[name] for name in request["lends"] if name in self._space}
+        return {"error": error, "defined": [name for name in request["asks"] if name in self._space], "needs": []}
+
+    def _needs(self, source: str, lendable: Collection[str]) -> list[str]:
+        """Those of the names that the cell takes from cells before it, where only demos can have bound them."""
+        absent = object()
+        open_ones = [n for n in lendable if self._space.get(n, absent) is self._lent.get(n, absent)]
+        try:
+            return sorted(names_taken(_compiled(source, "<cell>"), open_ones)) if open_ones else []
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # told when the cell is run
+            return []
 
     def _observe(self, request: dict) -> dict:
         answer = self._space[request["answer"]]
@@ -102,11 +121,21 @@ class Worker:
         """Run a cell as a notebook would; what it raised, or None."""
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         try:
-            exec(_compiled(source, file), self._space)
+            self._execute(_compiled(source, file))
         except BaseException as error:  # sys.exit too: the next cells are run
             described = observing.describe_error(error, None)
             return Copier().copy(described)
         return None
+
+    def _execute(self, code: CodeType) -> None:
+        running = eval(code, self._space)
+        if inspect.iscoroutine(running):  # a cell with await outside of functions, which notebooks allow
+            self._loop.run_until_complete(running)
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """One for all cells, as in a notebook: what a cell has begun may be awaited in another."""
+        return asyncio.new_event_loop()
 
 
 def _noted(observation: Observation) -> dict:
@@ -126,15 +155,16 @@ def _packed(ops: list[dict]) -> str:
 
 def _compiled(source: str, file: str) -> CodeType:
     """A cell's code; magics, `!` and `?` are turned into calls of get_ipython()."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        return compile(source, file, "exec", dont_inherit=True)
+        return compile(source, file, "exec", flags, dont_inherit=True)
     except SyntaxError:
         from IPython.core.inputtransformer2 import TransformerManager
 
         changed = TransformerManager().transform_cell(source)
         if "get_ipython()" not in changed:
             raise
-        return compile(ast.parse(changed), file, "exec", dont_inherit=True)
+        return compile(changed, file, "exec", flags, dont_inherit=True)
 
 
 class _Shell:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import glob
 import importlib
 import json
 import os
@@ -17,12 +18,13 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 import traceback
 from types import ModuleType
 
 import torch
 
-from torchkata.tools.grading import confine, wire, worker
+from torchkata.tools.grading import confine, syscalls, wire, worker
 from torchkata.tools.grading.limits import MIB, Limits
 from torchkata.verdicts import observing
 
@@ -39,10 +41,12 @@ def main(control: socket.socket) -> None:
     except BaseException:
         _tell(control, ready=False, error=traceback.format_exc(limit=-3))
         return
-    _Zygote(control, module, limits, order["confined"], order["kept"]).obey()
+    _Zygote(control, module, limits, order["confined"], order["kept"], order["filtered"]).obey()
 
 
 def _load(setup: str, confined: bool) -> ModuleType:
+    if confined:
+        syscalls.get_ready()  # the library is found by a user who may read more than the one that follows
     if confine.LINUX:
         confine.adopt_orphans()
         if confined:
@@ -73,9 +77,17 @@ def _write_line(pipe: int, **message: object) -> None:
 
 
 class _Zygote:
-    def __init__(self, control: socket.socket, module: ModuleType, limits: Limits, confined: bool, kept: list[str]):
+    def __init__(
+        self,
+        control: socket.socket,
+        module: ModuleType,
+        limits: Limits,
+        confined: bool,
+        kept: list[str],
+        filtered: bool,
+    ):
         self._control, self._module, self._limits = control, module, limits
-        self._confined, self._kept = confined, kept
+        self._confined, self._kept, self._filtered = confined, kept, filtered
         self._workers: set[int] = set()
 
     def obey(self) -> None:
@@ -83,7 +95,7 @@ class _Zygote:
             while True:
                 order = json.loads(wire.receive(self._control, CONTROL_FRAME))
                 if order["do"] == "fork":
-                    _tell(self._control, **self._fork())
+                    self._tell_of_worker(self._fork())
                 else:
                     _tell(self._control, status=self._end(order["worker"]))
         for number in list(self._workers):
@@ -107,6 +119,16 @@ class _Zygote:
         if told["worker"] is not None:
             self._workers.add(told["worker"])
         return told
+
+    def _tell_of_worker(self, told: dict) -> None:
+        """Beside the worker's number, which means nothing outside of these namespaces, goes a handle of the process."""
+        handle = None
+        with contextlib.suppress(OSError, AttributeError):  # an old kernel, another system
+            handle = os.pidfd_open(told["worker"]) if told["worker"] is not None else None
+        _tell(self._control, **told, handle=handle is not None)
+        if handle is not None:
+            socket.send_fds(self._control, [b"H"], [handle])
+            os.close(handle)
 
     def _in_child(self, sock: int, pipe: int) -> None:
         """Become a worker; in the sandbox, with a step between, whose child is the first of a new process namespace."""
@@ -132,6 +154,7 @@ class _Zygote:
         if confine.LINUX:
             confine.first_to_go()
         if self._confined:
+            confine.no_more_namespaces()
             confine.own_disk(self._limits.disk, self._kept)
             confine.own_keyring()
             confine.drop_capabilities()
@@ -140,6 +163,8 @@ class _Zygote:
         confine.limit_resources(self._limits, count_processes=self._confined)
         if confine.LINUX:
             confine.undebuggable()
+        if self._filtered:
+            syscalls.refuse()
 
     def _end(self, number: int) -> int:
         """End a worker and everything below it. Returns how it ended: its exit code, or minus the signal's number."""
@@ -149,10 +174,23 @@ class _Zygote:
         ended, status = os.waitpid(number, os.WNOHANG)
         if not ended:
             self._kill(number)
-            _, status = os.waitpid(number, 0)
+            status = self._wait_for(number)
         if not self._confined:
             self._end_orphans()
         return os.waitstatus_to_exitcode(status)
+
+    def _wait_for(self, number: int) -> int:
+        """The status of a worker that has been killed. A process below it that traces it can hold up its end: then all
+        of them are killed."""
+        pause = 0.0005
+        while not (found := os.waitpid(number, os.WNOHANG))[0]:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
+            if pause == 0.1:
+                for child in _below(number):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(child, signal.SIGKILL)
+        return found[1]
 
     def _kill(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -169,17 +207,24 @@ class _Zygote:
             except ChildProcessError:
                 return
             if not found:
-                for child in _children() - self._workers:
+                for child in _children(os.getpid()) - self._workers:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(child, signal.SIGKILL)
 
 
-def _children() -> set[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            return {int(number) for number in file.read().split()}
-    except OSError:
-        return set()
+def _below(number: int) -> set[int]:
+    """The children of a process, their children and so on."""
+    found = _children(number)
+    return found.union(*map(_below, found))
+
+
+def _children(number: int) -> set[int]:
+    """The children of all threads of a process."""
+    found = set()
+    for path in glob.glob(f"/proc/{number}/task/*/children"):
+        with contextlib.suppress(OSError), open(path) as file:
+            found |= {int(child) for child in file.read().split()}
+    return found
 
 
 if __name__ == "__main__":

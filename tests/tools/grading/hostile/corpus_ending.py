@@ -179,3 +179,20 @@ def no_end(it: HandIn):
         """,
         "raise SystemExit",
     )
+
+
+@attack(nbgrader_safe=False)
+def traced_by_its_child(it: HandIn):
+    """Lets a child trace it that holds it up when it ends."""
+    it.answer_one(
+        """
+        import ctypes, os, time
+        libc = ctypes.CDLL(None)
+        libc.prctl(4, 1, 0, 0, 0)
+        libc.prctl(0x59616D61, -1, 0, 0, 0)
+        if os.fork() == 0:
+            libc.ptrace(0x4206, 1, 0, 0x40)
+            time.sleep(600)
+        time.sleep(0.5)
+        """
+    )

@@ -255,3 +255,14 @@ def huge_source(it: HandIn):
     it.answer(functions[1], "x = " + "-" * 50_000 + "1")
     it.answer(functions[2], "x = " + "9" * 50_000)
     it.answer(functions[3], "x = '" + "a" * 100_000 + "'\n" + "[" * 90 + "]" * 90)
+
+
+@attack()
+def dimensions_for_the_judge(it: HandIn):
+    """Sends tensors of one number and very many dimensions, of which the judge would make a list for each element and
+    dimension."""
+    task = next(task for task in it.tasks if task.is_prediction)
+    name, items = task.predictions
+    huge = "torch.zeros(1).expand(2**17, *[1] * 62)"
+    it.answer(task, f"import torch\n{name} = {{item: {huge} for item in {items!r}}}")
+    it.earned[task.exercise.id] = 0.0

@@ -1,0 +1,61 @@
+"""The system calls that a submission is refused: what no exercise needs, and what reaches far into the kernel."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+REFUSED = (
+    # namespaces and mounts
+    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "mount_setattr"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "open_by_handle_at"),
+    # other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"),
+    # memory that no limit counts
+    *("memfd_create", "memfd_secret", "shmget"),
+    # parts of the kernel in which holes are found again and again
+    *("keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd"),
+    *("io_uring_setup", "io_uring_enter", "io_uring_register"),
+)
+
+
+def missing() -> str | None:
+    """What has to be installed before system calls can be refused; None where all is there."""
+    try:
+        import pyseccomp  # noqa: F401
+    except ImportError:
+        return "pip install pyseccomp"
+    except (RuntimeError, OSError):  # pyseccomp is there, the library that it calls is not
+        return "install libseccomp (Debian and Ubuntu: apt-get install libseccomp2)"
+    return None
+
+
+def refuse() -> None:
+    """Refuse these system calls to this process and all below it, for good. Does nothing where `missing()` says why."""
+    if missing() is None:
+        _filter().load()
+
+
+@cache
+def _filter() -> Any:
+    """Made once, in the process that the workers are forked from."""
+    import pyseccomp
+
+    made = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name in REFUSED:
+        _add(pyseccomp, made, name)
+    return made
+
+
+def _add(pyseccomp: ModuleType, made: Any, name: str) -> None:
+    with suppress(OSError):  # a call that this machine, or an older library, does not know
+        made.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+
+
+def get_ready() -> None:
+    """Make the filter, so that no process has to that is forked from this one."""
+    if missing() is None:
+        _filter()

@@ -1,0 +1,74 @@
+"""Limits of the process that judges: whatever a submission sends, judging one exercise of it comes to an end.
+
+The kernel holds the limits and ends the process. Which exercise that was, the process has noted where its parent can
+read it; the parent starts a new one, which leaves that exercise out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from ctypes import Array, c_char
+
+from torchkata.tools.grading.limits import Limits
+
+NOTE_SIZE = 200  # bytes
+OUT_OF_MEMORY = 77  # exit code
+_note: Array[c_char] | None = None  # shared with the parent; without it there are no limits
+
+
+def keep_note(note: Array[c_char]) -> None:
+    """From now on the judging of each exercise is limited in this process; `note`, shared memory, says of which one."""
+    global _note
+    _note = note
+
+
+@contextlib.contextmanager
+def judging(exercise: str, limits: Limits) -> Iterator[None]:
+    """Inside, this process has the CPU time, the time and the memory that judging one exercise may take."""
+    if _note is None:
+        yield
+        return
+    _note.value = exercise.encode()[:NOTE_SIZE]
+    before = _limit_memory(limits.judge_memory)
+    signal.setitimer(signal.ITIMER_PROF, limits.judge_seconds)  # CPU time; nobody handles the signal, so it ends this
+    signal.setitimer(signal.ITIMER_REAL, limits.judge_wall_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _put_back_memory(before)
+        _note.value = b""
+
+
+def out_of_memory() -> None:
+    """End this process, where its judging is limited: who knows what is left of its state."""
+    if _note is not None:
+        os._exit(OUT_OF_MEMORY)
+
+
+def exercise_that_ended(exitcode: int | None, note: Array[c_char]) -> str:
+    """The exercise at whose judging a process was ended by a limit; empty where it ended otherwise."""
+    by_limit = (-signal.SIGPROF, -signal.SIGALRM, OUT_OF_MEMORY)
+    return note.value.decode(errors="replace") if exitcode in by_limit else ""
+
+
+def _limit_memory(size: int) -> tuple[int, int]:
+    import resource
+
+    from torchkata.tools.grading.confine import mapped
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = mapped() + size
+    if before[0] == resource.RLIM_INFINITY or wanted < before[0]:
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, before[1]))
+    return before
+
+
+def _put_back_memory(before: tuple[int, int]) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, before)
