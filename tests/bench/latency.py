@@ -28,7 +28,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
-import nbformat
 import psutil
 from jupyter_client import KernelManager
 from jupyter_client.blocking import BlockingKernelClient
@@ -182,14 +181,22 @@ def print_verdicts(timed: list[Timed], torch_clock: float, torch_processor: floa
     table = Table("verdict, ms", "checks", "1st: median", "p95", "processor", "p95", "2nd: median", "p95", "processor")
     by_chapter = {name: [one for one in timed if one.chapter == name] for name in {t.chapter: 0 for t in timed}}
     for name, found in [*by_chapter.items(), ("all", timed)]:
-        table.add_row(name, str(len(found)), *_figures([t.runs[0] for t in found]), *_figures([t.runs[1] for t in found])[:3])
+        table.add_row(
+            name, str(len(found)), *_figures([t.runs[0] for t in found]), *_figures([t.runs[1] for t in found])[:3]
+        )
     out.print(table)
     out.print(f"Limits on a quiet machine: median {MEDIAN_LIMIT} ms, p95 {P95_LIMIT} ms.")
     slowest = Table("slowest checks", "part", "1st, ms", "processor", "÷ import torch", "2nd, ms", "processor")
     for one in sorted(timed, key=lambda one: -one.runs[0].processor)[:10]:
         first, second = one.runs
         ratio = f"{first.processor / torch_processor:.2f}"
-        figures = f"{first.clock:.0f}", f"{first.processor:.0f}", ratio, f"{second.clock:.0f}", f"{second.processor:.0f}"
+        figures = (
+            f"{first.clock:.0f}",
+            f"{first.processor:.0f}",
+            ratio,
+            f"{second.clock:.0f}",
+            f"{second.processor:.0f}",
+        )
         slowest.add_row(f"{one.chapter[:2]} {one.exercise}", str(one.part), *figures)
     out.print(slowest)
     out.print(f"import torch: {torch_clock:.0f} ms, processor {torch_processor:.0f} ms.")

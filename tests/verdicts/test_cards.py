@@ -258,7 +258,10 @@ SLOW = "import time\n\ndef twice(x):\n    time.sleep({seconds})\n    {then}"
 
 def test_a_check_that_takes_long_says_which_test_runs_until_the_verdict_takes_its_place(verdict_on, notebook):
     [told] = verdict_on("twice", SLOW.format(seconds=2 * WAIT, then="return 2 * x"))
-    assert notebook.seen[:2] == ["twice: test 1 is running (a number).", "twice: test 2 is running (a negative number)."]
+    assert notebook.seen[:2] == [
+        "twice: test 1 is running (a number).",
+        "twice: test 2 is running (a negative number).",
+    ]
     assert told["data"]["text/plain"].startswith("✓ twice: 2 tests passed, 2 of 2 points.")
     assert "is running" not in str(told)
     card, error = verdict_on("twice", SLOW.format(seconds=2 * WAIT, then="return 3 * x"))
