@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from torchkata.tools.grading.batch import Run
     from torchkata.tools.learning.checking import Progress as CheckProgress
+    from torchkata.tools.learning.checking import Tell as CheckTell
     from torchkata.tools.learning.outcomes import Verdict
 
 app = typer.Typer(
@@ -260,7 +261,7 @@ def check(
         err.print(Text(note), soft_wrap=True)
     left_out: list[tuple[Chapter, str]] = []
     with _progress_line() as progress:
-        results = check_chapters(chosen, progress=progress, tell=lambda *told: left_out.append(told))
+        results = check_chapters(chosen, progress=progress, tell=_into(left_out))
     for checked, verdicts in zip(chosen, results, strict=True):
         _print_checked(checked, verdicts)
     _print_left_out(left_out)
@@ -297,9 +298,7 @@ def _watch(
     for saved in saved_chapters(chosen):
         left_out: list[tuple[Chapter, str]] = []
         with _progress_line() as progress:
-            [verdicts] = check_chapters(
-                {saved: chosen[saved]}, progress=progress, tell=lambda *told, into=left_out: into.append(told)
-            )
+            [verdicts] = check_chapters({saved: chosen[saved]}, progress=progress, tell=_into(left_out))
         out.print(
             f"{datetime.now():%H:%M:%S} {saved.name} was saved.", "" if verdicts != known[saved] else "Nothing changed."
         )
@@ -307,6 +306,10 @@ def _watch(
             _print_checked(saved, verdicts, known[saved])
         _print_left_out(left_out)
         known[saved] = verdicts
+
+
+def _into(told: list[tuple[Chapter, str]]) -> "CheckTell":
+    return lambda chapter, sentence: told.append((chapter, sentence))
 
 
 def _print_left_out(told: list[tuple[Chapter, str]]) -> None:

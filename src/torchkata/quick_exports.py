@@ -37,16 +37,19 @@ def _keep_signatures() -> None:
     """Of each translation."""
     from torch.onnx._internal.exporter import _schemas
 
-    if not hasattr(_schemas.op_signature_from_function, "__wrapped__"):
-        _schemas.op_signature_from_function = functools.lru_cache(maxsize=4096)(_schemas.op_signature_from_function)
+    schemas: Any = _schemas
+    if not hasattr(schemas.op_signature_from_function, "__wrapped__"):
+        schemas.op_signature_from_function = functools.lru_cache(maxsize=4096)(schemas.op_signature_from_function)
 
 
 def _look_once() -> None:
     """At torch's operations when it collects those that can be taken apart: it would look once for each of 27 groups.
     Not once for all exports: somebody may register an operation between two."""
-    from torch._export import utils
+    from torch._export import utils as torchs_utils
     from torch.export import decomp_utils, exported_program
 
+    utils: Any = torchs_utils
+    users: list[Any] = [decomp_utils, exported_program]
     collect, look = utils._collect_all_valid_cia_ops, utils._materialize_cpp_cia_ops
 
     @functools.wraps(collect)
@@ -58,6 +61,6 @@ def _look_once() -> None:
         finally:
             utils._materialize_cpp_cia_ops = look
 
-    for user in (decomp_utils, exported_program):
+    for user in users:
         if user._collect_all_valid_cia_ops is collect:
             user._collect_all_valid_cia_ops = collect_with_one_look
