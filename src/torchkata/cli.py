@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from torchkata.tools.grading.batch import Run
     from torchkata.tools.learning.checking import Progress as CheckProgress
+    from torchkata.tools.learning.checking import Tell as CheckTell
     from torchkata.tools.learning.outcomes import Verdict
     from torchkata.tools.placing import Place
 
@@ -298,10 +299,12 @@ def check(
     chosen = find_checkable(what)
     for note in hiding_notes(next(iter(chosen)).place.workbook) if chosen else ():
         err.print(Text(note), soft_wrap=True)
+    left_out: list[tuple[Chapter, str]] = []
     with _progress_line() as progress:
-        results = check_chapters(chosen, progress=progress)
+        results = check_chapters(chosen, progress=progress, tell=_into(left_out))
     for checked, verdicts in zip(chosen, results, strict=True):
         _print_checked(checked, verdicts)
+    _print_left_out(left_out)
     if watch:
         _watch(chosen, dict(zip(chosen, results, strict=True)))
     if any(isinstance(verdicts, CourseError) for verdicts in results):
@@ -333,14 +336,26 @@ def _watch(
 
     out.print("Watching the workbook; Ctrl + C ends it.")
     for saved in saved_chapters(chosen):
+        left_out: list[tuple[Chapter, str]] = []
         with _progress_line() as progress:
-            [verdicts] = check_chapters({saved: chosen[saved]}, progress=progress)
+            [verdicts] = check_chapters({saved: chosen[saved]}, progress=progress, tell=_into(left_out))
         out.print(
             f"{datetime.now():%H:%M:%S} {saved.name} was saved.", "" if verdicts != known[saved] else "Nothing changed."
         )
         if verdicts != known[saved]:
             _print_checked(saved, verdicts, known[saved])
+        _print_left_out(left_out)
         known[saved] = verdicts
+
+
+def _into(told: list[tuple[Chapter, str]]) -> "CheckTell":
+    return lambda chapter, sentence: told.append((chapter, sentence))
+
+
+def _print_left_out(told: list[tuple[Chapter, str]]) -> None:
+    """Each sentence on cells that were not run to their end, once."""
+    for chapter, sentence in dict.fromkeys(told):
+        err.print(Text(f"{chapter.name}: {sentence}"), soft_wrap=True)
 
 
 def _print_checked(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from textwrap import fill
-from typing import Any
 
 from torchkata.demos import every_warning
+from torchkata.quick_exports import quicken_exports
 
 LOGGERS = (
     "torch.onnx",
@@ -39,21 +38,7 @@ def quiet_exporter() -> None:
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(4)
-    with contextlib.suppress(ImportError, AttributeError):  # both are torch's own business, and may move
-        from torch.onnx._internal._lazy_import import onnxscript_apis
-
-        if "get_torchlib_ops" not in vars(onnxscript_apis):
-            onnxscript_apis.get_torchlib_ops = _read_once(onnxscript_apis)
-
-
-def _read_once(apis: Any) -> Callable[[], Any]:
-    """The list of all translations, which torch reads anew for each export: that is two thirds of an export's time."""
-
-    @functools.cache
-    def get_torchlib_ops() -> tuple:
-        return tuple(type(apis).__getattr__(apis, "get_torchlib_ops")())
-
-    return get_torchlib_ops
+    quicken_exports()
 
 
 def refusal_of(export: Callable[[], object], lines: int = 2) -> None:

@@ -56,7 +56,8 @@ ARM = """([is_there, argument]) => {
     requestAnimationFrame(frame);
 }"""
 CELL = 'document.querySelector(`.jp-Notebook .jp-Cell[data-windowed-list-index="${argument.index}"]`)'
-SPEAKS = f"{CELL}.querySelector('.jp-OutputArea-output')?.textContent.trim()"
+# a line that a test is still running is no verdict
+SPEAKS = f"/^(?!.*is running).+/s.test({CELL}.querySelector('.jp-OutputArea-output')?.textContent.trim() ?? '')"
 IS_SILENT = f"argument => !{SPEAKS}"
 SHOWS_ANOTHER = f"{CELL}.querySelector('.jupyter-widgets img').src !== argument.src"
 out = Console()

@@ -19,7 +19,7 @@ from torchkata.verdicts import WrongAnswer, check, observe, observe_scenario
 from torchkata.verdicts.comparing import show
 from torchkata.verdicts.grids import MARK, UNMARK, grids, wrong_places
 from torchkata.verdicts.plain import Other
-from torchkata.verdicts.showing import Card, Part, folded
+from torchkata.verdicts.showing import WAIT, Card, Part, folded
 
 # ---------------------------------------------------------------- text
 
@@ -143,9 +143,11 @@ class Notebook:
 
     def __init__(self, folder: Path):
         self.manager, self.client = start_new_kernel(cwd=str(folder))
+        self.seen: list[str] = []  # the text of each display, and of each that took the place of an earlier one
 
     def run(self, source: str, looked_at: bool = True) -> list[dict]:
-        """The outputs of a cell."""
+        """The outputs of a cell, as they are in the end."""
+        self.seen = []
         session, outputs = self.client.session, []
         content = {
             "code": source,
@@ -163,7 +165,15 @@ class Notebook:
                 continue
             if told["msg_type"] == "status" and told["content"]["execution_state"] == "idle":
                 return outputs
-            if told["msg_type"] in ("stream", "display_data", "execute_result", "error"):
+            if told["msg_type"] in ("display_data", "update_display_data"):
+                self.seen.append(told["content"]["data"]["text/plain"])
+            if told["msg_type"] == "update_display_data":
+                place = told["content"]["transient"]["display_id"]
+                [out] = [out for out in outputs if out.get("transient", {}).get("display_id") == place]
+                out["data"] = told["content"]["data"]
+            if told["msg_type"] == "stream" and outputs and outputs[-1]["type"] == "stream":
+                outputs[-1]["text"] += told["content"]["text"]  # what is printed comes in pieces
+            elif told["msg_type"] in ("stream", "display_data", "execute_result", "error"):
                 outputs.append({"type": told["msg_type"], **told["content"]})
 
 
@@ -239,3 +249,32 @@ def test_predictions_are_told_once(verdict_on):
 def test_a_learners_own_check_does_not_break_the_checks(verdict_on):
     [told] = verdict_on("twice", "def check(x):\n    return 2 * x\n\ndef twice(x):\n    return check(x)")
     assert told["data"]["text/plain"].startswith("✓ twice")
+
+
+# ---------------------------------------------------------------- while it runs
+
+SLOW = "import time\n\ndef twice(x):\n    time.sleep({seconds})\n    {then}"
+
+
+def test_a_check_that_takes_long_says_which_test_runs_until_the_verdict_takes_its_place(verdict_on, notebook):
+    [told] = verdict_on("twice", SLOW.format(seconds=2 * WAIT, then="return 2 * x"))
+    assert notebook.seen[:2] == [
+        "twice: test 1 is running (a number).",
+        "twice: test 2 is running (a negative number).",
+    ]
+    assert told["data"]["text/plain"].startswith("✓ twice: 2 tests passed, 2 of 2 points.")
+    assert "is running" not in str(told)
+    card, error = verdict_on("twice", SLOW.format(seconds=2 * WAIT, then="return 3 * x"))
+    assert "expected 8, got 12" in card["data"]["text/plain"] and error["ename"] == "WrongAnswer"
+    assert notebook.seen[0] == "twice: test 1 is running (a number)."
+
+
+def test_what_is_stopped_leaves_nothing_that_seems_to_run(verdict_on, notebook):
+    gone, error = verdict_on("twice", SLOW.format(seconds=2 * WAIT, then="raise KeyboardInterrupt"))
+    assert notebook.seen == ["twice: test 1 is running (a number).", ""]
+    assert gone["data"] == {"text/plain": ""} and error["ename"] == "Interrupted"
+
+
+def test_where_nobody_looks_nothing_is_said_before_the_verdict(verdict_on, notebook):
+    [told] = verdict_on("twice", SLOW.format(seconds=2 * WAIT, then="return 2 * x"), looked_at=False)
+    assert told["type"] == "stream" and told["text"].startswith("✓ twice") and notebook.seen == []

@@ -17,7 +17,7 @@ from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
 from torchkata.verdicts.originals import answers_are_here, put_back_torch
 from torchkata.verdicts.predicting import collected, print_wrong
-from torchkata.verdicts.showing import Card, Part, display, somebody_looks, wrapped
+from torchkata.verdicts.showing import Card, Part, Place, somebody_looks, wrapped
 
 BUT_HERE = " here; tests that you don't see may follow when it is graded"
 
@@ -66,9 +66,9 @@ class WrongAnswer(_Verdict, AssertionError):
         self.lines = [_heading(exercise, test), f"  {sentence}", *below]
         self.card = Card("wrong", exercise, f", {test}" if test else "", sentence, tuple(parts))
 
-    def show(self) -> WrongAnswer:
+    def show(self, place: Place) -> WrongAnswer:
         """Show all of it as a card; what is raised says one line then."""
-        display(self.card, self.lines)
+        place.put(self.card, self.lines)
         self.is_shown = True
         return self
 
@@ -112,16 +112,19 @@ class check:
     def __call__(self, idea: str) -> None:
         """Begin a visible test."""
         self._mute.close()
-        self._idea, self._hidden = f"test: {idea}", False
-        self._count += 1
+        self._begin_test(f"test: {idea}", hidden=False)
 
     def hidden(self, idea: str) -> None:
         """Begin a hidden test. What an answer prints in it is not shown: elsewhere than in a learner's own workbook it
         could be the test's data."""
         self._mute.close()
         self._unseen = self._mute.enter_context(redirect_stdout(io.StringIO()))
-        self._idea, self._hidden = f"hidden test: {idea}", True
+        self._begin_test(f"hidden test: {idea}", hidden=True)
+
+    def _begin_test(self, idea: str, hidden: bool) -> None:
+        self._idea, self._hidden = idea, hidden
         self._count += 1
+        self._place.at_work_on(self._count, idea.partition(": ")[2])
 
     def __enter__(self) -> check:
         if replaced := put_back_torch():
@@ -134,12 +137,20 @@ class check:
         self._workbook = at_hand.WORKBOOK if answers_are_here() else None
         self._own = at_hand.own_check(self.exercise, self._digest) if self._workbook else None
         self._begin()
+        self._place = Place(self.exercise)
         self._items = self._state.enter_context(collected())
         self._state.enter_context(clean_state())
         names.open_cell(cell.f_globals, cell.f_code)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        try:
+            return self._conclude(kind, error)
+        finally:
+            self._place.clear()
+
+    def _conclude(self, kind: type | None, error: BaseException | None) -> bool:
+        """Give the verdict, once the hidden tests have run too."""
         error = error or self._run_hidden_tests()
         self._mute.close()
         self._state.close()
@@ -189,7 +200,7 @@ class check:
         if not (self._workbook and somebody_looks()):
             raise NotSolvedYet(self.exercise) from None
         card = Card("open", self.exercise, ": not solved yet")
-        display(card, card.lines())
+        self._place.put(card, card.lines())
         return True
 
     def _refuse(self, error: Failed, taken: list[str]) -> None:
@@ -203,7 +214,7 @@ class check:
 
     def _raise(self, wrong: WrongAnswer, sentence: str) -> None:
         self._remember("wrong", sentence)
-        raise (wrong.show() if somebody_looks() else wrong) from None
+        raise (wrong.show(self._place) if somebody_looks() else wrong) from None
 
     def _begin(self) -> None:
         """Say in whose check Python ended the last time, and note that this one begins."""
@@ -237,7 +248,7 @@ class check:
         else:
             self._remember("solved")
             if self.points is None:
-                print(f"✓ {self.exercise}: {self._passed()}{BUT_HERE if somebody_looks() else ''}.")
+                self._place.say(f"✓ {self.exercise}: {self._passed()}{BUT_HERE if somebody_looks() else ''}.")
 
     def _passed(self) -> str:
         if (number := self._items.number) > 0:
@@ -261,6 +272,6 @@ class check:
     def _tell(self, card: Card) -> None:
         """As a card for somebody who looks, else as text, where wrong items have been printed already."""
         if somebody_looks():
-            display(card, card.lines())
+            self._place.put(card, card.lines())
         else:
             print("\n".join(replace(card, parts=()).lines()))

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextvars import copy_context
+from dataclasses import dataclass, replace
 from html import escape
+from threading import Lock, Timer
+from typing import TYPE_CHECKING
 
 from torchkata.verdicts.cells import shell_here
 from torchkata.verdicts.grids import MARK, UNMARK
 
+if TYPE_CHECKING:
+    from IPython.display import DisplayHandle
+
+WAIT = 0.7  # seconds after which a check says that it is at work
 WIDTH = 100  # characters of a line of text
 LABEL = 10  # characters before what a labelled part says
 
@@ -95,11 +102,68 @@ def somebody_looks() -> bool:
     return bool(asked.get("metadata", {}).get("cellId")) or "google.colab" in sys.modules
 
 
-def display(card: Card, lines: Iterable[str]) -> None:
-    """Show a card, with the same as lines of text for those who can't show it."""
-    from IPython.display import display as show_in_notebook
+class Place:
+    """Where a verdict will stand. Who waits for it for longer than WAIT seconds reads there which test is running; the
+    verdict takes the line's place. For those who don't look nothing but the verdict is shown."""
 
-    show_in_notebook({"text/html": card.html(), "text/plain": "\n".join(lines)}, raw=True)
+    def __init__(self, exercise: str):
+        self._waiting = Card("open", exercise, ": at work")
+        self._shown: DisplayHandle | None = None
+        self._lock = Lock()  # the line appears in a thread of its own: a single test may be what takes long
+        # within this context, the output belongs to this cell
+        self._timer = Timer(WAIT, copy_context().run, [self._appear]) if somebody_looks() else None
+        if self._timer:
+            self._timer.daemon = True
+            self._timer.start()
+
+    def at_work_on(self, number: int, idea: str) -> None:
+        """The test that begins now."""
+        about = f": test {number} is running ({idea})"
+        with self._lock:
+            self._waiting = replace(self._waiting, about=about)
+            if self._shown:
+                self._shown.update(_bundle(self._waiting), raw=True)
+
+    def put(self, card: Card, lines: Iterable[str]) -> None:
+        """Show the verdict, with the same as lines of text for those who can't show a card."""
+        from IPython.display import display
+
+        shown = self._leave()
+        if shown:
+            shown.update(_bundle(card, lines), raw=True)
+        else:
+            display(_bundle(card, lines), raw=True)
+
+    def say(self, line: str) -> None:
+        """Show a verdict of one line."""
+        if shown := self._leave():
+            shown.update({"text/plain": line}, raw=True)
+        else:
+            print(line)
+
+    def clear(self) -> None:
+        """There will be no verdict here: whatever was shown goes."""
+        if shown := self._leave():
+            shown.update({"text/plain": ""}, raw=True)
+
+    def _appear(self) -> None:
+        from IPython.display import display
+
+        with self._lock:
+            if self._timer:
+                self._shown = display(_bundle(self._waiting), raw=True, display_id=True)
+
+    def _leave(self) -> DisplayHandle | None:
+        """What was shown; nothing more appears."""
+        with self._lock:
+            if self._timer:
+                self._timer.cancel()
+            shown, self._shown, self._timer = self._shown, None, None
+        return shown
+
+
+def _bundle(card: Card, lines: Iterable[str] | None = None) -> dict[str, str]:
+    return {"text/html": card.html(), "text/plain": "\n".join(card.lines() if lines is None else lines)}
 
 
 def wrapped(line: str) -> list[str]:

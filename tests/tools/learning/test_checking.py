@@ -168,7 +168,21 @@ def test_after_an_end_the_learners_cells_are_there_again(chapter: Chapter):
     notebook.cells.insert(2, nbformat.v4.new_code_cell("def own(x):\n    return x"))
     notebook.cells.insert(3, nbformat.v4.new_code_cell("import os; os._exit(1)"))
     nbformat.write(notebook, chapter.workbook)
-    assert [verdict.solved for verdict in check_chapter(chapter)] == [True, False, True]
+    told: list[str] = []
+    found = check_chapter(chapter, tell=lambda _, sentence: told.append(sentence))
+    assert [verdict.solved for verdict in found] == [True, False, True]
+    assert len(told) == 1, "of the answer its verdict tells it"
+    assert "ended Python (exit code 1) and was left out: 'import os; os._exit(1)'" in told[0]
+
+
+def test_the_command_says_which_cell_was_left_out(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(chapter.root)
+    notebook = learner_writes(chapter, **RIGHT)
+    notebook.cells.insert(2, nbformat.v4.new_code_cell("import os; os._exit(3)"))
+    nbformat.write(notebook, chapter.workbook)
+    done = CliRunner().invoke(app, ["check", "98"])
+    assert done.exit_code == 0
+    assert done.output.count("98_things: A cell outside the exercises ended Python (exit code 3) and was left out") == 1
 
 
 DEMO = """# %%

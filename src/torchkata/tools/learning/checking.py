@@ -19,10 +19,14 @@ from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.workbook import release_worked_on
 
 Progress = Callable[[Chapter, int, int, str], None]  # chapter, cells done, cells in all, what runs
+Tell = Callable[[Chapter, str], None]  # chapter, a sentence that belongs to none of its exercises
 
 
 def check_chapters(
-    chapters: Mapping[Chapter, Collection[str] | None], jobs: int = 2, progress: Progress | None = None
+    chapters: Mapping[Chapter, Collection[str] | None],
+    jobs: int = 2,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
 ) -> list[list[Verdict] | CourseError]:
     """The verdicts of several chapters, some of them at a time; for one that can't be checked, the error.
 
@@ -30,22 +34,27 @@ def check_chapters(
     """
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            return list(pool.map(lambda one: _checked(one, chapters[one], progress), chapters))
+            return list(pool.map(lambda one: _checked(one, chapters[one], progress, tell), chapters))
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             end_all()  # else their cells would be waited for
             raise
 
 
-def _checked(chapter: Chapter, only: Collection[str] | None, progress: Progress | None) -> list[Verdict] | CourseError:
+def _checked(
+    chapter: Chapter, only: Collection[str] | None, progress: Progress | None, tell: Tell | None
+) -> list[Verdict] | CourseError:
     try:
-        return check_chapter(chapter, only, progress)
+        return check_chapter(chapter, only, progress, tell)
     except CourseError as error:
         return error
 
 
 def check_chapter(
-    chapter: Chapter, only: Collection[str] | None = None, progress: Progress | None = None
+    chapter: Chapter,
+    only: Collection[str] | None = None,
+    progress: Progress | None = None,
+    tell: Tell | None = None,
 ) -> list[Verdict]:
     """The verdict on every exercise of a chapter in the workbook, or on those with the ids in `only`; with hidden tests
     where the solutions are at hand.
@@ -60,7 +69,7 @@ def check_chapter(
         raise CourseError(f"{chapter.name} holds no {' or '.join(only)} any more. Run `torchkata update` first.")
     if not wanted:
         return []
-    run = _Run(chapter, progress)
+    run = _Run(chapter, progress, tell)
     try:
         outcomes = run.through(to_run(chapter.master, learner, only))
     finally:
@@ -96,8 +105,8 @@ def _saved_at(chapter: Chapter) -> int:
 class _Run:
     """The cells of one chapter on their way through a session, and through fresh ones where they end it."""
 
-    def __init__(self, chapter: Chapter, progress: Progress | None):
-        self._chapter, self._progress = chapter, progress
+    def __init__(self, chapter: Chapter, progress: Progress | None, tell: Tell | None):
+        self._chapter, self._progress, self._tell = chapter, progress, tell
         self._session: Session | None = Session(chapter.workbook.parent)
         self._replay: list[Cell] = []  # what went well; run again in a fresh session
         self._deadly: set[str] = set()  # exercises whose answer ended a session
@@ -133,6 +142,7 @@ class _Run:
             self.end()
             outcome = Outcome(cell, lost=TOO_LONG if lost.hung else f"your answer ended Python ({lost}).")
             self._deadly |= {cell.exercise} - {""}
+            self._say_left_out(cell, lost)
         if cell.exercise and (outcome.took_too_long or (outcome.lost and not cell.is_check)):
             self._over[cell.exercise] = outcome.lost or TOO_LONG
         if not (outcome.lost or cell.is_check):
@@ -146,11 +156,20 @@ class _Run:
             for cell in list(self._replay):
                 try:
                     self._session.run(cell.source, _patience())
-                except SessionLost:
+                except SessionLost as lost:
                     self._replay.remove(cell)
+                    self._say_left_out(cell, lost)
                     self.end()
                     break
         return self._session
+
+    def _say_left_out(self, cell: Cell, lost: SessionLost) -> None:
+        """Of a cell that belongs to no exercise, no verdict tells it."""
+        if self._tell and not cell.exercise:
+            how = f"ran for more than {CELL_TIMEOUT} seconds" if lost.hung else f"ended Python ({lost})"
+            first = next(iter(cell.source.strip().splitlines()), "")
+            named = f"A cell outside the exercises {how} and was left out: {first[:60]!r}."
+            self._tell(self._chapter, f"{named} Answers that need what it defines fail.")
 
     def _leave_behind(self, exercise: str) -> None:
         """Go on without an answer that ended Python: it is not run again for the exercises that follow."""
