@@ -238,7 +238,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16), OpLog():
 # direction. Before `exp` it does nothing. (`detach` belongs to autograd, which keeps the result for backward.)
 #
 # The second `lin` needs no cast. `y` has the right dtype already, and the cast weights were kept: inside a region
-# autocast remembers the copies of parameters, until the outermost region ends.
+# autocast remembers the copies of parameters, until the outermost region ends. What that does to a loop that stands in
+# one region as a whole, section 8.4 shows.
 
 # %% [markdown]
 # So there are four kinds of operations: lower precision, float32, promote to the widest, and leave alone. Which
@@ -356,8 +357,9 @@ for device in ("cpu", "cuda"):
 
 # %% [markdown]
 # CUDA takes float16, the CPU bfloat16. So `torch.autocast("cuda")` without a dtype and without a scaler runs, and loses
-# every gradient below 3e-8. Name the dtype, too: bfloat16 where the GPU has it (`torch.cuda.is_bf16_supported()`),
-# otherwise float16 together with a scaler.
+# every gradient below 3e-8. Name the dtype, too: bfloat16 where the GPU has it
+# (`torch.cuda.is_bf16_supported(including_emulation=False)`; without the argument it is True as well where bfloat16 is
+# only emulated, and slow), otherwise float16 together with a scaler.
 
 # %% exercise="modern-amp-setup"
 
@@ -571,6 +573,33 @@ print("the same gradients:", torch.equal(weight_gradient(True), weight_gradient(
 # Not here. The recorded operations have their dtypes. It is a recommendation all the same: a custom Function (chapter
 # 5) that multiplies matrices in its own `backward` does so under whatever is switched on at that moment.
 # (`torch.amp.custom_fwd` and `torch.amp.custom_bwd` tie its backward to its forward.)
+#
+# **Predict.** So the whole training loop, `optimizer.step()` included, may as well stand in one region. May it?
+
+
+# %% facts=["08-autocast-wraps-forward-only"]
+def losses(in_one_region: bool) -> list[float]:
+    torch.manual_seed(0)
+    lin, x, y = nn.Linear(4, 1), torch.randn(16, 4), torch.randn(16, 1)
+    optimizer, found = torch.optim.SGD(lin.parameters(), lr=0.1), []
+    with torch.autocast("cpu", dtype=torch.bfloat16) if in_one_region else nullcontext():
+        for _ in range(5):
+            with nullcontext() if in_one_region else torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = F.mse_loss(lin(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+    return found
+
+
+for name, in_one_region in (("a region for each iteration", False), ("one region for all", True)):
+    print(f"{name:28}", *(f"{loss:.4f}" for loss in losses(in_one_region)))
+
+# %% [markdown]
+# No. The loss stands still, without an error or a warning. `step` changes the float32 weights, but autocast goes on
+# with the bfloat16 copies that it made in the first iteration; it throws them away when the outermost region ends. So:
+# a region for each forward pass and its loss, and `step` outside of it. Whether `backward` stands inside matters less.
 
 # %% [markdown]
 # ## 8.5 Loss scaling

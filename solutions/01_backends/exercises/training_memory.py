@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 1.8 · Where does the memory of a training step go?
 #
-# measure · long · 20 min · 2 points
+# measure · long · 20 min · 3 points
 #
 # "Out of memory: reduce the batch size." Whether that helps depends on what fills the memory. Write the instrument that
 # tells it.
@@ -371,6 +371,50 @@ with check("training-memory") as test:
     test("batch 32: half of it")
     judge_mlp(32)
 
+# %% check="training-memory" points=1
+"""Activations where layers are frozen, tensors are slices, and for other dtypes and losses."""
+with check("training-memory") as test:
+
+    def mlp(dtype=torch.float32):
+        """Three linear layers."""
+        torch.default_generator.manual_seed(0)
+        layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
+        return nn.Sequential(*layers).to(dtype)
+
+    def batch(size, dtype=torch.float32):
+        """Inputs and targets."""
+        generator = torch.Generator().manual_seed(1)
+        return [torch.randn(size, n, generator=generator).to(dtype) for n in (32, 10)]
+
+    def activations(report):
+        """The number that is asked for, or what came in its place."""
+        if not isinstance(report, dict):
+            return f"a dict is asked for, not {type(report).__name__}"
+        value = report.get("activations")
+        return value if isinstance(value, (int, float)) else 'the dict has no number under "activations"'
+
+    def measured(training_memory, frozen):
+        """Measure the activations of the multilayer perceptron with plain SGD, its first layer frozen or not."""
+        model = mlp()
+        model[0].requires_grad_(not frozen)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        return activations(training_memory(model, optimizer, F.mse_loss, *batch(16)))
+
+    test("three linear layers, batch 16")
+    inputs, hidden, outputs = 32 * 16 * 4, 64 * 16 * 4, 10 * 16 * 4
+    seen = observe_scenario(measured, training_memory, False)
+    seen.that(
+        seen.value == inputs + 2 * hidden + 2 * outputs,
+        "The check of the activations above is not passed yet, and this one goes on from there: begin with that one.",
+    )
+
+    test("the same with a frozen first layer: it does not need x")
+    seen = observe_scenario(measured, training_memory, True)
+    seen.that(
+        seen.value == 2 * hidden + 2 * outputs,
+        "A frozen layer needs no gradient of its weight, so its input is not saved: ask autograd, don't guess.",
+    )
+
     ### BEGIN HIDDEN TESTS
     class Slices(nn.Module):
         """Saves two slices of one large tensor."""
@@ -419,8 +463,6 @@ with check("training-memory") as test:
         if name == "one storage":
             return in_one_storage(mlp()), F.mse_loss, *batch(16)
         model = mlp()
-        if name == "frozen":
-            model[0].requires_grad_(False)
         if name == "all frozen but the last bias":
             model.requires_grad_(False)[4].bias.requires_grad_(True)
         if name == "intermediate results":
@@ -466,7 +508,6 @@ with check("training-memory") as test:
         ("two slices of one tensor are saved", "slices", view_elements),
         ("a float64 model", "double", four_bytes),
         ("cross_entropy saves its labels too", "labels", no_labels),
-        ("a frozen first layer does not need x", "frozen"),
         ("hardly anything is trained", "all frozen but the last bias"),
         ("dropout saves a mask", "dropout"),
         ("a loss function with intermediate results", "intermediate results"),

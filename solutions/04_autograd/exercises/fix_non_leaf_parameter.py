@@ -66,7 +66,7 @@ with check("fix-non-leaf-parameter") as test:
         }
 
     def layer(init_layer, n_in, n_out, *options):
-        """Call it, describe w and b, and take a step of training where that makes sense."""
+        """Make the layer, describe w and b, and take a step of training where that makes sense."""
         pair = init_layer(n_in, n_out, *options)
         recording = torch.is_grad_enabled()
         torch.set_grad_enabled(True)

@@ -398,7 +398,7 @@ with check("gradient-penalty") as test:
         return model
 
     def with_network(penalised_loss, name, weights, x, y, lam):
-        """The story of the bowl, for a network."""
+        """The loss for a network, what there was before its backward, and the gradients after it."""
         model = network(name, weights)
         return followed(penalised_loss, list(model.parameters()), model, x, y, lam)
 

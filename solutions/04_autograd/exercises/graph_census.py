@@ -83,7 +83,7 @@ with check("graph-census") as test:
         seen.that(not off, f"The counts are wrong. There are {'; '.join(off)}.")
 
     def two_products(census):
-        """(w * x).sum() + (b * 3).mean() with an untracked x."""
+        """Take the census of (w * x).sum() + (b * 3).mean(), with an untracked x."""
         w, x = torch.tensor([1.0, 2], requires_grad=True), torch.tensor([3.0, 4])
         b = torch.tensor([5.0, 6, 7], requires_grad=True)
         return as_facts(census((w * x).sum() + (b * 3).mean()))
@@ -145,7 +145,7 @@ with check("graph-census") as test:
     )
 
     def twice_used(census):
-        """A leaf used three times, and the same graph again; a result used by two branches."""
+        """Take the census of a leaf used three times, of the same graph again, and of a result used by two branches."""
         x = torch.tensor([1.0, 2], requires_grad=True)
         y = x * x + x
         h = x.exp()
@@ -230,7 +230,7 @@ with check("graph-census") as test:
         return {"type": "Counter", "counts": {key: n for key, n in named.items() if n != 0}}
 
     def without_history(census):
-        """Four tensors that no recorded operation made."""
+        """Take the census of four tensors that no recorded operation made."""
         w = torch.tensor([1.0, 2], requires_grad=True)
         with torch.no_grad():
             unrecorded = w * 2
@@ -273,7 +273,7 @@ with check("graph-census") as test:
         )
 
     def both_loops(census):
-        """Nodes after each of three rounds, with the loss itself and with its item()."""
+        """Add up the loss of three rounds, the loss itself and its item(); take the census after each round."""
         w = torch.tensor([1.0, 2], requires_grad=True)
         total, number = torch.zeros(()), torch.zeros(())
         kept, let_go = [], []
@@ -314,7 +314,7 @@ with check("graph-census") as test:
 
     ### BEGIN HIDDEN TESTS
     def several_outputs(census):
-        """Two and three outputs of one node."""
+        """Take the census of two and three outputs of one node."""
         w = torch.tensor([1.0, 2, 3], requires_grad=True)
         first, second, _ = w.unbind()
         parts = w.exp().split([1, 2])
@@ -324,7 +324,7 @@ with check("graph-census") as test:
     judge_numbers(observe_scenario(several_outputs, census), [5, 4], "two of its outputs")
 
     def many_in_a_row(census):
-        """The census of 3000 additions, one after the other."""
+        """Take the census of 3000 additions, one after the other."""
         h = torch.tensor([1.0], requires_grad=True)
         for _ in range(3000):
             h = h + 1
@@ -367,7 +367,7 @@ with check("graph-census") as test:
             sys.settrace(before)
 
     def thirty_doublings(census):
-        """y = y + y, thirty times."""
+        """Take the census of y = y + y, thirty times."""
         y = torch.tensor([1.0], requires_grad=True)
         for _ in range(30):
             y = y + y

@@ -142,7 +142,7 @@ with check("jacobian-by-vjp") as test:
         )
 
     def two_of_three(jacobian):
-        """Three numbers in, two numbers out."""
+        """The Jacobian of a function from three numbers to two."""
         return by_hand(
             jacobian, lambda v: torch.stack([v[0] * v[1], v[2] ** 2 + 3 * v[0]]), torch.tensor([2.0, 5.0, 7.0])
         )
@@ -166,7 +166,7 @@ with check("jacobian-by-vjp") as test:
     )
 
     def transposed(jacobian):
-        """(2, 3) to (3, 2), each element times 10."""
+        """The Jacobian of a function that turns (2, 3) into (3, 2), each element times 10."""
         return by_hand(jacobian, lambda v: v.t() * 10, torch.arange(6.0).reshape(2, 3))
 
     test("(2, 3) to (3, 2)")
@@ -178,7 +178,7 @@ with check("jacobian-by-vjp") as test:
 
     ### BEGIN HIDDEN TESTS
     def products(jacobian):
-        """(2,) to (2, 2), by products and sums."""
+        """The Jacobian of a function from (2,) to (2, 2), by products and sums."""
         return by_hand(jacobian, lambda v: (v[:, None] * v).cumsum(0), torch.tensor([1.5, -2.0]))
 
     test.hidden("(2,) to (2, 2) by products and sums")
@@ -299,7 +299,7 @@ with check("jacobian-by-vjp") as test:
         seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
 
     def to_one_number(jacobian):
-        """(3,) to a 0-d output."""
+        """The Jacobian of a function from (3,) to a 0-d output."""
         return by_hand(jacobian, lambda v: (v * v).sum(), torch.tensor([1.0, 2, 3], dtype=torch.float64))
 
     test("three inputs to one number, in float64")
@@ -311,7 +311,7 @@ with check("jacobian-by-vjp") as test:
     )
 
     def unused(jacobian, kind):
-        """One output element without x; all of them; all of them, but with a parameter."""
+        """The Jacobian where one output element is made without x; all of them; all, but with a parameter."""
         p = torch.tensor([3.0, 4], dtype=torch.float64, requires_grad=True)
         functions = {
             "one element": lambda v: torch.stack([v[0] * v[1], p[0], v[1] ** 2]),

@@ -154,7 +154,7 @@ with check("micrograd") as test:
         return functions[name]()
 
     def results_of(Value, names, x, y):
-        """Value, derivative by a and derivative by b of each operation."""
+        """Compute each operation and run backward: its value, and its derivatives by a and b."""
         facts = {}
         for name in names:
             a, b = Value(x), Value(y)
@@ -490,7 +490,7 @@ with check("micrograd") as test:
             sys.settrace(before)
 
     def thirty_doublings(Value):
-        """v = v + v, thirty times."""
+        """Compute v = v + v thirty times and run backward: the gradient of the first v."""
         leaf = Value(0.5)
 
         def run():
@@ -503,7 +503,7 @@ with check("micrograd") as test:
         return watched(100_000, run)
 
     def long_chain(Value):
-        """3000 additions, one after the other."""
+        """Add 1 to a leaf 3000 times and run backward: the result, and the gradient of the leaf."""
         leaf = Value(0.5)
         v = leaf
         for _ in range(3000):
@@ -540,7 +540,7 @@ with check("micrograd") as test:
         return functions[name]()
 
     def results_of(Value, names, x):
-        """Value and derivative of each operation."""
+        """Compute each operation and run backward: its value, and its derivative."""
         facts = {}
         for name in names:
             a = Value(x)
@@ -583,6 +583,39 @@ with check("micrograd") as test:
         [3000.5, 1.0], too_deep, because="The derivative of a chain of additions is 1."
     )
 
+    def compared(Value):
+        """400 additions, one after the other, where each comparison of two Values costs a line."""
+        leaf, own = Value(0.5), Value.__eq__
+        inherited = "__eq__" not in vars(Value)
+
+        def run():
+            v = leaf
+            for _ in range(400):
+                v = v + 1
+            v.backward()
+            return leaf.grad
+
+        Value.__eq__ = lambda one, other: own(one, other)
+        try:
+            return watched(150_000, run)
+        finally:
+            if inherited:
+                del Value.__eq__
+            else:
+                Value.__eq__ = own
+
+    test.hidden("a chain of 400 additions: the work grows with the nodes, not with their square")
+    observe_scenario(compared, Value).expecting(missing, wrapped).returns(
+        1.0,
+        mistake(
+            "The work grows with the square of the number of nodes: to look for a node in a list is to go through all "
+            "of the list. Keep the visited nodes in a set.",
+            when=lambda seen: seen.value == "too much work",
+        ),
+        too_deep,
+        because="The derivative of a chain of additions is 1.",
+    )
+
     def fresh(Value):
         """A leaf before and after two backward calls of its own, and one that nobody used."""
         v, other = Value(1.5), Value(2.5)
@@ -603,7 +636,7 @@ with check("micrograd") as test:
     )
 
     def zeros(Value):
-        """The derivatives of a * b where a is 0."""
+        """Run backward from a * b, where a is 0: the gradients of a and b."""
         a, b = Value(0.0), Value(2.0)
         (a * b).backward()
         return [a.grad, b.grad]

@@ -90,11 +90,11 @@ with check("activation-bytes") as test:
         return {"bytes": came, "calls": len(calls), "changed": [what for what, differs in changed.items() if differs]}
 
     def of_three_layers(measure, x):
-        """What three layers keep, in the dtype of x."""
+        """Measure what three layers keep, in the dtype of x."""
         return watched(measure, three_layers().to(x.dtype), x)
 
     def of_square(measure, x):
-        """What a square keeps."""
+        """Measure what a square keeps."""
         return watched(measure, Square(), x)
 
     sentences = {
@@ -280,7 +280,7 @@ with check("activation-bytes") as test:
             return self.function(self.inner, x)
 
     def of_function(measure, kind, x):
-        """What a custom Function keeps."""
+        """Measure what a custom Function keeps."""
         functions = {"as it is": lambda module, x: module(x), "again": Recomputes.apply, "extra": SavesExtra.apply}
         return watched(measure, Through(functions[kind]), x)
 

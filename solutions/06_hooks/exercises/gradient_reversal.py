@@ -120,7 +120,7 @@ with check("gradient-reversal") as test:
     )
 
     def alone(answer, x, *lambda_):
-        """Nothing but the layer."""
+        """Call the layer alone, and run backward."""
         layer = answer(*lambda_)
         passed = layer(x)
         incoming = incoming_gradient(passed)
@@ -162,7 +162,7 @@ with check("gradient-reversal") as test:
         return grad / 2
 
     def again(answer, x):
-        """The same x, three times."""
+        """Send the same x through the layer three times, and run backward each time."""
         layer = answer(0.5)
         return [gradient_through(layer, x) for _ in range(3)]
 
@@ -255,7 +255,7 @@ with check("gradient-reversal") as test:
     seen.that(torch.allclose(seen["wide"], torch.full((2,), -0.5)), "The gradient of a sum is wrong.", stage="gradient")
 
     def state_of(answer):
-        """What the module holds."""
+        """Make the layer, and list what it has registered."""
         layer = answer(0.5)
         if not isinstance(layer, nn.Module):
             return {"kind": type(layer).__name__}
@@ -327,7 +327,7 @@ with check("gradient-reversal") as test:
         )
 
     def without_gradient(answer, x, weight):
-        """As the first layer of a net, for plain data; and under no_grad."""
+        """Use it as the first layer of a net, for plain data; and under no_grad."""
         net = nn.Sequential(answer(0.5), nn.Linear(2, 1, bias=False))
         with torch.no_grad():
             net[1].weight.copy_(weight)

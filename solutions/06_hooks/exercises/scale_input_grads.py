@@ -227,6 +227,10 @@ with check("scale-input-grads") as test:
     dropped_none = (
         "You left out the None entries, so the tuple got shorter than the list of inputs. Keep one entry per input."
     )
+    one_entry = (
+        "You handed back one entry, and this module has three positional inputs: return as many as grad_input has, "
+        "None where it has None. (It is grad_output that has one entry for each output.)"
+    )
     known = [
         mistake(
             "You returned a bare tensor: the hook machinery takes it apart along its first dimension. "
@@ -247,7 +251,8 @@ with check("scale-input-grads") as test:
             "where grad_input has None.",
             raises="should always return None or None for all gradients",
         ),
-        mistake(dropped_none, raises="invalid number of grad_input"),
+        mistake(dropped_none, raises="invalid number of grad_input, got 2, but expected 3"),
+        mistake(one_entry, raises="invalid number of grad_input, got 1"),
         mistake(
             "The gradient that you hand back has another dtype than the one that came in: keep it.",
             raises="changed the type of value",
@@ -282,7 +287,7 @@ with check("scale-input-grads") as test:
             return a.pow(power) * (b + 0.5 * a)
 
     def several_inputs(scale, a, b):
-        """Gradients of both inputs."""
+        """Hook a module with two inputs and a number between them: the gradients of both inputs."""
         module = Mixed()
         scale(module, 3.0)
         out = module(a, 2, b)
@@ -298,9 +303,7 @@ with check("scale-input-grads") as test:
     ]:
         test(idea)
         inputs = [a.clone().requires_grad_(needs_a), b.clone().requires_grad_(needs_b)]
-        seen = observe_scenario(several_inputs, scale_input_grads, *inputs).expecting(
-            mistake(dropped_none, raises="invalid number of grad_input"), *known
-        )
+        seen = observe_scenario(several_inputs, scale_input_grads, *inputs).expecting(*known)
         out = Mixed()(scaled(inputs[0], 3), 2, scaled(inputs[1], 3))
         out.sum().backward()
         seen.that(torch.allclose(seen["output"], out), "The output of the module must stay as it is.")
@@ -330,7 +333,7 @@ with check("scale-input-grads") as test:
         return net
 
     def around(scale, x):
-        """x goes through the module and past it."""
+        """Hook a module; x goes through it and past it."""
         layer = two_layers()[0]
         scale(layer, 3.0)
         h = 2 * x

@@ -11,6 +11,8 @@
 # - Called on every rank of the default process group; returns on every rank the accuracy over the whole dataset as a
 #   float, each sample counted exactly once, for any length, also one shorter than the number of ranks.
 # - `predict` maps a batch (B, ...) of at most `batch_size` samples to B labels; labels are ints.
+# - Counts are exact for any length; float32 holds whole numbers only up to 2**24. Counts in half precision or float32
+#   are not added over the ranks.
 # - The work is shared: no rank predicts more than ⌈n / world⌉ samples.
 # - An empty dataset raises ValueError on every rank.
 #
@@ -82,7 +84,7 @@ with check("exact-evaluation") as test:
         return float(got) if is_number else None if got is None else type(got).__name__
 
     def evaluated(accuracy, world, cases):
-        """For each (n, batch size) what each rank got, and how many samples it predicted."""
+        """Evaluate on so many ranks, for each (n, batch size): what each rank got, how many samples it predicted."""
 
         def on_rank(rank, world):
             facts = []
@@ -191,10 +193,17 @@ with check("exact-evaluation") as test:
         return float(got) if is_number else None if got is None else type(got).__name__
 
     def evaluated(accuracy, world, cases):
-        """For each (n, batch size) what each rank got, and how many samples it predicted."""
+        """Evaluate on so many ranks, for each (n, batch size): what each rank got, how many samples it predicted."""
 
         def on_rank(rank, world):
-            facts = []
+            facts, dtypes = [], []
+            all_reduce = dist.all_reduce
+
+            def noting(tensor, op=dist.ReduceOp.SUM, *args, **kwargs):
+                dtypes.extend([str(tensor.dtype)] * (op == dist.ReduceOp.SUM))
+                return all_reduce(tensor, op, *args, **kwargs)
+
+            dist.all_reduce = noting
             for n, batch_size in cases:
                 predicted = []
 
@@ -212,7 +221,7 @@ with check("exact-evaluation") as test:
                         raise
                     got, refused = None, True
                 facts.append({"got": plain(got), "is float": isinstance(got, float), "refused": refused})
-                facts[-1] |= {"predicted": sum(predicted), "largest": max(predicted, default=0)}
+                facts[-1] |= {"predicted": sum(predicted), "largest": max(predicted, default=0), "dtypes": list(dtypes)}
             return facts
 
         return run_on_ranks(on_rank, world=world, stall=1.0 + 0.6 * len(cases))
@@ -315,4 +324,13 @@ with check("exact-evaluation") as test:
         *known,
     )
     judge(seen, 0, 1, 4, 2)
+
+    test.hidden("the ranks' counts are added exactly")
+    low = {"torch.float32", "torch.float16", "torch.bfloat16"} & set(seen.value[0][0]["dtypes"])
+    seen.that(
+        not low,
+        "You add the ranks' counts in a dtype that can't hold them: float32 ends at 2**24, and a dataset may have more "
+        "samples. all_reduce int64, or float64.",
+        stage="dtype",
+    )
     ### END HIDDEN TESTS

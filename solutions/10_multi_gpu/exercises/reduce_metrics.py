@@ -12,7 +12,8 @@
 #
 # - Called on every rank; returns on every rank the same dict, sorted by name: for each name that occurs on *any* rank
 #   the mean over the ranks that have it.
-# - The order of insertion does not matter. An empty dict on some rank is fine; where all are empty the result is {}.
+# - The order of insertion does not matter. Nor does the hash seed of a rank: ranks that are started one by one go
+#   through equal sets in different orders. An empty dict on some rank is fine; where all are empty the result is {}.
 # - Values are exact to float64: 16777217.0 on all ranks stays itself. nan and inf propagate.
 # - The values of the result are plain floats; the argument is left as it is.
 #
@@ -62,7 +63,7 @@ with check("reduce-metrics") as test:
         return float(value) if is_number else type(value).__name__
 
     def reduced(reduce, cases):
-        """What each rank got in each case, a list of one dict a rank."""
+        """Reduce on two or three ranks, each case a list of one dict for each rank: what each rank got."""
 
         def on_rank(rank, world):
             facts = []
@@ -184,15 +185,27 @@ with check("reduce-metrics") as test:
         return float(value) if is_number else type(value).__name__
 
     def reduced(reduce, cases):
-        """What each rank got in each case, a list of one dict a rank."""
+        """Reduce, each case a list of one dict for each rank: what each rank got, and gave to all_reduce on the way."""
 
         def on_rank(rank, world):
-            facts = []
+            facts, handed = [], []
+            all_reduce = dist.all_reduce
+
+            def noting(tensor, *args, **kwargs):
+                handed.append(tensor.tolist())
+                return all_reduce(tensor, *args, **kwargs)
+
+            def one_order_for_all(*args, send=dist.broadcast_object_list, **kwargs):
+                handed.append("names from one rank")
+                return send(*args, **kwargs)
+
+            dist.all_reduce, dist.broadcast_object_list = noting, one_order_for_all
             for case in cases:
+                handed.clear()
                 given = dict(case[rank])
                 got = reduce(given)
                 unchanged = repr(given) == repr(case[rank])
-                facts.append({"got": None, "kinds": None, "unchanged": unchanged})
+                facts.append({"got": None, "kinds": None, "unchanged": unchanged, "handed": list(handed)})
                 if isinstance(got, dict):
                     kinds = sorted({type(value).__name__ for value in got.values()})
                     facts[-1] |= {"got": {name: plain(value) for name, value in got.items()}, "kinds": kinds}
@@ -296,7 +309,8 @@ with check("reduce-metrics") as test:
     test("forty metrics, on each rank inserted in another order")
     many = {f"layer {k}": 0.37 * k + 1 for k in range(40)}
     given = [many, {name: -2 * many[name] for name in sorted(many, key=lambda name: -many[name] % 2.9)}]
-    seen = observe_scenario(reduced, reduce_metrics, [given]).expecting(*known)
+    with_other_hashes = [{name.replace("layer", "block"): value for name, value in one.items()} for one in given]
+    seen = observe_scenario(reduced, reduce_metrics, [given, with_other_hashes]).expecting(*known)
     means = {name: (value - 2 * value) / 2 for name, value in many.items()}
 
     def permuted(got):
@@ -310,6 +324,13 @@ with check("reduce-metrics") as test:
         when=lambda seen: all(permuted(one[0]["got"]) for one in seen.value),
     )
     judge(seen, 0, given, unsorted)
+    handed = [[case["handed"] for case in one] for one in seen.value]
+    seen.that(
+        all(first == other or "names from one rank" in first for first, other in handed),
+        "These ranks agree by chance: you go through the names in the order of a set, which hangs on their hashes, and "
+        "each Python has a hash seed of its own (PYTHONHASHSEED). Sort the names.",
+        stage="rule",
+    )
 
     ### BEGIN HIDDEN TESTS
     test.hidden("different metrics everywhere, the same number of them (and five more cases in the same run)")

@@ -118,7 +118,7 @@ with check("two-stage-backward") as test:
             return operation(*args, **(kwargs or {}))
 
     def both_ranks(step, cases):
-        """For each case (hidden, n_micro, old gradients, calls) what each rank has afterwards."""
+        """Train two stages on two ranks, for each (hidden, n_micro, old gradients, calls): what each has afterwards."""
 
         def on_rank(rank, world):
             facts = []
@@ -329,7 +329,7 @@ with check("two-stage-backward") as test:
             return operation(*args, **(kwargs or {}))
 
     def both_ranks(step, cases):
-        """For each case (hidden, n_micro, old gradients, calls) what each rank has afterwards."""
+        """Train two stages on two ranks, for each (hidden, n_micro, old gradients, calls): what each has afterwards."""
 
         def on_rank(rank, world):
             facts = []

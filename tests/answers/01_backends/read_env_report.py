@@ -112,7 +112,7 @@ def diagnose(report):
 
 # %% wrong: compares the version strings as text
 # says: Versions are not text and not decimals: as text '2.13' < '2.9'
-# earns: 2 of 3
+# earns: 1 of 2
 # lesson
 def diagnose(report):
     if report["torch"] < report["needs_torch"]:
@@ -122,7 +122,7 @@ def diagnose(report):
 
 # %% wrong: turns '2.13' into the number 2.13
 # says: Versions are not text and not decimals: as text '2.13' < '2.9', as a number 2.13 < 2.9.
-# earns: 2 of 3
+# earns: 1 of 2
 def diagnose(report):
     def number(version):
         return float(".".join(version.split(".")[:2]))
@@ -132,7 +132,7 @@ def diagnose(report):
 
 # %% wrong: compares lists of strings
 # says: Versions are not text and not decimals
-# earns: 2 of 3
+# earns: 1 of 2
 def diagnose(report):
     if report["torch"].split(".") < report["needs_torch"].split("."):
         return "torch-too-old"
@@ -141,7 +141,7 @@ def diagnose(report):
 
 # %% wrong: leaves the third number out
 # says: The third number of a version counts as well
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if numbers(report["torch"])[:2] < numbers(report["needs_torch"])[:2]:
@@ -151,7 +151,7 @@ def diagnose(report):
 
 # %% wrong: cannot read a nightly
 # says: A version may carry more than numbers
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     installed = [int(part) for part in report["torch"].split("+")[0].split(".")]
@@ -162,7 +162,7 @@ def diagnose(report):
 
 # %% wrong: demands a newer version than the demanded one
 # says: The demanded version itself is not too old.
-# earns: 2 of 3
+# earns: 1 of 2
 # corner: equal values
 # caught: hidden
 def diagnose(report):
@@ -174,7 +174,7 @@ def diagnose(report):
 
 # %% wrong: checks is_available before the demanded version
 # says: You returned ok although the report needs a newer torch: `needs_torch` comes first.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if report["cuda_available"] and report["device_count"] > 0:
@@ -189,7 +189,7 @@ def diagnose(report):
 # %% wrong: looks at the version last
 # says: The report needs a newer torch, and `needs_torch` comes before all other reasons.
 # says: CUDA is available and there is a device: this machine works
-# earns: 1 of 3
+# earns: 0 of 2
 def diagnose(report):
     if report["built_cuda"] is None:
         return "cpu-build"
@@ -208,7 +208,7 @@ def diagnose(report):
 
 # %% wrong: recognises the CPU build by '+cpu' in the version
 # says: You looked for '+cpu' in the version.
-# earns: 2 of 3
+# earns: 1 of 2
 # lesson
 def diagnose(report):
     if too_old(report):
@@ -222,7 +222,7 @@ def diagnose(report):
 
 # %% wrong: recognises the CPU build by '+cpu' and expects no other
 # says: You looked for '+cpu' in the version.
-# earns: 2 of 3
+# earns: 1 of 2
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -244,7 +244,7 @@ def diagnose(report):
 # %% wrong: takes cudnn_enabled for a proof that the GPU works
 # says: `cudnn_enabled` is a switch that is True by default, on CPU-only builds too
 # says: CUDA is not available in this report
-# earns: 1 of 3
+# earns: 0 of 2
 # lesson
 def diagnose(report):
     if too_old(report):
@@ -259,7 +259,7 @@ def diagnose(report):
 # %% wrong: takes an existing cuDNN (a build fact) for a working GPU
 # says: Neither can tell you that the GPU works.
 # says: CUDA is not available in this report
-# earns: 1 of 3
+# earns: 0 of 2
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -273,7 +273,7 @@ def diagnose(report):
 # %% wrong: trusts nvidia-smi
 # says: You returned ok because nvidia-smi lists cards.
 # says: CUDA is not available in this report
-# earns: 1 of 3
+# earns: 0 of 2
 # lesson
 def diagnose(report):
     if too_old(report):
@@ -288,7 +288,7 @@ def diagnose(report):
 # %% wrong: demands that nvidia-smi's CUDA version equals torch.version.cuda
 # says: The driver's CUDA number is the newest runtime it can serve, not the one you use
 # says: The order of the contract decides
-# earns: 1 of 3
+# earns: 0 of 2
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -305,7 +305,7 @@ def diagnose(report):
 
 # %% wrong: any difference of the CUDA versions is the cause when nothing else is
 # says: a newer driver runs older builds. Only a smaller major number is a problem
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -325,7 +325,7 @@ def diagnose(report):
 
 # %% wrong: compares CUDA versions as text
 # says: You compared CUDA versions as text: '9.2' > '12.6' there.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -345,7 +345,7 @@ def diagnose(report):
 
 # %% wrong: compares the minor number of CUDA too
 # says: Only a smaller major number is a problem
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -365,7 +365,7 @@ def diagnose(report):
 
 # %% wrong: treats only the empty variable as hiding
 # says: An empty CUDA_VISIBLE_DEVICES is not the only one that hides everything: '-1', or a first entry
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -385,7 +385,7 @@ def diagnose(report):
 
 # %% wrong: one invalid entry counts as hiding everything
 # says: the valid ones before it stay visible ('0,5' leaves card 0)
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -406,7 +406,7 @@ def diagnose(report):
 
 # %% wrong: any valid entry counts, also after a bad one
 # says: valid ones that come after it are not read
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -427,7 +427,7 @@ def diagnose(report):
 
 # %% wrong: a variable that is set hides the cards
 # says: This machine works: CUDA is available, and one card is left.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -449,7 +449,7 @@ def diagnose(report):
 
 # %% wrong: numbers the cards from 1
 # says: With two cards the numbers are 0 and 1: there is no card 2.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -471,7 +471,7 @@ def diagnose(report):
 
 # %% wrong: blames driver and cards before the build
 # says: You blamed driver or card first. A CPU build cannot see any card, whatever the driver
-# earns: 2 of 3
+# earns: 1 of 2
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -490,7 +490,7 @@ def diagnose(report):
 
 # %% wrong: cuda_available alone means ok
 # says: `ok` needs both: CUDA available, and at least one device.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -504,7 +504,7 @@ def diagnose(report):
 
 # %% wrong: a device count alone means ok
 # says: `ok` needs both: CUDA available, and at least one device.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -518,7 +518,7 @@ def diagnose(report):
 
 # %% wrong: asks for the driver before it looks whether CUDA works
 # says: CUDA is available and there is a device: this machine works
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     if too_old(report):
@@ -538,7 +538,7 @@ def diagnose(report):
 
 # %% wrong: takes entries out of the dict
 # says: An argument must stay as it was
-# earns: 0 of 3
+# earns: 0 of 2
 def diagnose(report):
     if numbers(report.pop("torch")) < numbers(report.pop("needs_torch")):
         return "torch-too-old"
@@ -547,7 +547,7 @@ def diagnose(report):
 
 # %% wrong: sentences in place of codes
 # says: That is none of the codes: write them exactly as the contract does.
-# earns: 0 of 3
+# earns: 0 of 2
 def diagnose(report):
     if too_old(report):
         return "your torch is too old"
@@ -556,14 +556,14 @@ def diagnose(report):
 
 # %% wrong: prints the code
 # says: expected a str, got None
-# earns: 0 of 3
+# earns: 0 of 2
 def diagnose(report):
     print("ok" if report["cuda_available"] else "cpu-build")
 
 
 # %% wrong: a missing variable hides the cards
 # says: None means that the variable is not set: then nothing is hidden.
-# earns: 1 of 3
+# earns: 0 of 2
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -600,21 +600,21 @@ def diagnose(report):
 
 # %% wrong: underscores in the codes
 # says: That is none of the codes: write them exactly as the contract does.
-# earns: 0 of 3
+# earns: 0 of 2
 def diagnose(report):
     return ("torch-too-old" if too_old(report) else from_build_on(report)).replace("-", "_")
 
 
 # %% wrong: a list of codes
 # says: The function must return one of the codes, as text: expected a str, got a list.
-# earns: 0 of 3
+# earns: 0 of 2
 def diagnose(report):
     return ["torch-too-old" if too_old(report) else from_build_on(report)]
 
 
 # %% wrong: the driver's age before the variable
 # says: The order of the contract decides: another reason comes first here.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def diagnose(report):
     code = "torch-too-old" if too_old(report) else from_build_on(report)
@@ -624,14 +624,14 @@ def diagnose(report):
 # %% wrong: always the same code
 # says: This report asks for another code: expected 'ok', got 'unknown'.
 # says: This report asks for another code
-# earns: 0 of 3
+# earns: 0 of 2
 def diagnose(report):
     return "unknown"
 
 
 # %% wrong: a driver of the same major number is too old
 # says: A driver serves every build of its own major number
-# earns: 1 of 3
+# earns: 0 of 2
 def diagnose(report):
     if TorchVersion(report["torch"]) < report["needs_torch"]:
         return "torch-too-old"

@@ -103,7 +103,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: reads the optimizer's state before step()
 # says: The optimizer holds nothing before its first step (state is created lazily): measure after step().
-# earns: 1 of 2
+# earns: 2 of 3
 # lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -115,7 +115,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: assumes two tensors per parameter
 # says: The optimizer's state depends on the optimizer (Adam: two tensors per parameter plus a step counter
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -125,7 +125,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: knows Adam's state only
 # says: The optimizer's state depends on the optimizer
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -136,7 +136,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts saved weights as activations
 # says: Saved weights are parameters, already counted there: leave the parameters' storages out of the activations.
-# earns: 1 of 2
+# says: The check of the activations above is not passed yet
+# earns: 1 of 3
 # lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
@@ -147,7 +148,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: leaves out what is a Parameter, but Linear saves a transposed weight
 # says: Saved weights are parameters, already counted there: leave the parameters' storages out of the activations.
-# earns: 1 of 2
+# says: The check of the activations above is not passed yet
+# earns: 1 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
     loss.backward()
@@ -157,7 +159,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: tells the parameters by where they begin
 # says: Storages of parameters are left out, also where the parameter, or what is saved of it, is only a part
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
@@ -170,7 +172,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: takes everything in the optimizer's state for a tensor
 # says: An optimizer's state may hold other things than tensors: count the tensors only.
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -183,7 +185,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: adds up every saved tensor, shared storages repeatedly
 # says: The same storage was counted more than once: a ReLU's output and the next layer's input are one tensor
-# earns: 1 of 2
+# says: The check of the activations above is not passed yet
+# earns: 1 of 3
 # lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -194,7 +197,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts elements
 # says: You counted elements, not bytes: multiply by element_size().
-# earns: 0 of 2
+# says: The check of the activations above is not passed yet
+# earns: 0 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -207,7 +211,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # says: You assumed 4 bytes per element; this model is in another dtype.
 # says: You assumed 4 bytes per element
 # says: Count the storage that is kept alive, not the elements
-# earns: 0 of 2
+# earns: 1 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -223,7 +227,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: 4 bytes for the activations only
 # says: You assumed 4 bytes per element; this model is in another dtype.
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -235,7 +239,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: adds up the outputs of all layers
 # says: You added up layer outputs. Autograd keeps what the backward formulas need, which is something else
-# earns: 1 of 2
+# says: The check of the activations above is not passed yet
+# earns: 1 of 3
 # lesson
 def training_memory(model, optimizer, loss_fn, x, y):
     outs = []
@@ -249,7 +254,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts .grad after zero_grad
 # says: The gradients were cleared before you counted them
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -260,7 +265,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: assumes one gradient per parameter
 # says: Gradients are not always as big as the parameters: frozen or unused parameters have none.
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -271,7 +276,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: one gradient per parameter that requires grad
 # says: Gradients are not always as big as the parameters: frozen or unused parameters have none.
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -282,7 +287,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts the trained parameters only
 # says: Frozen parameters take memory as well: all parameters are asked for.
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -293,7 +298,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: asks the optimizer for the gradients
 # says: The gradients are those of the model; the optimizer may have fewer parameters.
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -305,7 +310,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: never calls step()
 # says: Run the complete step: the parameters did not change.
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -314,7 +319,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: runs two steps, the first one to fill the optimizer's state
 # says: Exactly one step is asked for, but it ran forward 2 times, loss 2 times, step 2 times.
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     for _ in range(2):
         optimizer.zero_grad()
@@ -326,7 +331,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: runs forward a second time for the activations
 # says: Exactly one step is asked for, but it ran forward 2 times, loss 2 times.
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss_fn(model(x), y).backward()
     optimizer.step()
@@ -336,7 +341,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: calls backward twice
 # says: The parameters are not those after one complete step.
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward(retain_graph=True)
@@ -350,7 +355,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts the elements of a saved view, not its storage
 # says: Count the storage that is kept alive, not the elements of the view that was saved
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -362,7 +367,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: tells tensors apart by where they begin, not by their storage
 # says: count each storage once
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -374,7 +379,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: computes the loss outside the hooks
 # says: The loss function saves tensors as well: it must run inside the hooks.
-# earns: 1 of 2
+# says: The check of the activations above is not passed yet
+# earns: 1 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     out, kept = saving(model, lambda: model(x))
     loss_fn(out, y).backward()
@@ -384,7 +390,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: leaves the batch out
 # says: The batch counts too where it is saved: the first layer needs x for the gradient of its weight
-# earns: 1 of 2
+# says: The check of the activations above is not passed yet
+# earns: 1 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -395,7 +402,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: leaves the labels out
 # says: The labels are saved for backward as well
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -406,7 +413,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: a missing number
 # says: The dict has no optimizer.
-# earns: 1 of 2
+# earns: 2 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -419,7 +426,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: prints, returns nothing
 # says: A dict is asked for, not NoneType.
 # says: a dict is asked for, not NoneType
-# earns: 0 of 2
+# says: The check of the activations above is not passed yet
+# earns: 0 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -438,7 +446,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: in KiB
 # says: The sizes are asked for in bytes.
 # says: The size is asked for in bytes
-# earns: 0 of 2
+# says: The check of the activations above is not passed yet
+# earns: 0 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()
@@ -448,7 +457,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: takes the state_dict for the parameters
 # says: A parameter that two layers share is one parameter: count it once.
-# earns: 1 of 2
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -459,7 +468,7 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 # %% wrong: counts buffers as parameters
 # says: Buffers are no parameters: the state_dict holds both.
-# earns: 1 of 2
+# earns: 2 of 3
 # corner: members
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
@@ -472,7 +481,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 # %% wrong: sizes as text
 # says: The sizes must be numbers.
 # says: the dict has no number under "activations"
-# earns: 0 of 2
+# says: The check of the activations above is not passed yet
+# earns: 0 of 3
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
     loss.backward()

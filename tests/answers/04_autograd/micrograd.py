@@ -893,3 +893,70 @@ class Value(Base):
 class Value(Base):
     def relu(self):
         return Value(max(0.0, self.data), ((self, float(self.data <= 0)),))
+
+
+# %% wrong: visited nodes in a list
+# says: The work grows with the square of the number of nodes: to look for a node in a list
+# earns: 2 of 3
+# caught: hidden
+class Value(Base):
+    def order(self):
+        done, seen, stack = [], [], [(self, 0)]
+        while stack:
+            node, k = stack.pop()
+            if k == 0 and node in seen:
+                continue
+            if k == 0:
+                seen.append(node)
+            if k < len(node.parents):
+                stack.append((node, k + 1))
+                stack.append((node.parents[k][0], 0))
+            else:
+                done.append(node)
+        return done
+
+
+# %% wrong: visited nodes in a list, compared one by one
+# says: The work grows with the square of the number of nodes: to look for a node in a list
+# earns: 2 of 3
+# caught: hidden
+class Value(Base):
+    def order(self):
+        done, seen, stack = [], [], [(self, 0)]
+        while stack:
+            node, k = stack.pop()
+            if k == 0 and any(node is other for other in seen):
+                continue
+            if k == 0:
+                seen.append(node)
+            if k < len(node.parents):
+                stack.append((node, k + 1))
+                stack.append((node.parents[k][0], 0))
+            else:
+                done.append(node)
+        return done
+
+
+# %% right: nodes found by their id
+class Value(Base):
+    def order(self):
+        done, seen, stack = [], set(), [(self, 0)]
+        while stack:
+            node, k = stack.pop()
+            if k == 0 and id(node) in seen:
+                continue
+            seen.add(id(node))
+            if k < len(node.parents):
+                stack.append((node, k + 1))
+                stack.append((node.parents[k][0], 0))
+            else:
+                done.append(node)
+        return done
+
+
+# %% right: values are equal where their numbers are
+class Value(Base):
+    def __eq__(self, other):
+        return isinstance(other, Value) and self.data == other.data
+
+    __hash__ = object.__hash__

@@ -160,7 +160,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: one entry, for one input
 # says: An input that needs no gradient appears as None
-# says: You left out the None entries, so the tuple got shorter than the list of
+# says: You handed back one entry, and this module has three positional inputs
 # earns: 0 of 2
 def scale_input_grads(module, factor):
     return module.register_full_backward_hook(lambda mod, grad_input, grad_output: (factor * grad_input[0],))
@@ -177,7 +177,7 @@ def scale_input_grads(module, factor):
 
 
 # %% wrong: one entry, guarded against None
-# says: Keep one entry per input.
+# says: You handed back one entry, and this module has three positional inputs
 # earns: 1 of 2
 def scale_input_grads(module, factor):
     def hook(mod, grad_input, grad_output):
@@ -402,7 +402,7 @@ def scale_input_grads(module, factor):
 
 # %% wrong: scales grad_output and returns it as the gradient of the input
 # says: What the hook returned does not fit: return a tuple, an entry of the same shape
-# says: You left out the None entries, so the tuple got shorter than the list of
+# says: It is grad_output that has one entry for each output
 # earns: 0 of 2
 def scale_input_grads(module, factor):
     return module.register_full_backward_hook(

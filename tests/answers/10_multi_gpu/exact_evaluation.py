@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
-# corners: empty
+# corners: beyond 2**24, empty
 
 
 # %% right: strided indices, correct and seen reduced together
@@ -383,3 +383,19 @@ def distributed_accuracy(predict, dataset, batch_size):
         correct += (predict(x) == y).sum()
     dist.all_reduce(correct)
     return correct.item() / n
+
+
+# %% wrong: adds the counts in float32
+# says: You add the ranks' counts in a dtype that can't hold them
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def distributed_accuracy(predict, dataset, batch_size):
+    n = len(dataset)
+    if n == 0:
+        raise ValueError("empty")
+    mine = Subset(dataset, range(dist.get_rank(), n, dist.get_world_size()))
+    correct = sum((predict(x) == y).sum().item() for x, y in DataLoader(mine, batch_size=batch_size))
+    counts = torch.tensor([correct, len(mine)], dtype=torch.float32)
+    dist.all_reduce(counts)
+    return (counts[0] / counts[1]).item()

@@ -312,3 +312,45 @@ def reduce_metrics(metrics):
         dist.all_reduce(pair)
         out[name] = (pair[0] / pair[1]).item()
     return dict(sorted(out.items()))
+
+
+# %% wrong: one all_reduce a name, in the order of a set of all names
+# says: These ranks agree by chance: you go through the names in the order of a set
+# earns: 1 of 2
+# corner: chance order
+def reduce_metrics(metrics):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, list(metrics))
+    out = {}
+    for name in set().union(*lists):
+        pair = torch.tensor([metrics.get(name, 0.0), float(name in metrics)], dtype=torch.float64)
+        dist.all_reduce(pair)
+        out[name] = (pair[0] / pair[1]).item()
+    return dict(sorted(out.items()))
+
+
+# %% wrong: one tensor of all values, in the order of a set
+# says: These ranks agree by chance: you go through the names in the order of a set
+# earns: 1 of 2
+# corner: chance order
+def reduce_metrics(metrics):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, list(metrics))
+    names = list({name for one in lists for name in one})
+    table = torch.tensor([[metrics.get(name, 0.0), name in metrics] for name in names], dtype=torch.float64)
+    dist.all_reduce(table)
+    return {name: (total / count).item() for name, (total, count) in sorted(zip(names, table, strict=True))}
+
+
+# %% right: the order of a set, but that of rank 0 for all
+def reduce_metrics(metrics):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, list(metrics))
+    names = [list(set().union(*lists))]
+    dist.broadcast_object_list(names, src=0)
+    out = {}
+    for name in names[0]:
+        pair = torch.tensor([metrics.get(name, 0.0), float(name in metrics)], dtype=torch.float64)
+        dist.all_reduce(pair)
+        out[name] = (pair[0] / pair[1]).item()
+    return dict(sorted(out.items()))
