@@ -56,18 +56,75 @@ def scale_input_grads(module: nn.Module, factor: float) -> RemovableHandle:
     ### END GIVEN
 
 
+# %% helpers="scale-input-grads"
+def two_layers():
+    """Two Linear layers with fixed weights."""
+    net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    with torch.no_grad():
+        for shift, parameter in enumerate(net.parameters()):
+            numbers = torch.arange(parameter.numel()) * 7 % 5 + shift / 4 - 1.5
+            parameter.copy_(numbers.reshape(parameter.shape))
+    return net
+
+
+def same(came, expected):
+    """Whether two gradients agree; None agrees with None only."""
+    if came is None or expected is None:
+        return came is expected
+    same_kind = came.shape == expected.shape and came.dtype == expected.dtype
+    return same_kind and torch.allclose(came, expected, rtol=1e-4, atol=1e-5)
+
+
+dropped_none = (
+    "You left out the None entries, so the tuple got shorter than the list of inputs. Keep one entry per input."
+)
+known = [
+    mistake(
+        "You returned a bare tensor: the hook machinery takes it apart along its first dimension. "
+        "Return a tuple, one entry per positional input.",
+        raises="invalid number of grad_input, got 4, but expected 1",
+    ),
+    mistake(
+        "What the hook returned does not fit: return a tuple, an entry of the same shape for each in grad_input.",
+        raises="has changed the size of value",
+    ),
+    mistake(
+        "An input that needs no gradient appears as None; multiplying None is the TypeError you saw. Pass it through.",
+        raises="NoneType",
+    ),
+    mistake(
+        'Refused ("should always return None or None for all gradients"): a list in place of a tuple, or a tensor '
+        "where grad_input has None.",
+        raises="should always return None or None for all gradients",
+    ),
+    mistake(dropped_none, raises="invalid number of grad_input"),
+    mistake(
+        "The gradient that you hand back has another dtype than the one that came in: keep it.",
+        raises="changed the type of value",
+    ),
+    mistake(
+        "Inputs that are no tensors, such as a number, must be left in peace: {detail}.",
+        raises="'(int|float)' object",
+    ),
+    mistake(
+        "A tensor hook can't be hung on a tensor that needs no gradient: such an input must simply pass.",
+        raises="cannot register a hook on a tensor that doesn't require gradient",
+    ),
+    mistake(
+        "After your function the grad mode is off, so there is no backward pass: leave it as it is.",
+        raises="element 0 of tensors does not require grad",
+    ),
+    mistake(
+        "You registered the old, non-full hook. Its grad_input lists the inputs of the last autograd node, "
+        "not those of the module.",
+        when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
+    ),
+]
+
+
 # %% check="scale-input-grads" points=1
 """What flows back to the inputs is scaled, and nothing else, until the handle is removed."""
 with check("scale-input-grads") as test:
-
-    def two_layers():
-        """Two Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 5 + shift / 4 - 1.5
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
 
     def gradients_of(net, x):
         """The output of the net, and all gradients of the sum of its squares."""
@@ -81,60 +138,6 @@ with check("scale-input-grads") as test:
         net = two_layers()
         scale(net[layer], 3.0)
         return gradients_of(net, x)
-
-    def same(came, expected):
-        """Whether two gradients agree; None agrees with None only."""
-        if came is None or expected is None:
-            return came is expected
-        same_kind = came.shape == expected.shape and came.dtype == expected.dtype
-        return same_kind and torch.allclose(came, expected, rtol=1e-4, atol=1e-5)
-
-    dropped_none = (
-        "You left out the None entries, so the tuple got shorter than the list of inputs. Keep one entry per input."
-    )
-    known = [
-        mistake(
-            "You returned a bare tensor: the hook machinery takes it apart along its first dimension. "
-            "Return a tuple, one entry per positional input.",
-            raises="invalid number of grad_input, got 4, but expected 1",
-        ),
-        mistake(
-            "What the hook returned does not fit: return a tuple, an entry of the same shape for each in grad_input.",
-            raises="has changed the size of value",
-        ),
-        mistake(
-            "An input that needs no gradient appears as None; multiplying None is the TypeError you saw. "
-            "Pass it through.",
-            raises="NoneType",
-        ),
-        mistake(
-            'Refused ("should always return None or None for all gradients"): a list in place of a tuple, or a tensor '
-            "where grad_input has None.",
-            raises="should always return None or None for all gradients",
-        ),
-        mistake(dropped_none, raises="invalid number of grad_input"),
-        mistake(
-            "The gradient that you hand back has another dtype than the one that came in: keep it.",
-            raises="changed the type of value",
-        ),
-        mistake(
-            "Inputs that are no tensors, such as a number, must be left in peace: {detail}.",
-            raises="'(int|float)' object",
-        ),
-        mistake(
-            "A tensor hook can't be hung on a tensor that needs no gradient: such an input must simply pass.",
-            raises="cannot register a hook on a tensor that doesn't require gradient",
-        ),
-        mistake(
-            "After your function the grad mode is off, so there is no backward pass: leave it as it is.",
-            raises="element 0 of tensors does not require grad",
-        ),
-        mistake(
-            "You registered the old, non-full hook. Its grad_input lists the inputs of the last autograd node, "
-            "not those of the module.",
-            when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
-        ),
-    ]
 
     def judge(seen, facts, plain, larger):
         """Judge what a run with the hook gave: the named gradients three times as large, the others unchanged."""
@@ -217,60 +220,6 @@ with check("scale-input-grads") as test:
 """Several inputs; other paths to them; gradients that share memory; a module used several times."""
 with check("scale-input-grads") as test:
 
-    def same(came, expected):
-        """Whether two gradients agree; None agrees with None only."""
-        if came is None or expected is None:
-            return came is expected
-        same_kind = came.shape == expected.shape and came.dtype == expected.dtype
-        return same_kind and torch.allclose(came, expected, rtol=1e-4, atol=1e-5)
-
-    dropped_none = (
-        "You left out the None entries, so the tuple got shorter than the list of inputs. Keep one entry per input."
-    )
-    known = [
-        mistake(
-            "You returned a bare tensor: the hook machinery takes it apart along its first dimension. "
-            "Return a tuple, one entry per positional input.",
-            raises="invalid number of grad_input, got 4, but expected 1",
-        ),
-        mistake(
-            "What the hook returned does not fit: return a tuple, an entry of the same shape for each in grad_input.",
-            raises="has changed the size of value",
-        ),
-        mistake(
-            "An input that needs no gradient appears as None; multiplying None is the TypeError you saw. "
-            "Pass it through.",
-            raises="NoneType",
-        ),
-        mistake(
-            'Refused ("should always return None or None for all gradients"): a list in place of a tuple, or a tensor '
-            "where grad_input has None.",
-            raises="should always return None or None for all gradients",
-        ),
-        mistake(dropped_none, raises="invalid number of grad_input"),
-        mistake(
-            "The gradient that you hand back has another dtype than the one that came in: keep it.",
-            raises="changed the type of value",
-        ),
-        mistake(
-            "Inputs that are no tensors, such as a number, must be left in peace: {detail}.",
-            raises="'(int|float)' object",
-        ),
-        mistake(
-            "A tensor hook can't be hung on a tensor that needs no gradient: such an input must simply pass.",
-            raises="cannot register a hook on a tensor that doesn't require gradient",
-        ),
-        mistake(
-            "After your function the grad mode is off, so there is no backward pass: leave it as it is.",
-            raises="element 0 of tensors does not require grad",
-        ),
-        mistake(
-            "You registered the old, non-full hook. Its grad_input lists the inputs of the last autograd node, "
-            "not those of the module.",
-            when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
-        ),
-    ]
-
     def scaled(x, factor):
         """The values of x; the gradient is multiplied by factor."""
         return factor * x + (1 - factor) * x.detach()
@@ -320,15 +269,6 @@ with check("scale-input-grads") as test:
             )
 
     ### BEGIN HIDDEN TESTS
-    def two_layers():
-        """Two Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 5 + shift / 4 - 1.5
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
-
     def around(scale, x):
         """x goes through the module and past it."""
         layer = two_layers()[0]
