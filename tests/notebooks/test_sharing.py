@@ -72,6 +72,7 @@ APART = {
     "values": ("    x = torch.ones(3)\n", "    x = torch.ones(3)\n"),
     "other words": (FUNCTION, FUNCTION.replace("x", "y")),
     "a name with two meanings": (FUNCTION, FUNCTION, "    f = 3\n"),
+    "a name that a loop binds": (FUNCTION, FUNCTION, "    for f in []:\n        pass\n"),
     "a name that is bound again": (FUNCTION + "    f = 3\n", FUNCTION),
     "a function that reads a name of its cell": ("    y = 1\n" + READS_Y, "    y = 2\n" + READS_Y),
     "what was seen": ('    f = observe(it, "words that say something")\n',) * 2,
