@@ -7,12 +7,12 @@ import builtins
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 
 from nbformat import NotebookNode
 
 from torchkata.tools.course import exercise_of
+from torchkata.tools.names import global_names, names_bound
 from torchkata.tools.stubs import GIVEN, HIDDEN, SOLUTION
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value"}
@@ -130,10 +130,10 @@ def numbering(notebook: NotebookNode, number: int) -> list[str]:
 
 def waist(notebook: NotebookNode) -> list[str]:
     """A check cell touches an answer only by handing it to an observer, and uses no name that it does not own."""
-    setup = _assigned(ast.parse(next(c.source for c in notebook.cells if c.metadata.get("setup"))))
+    setup = names_bound(ast.parse(next(c.source for c in notebook.cells if c.metadata.get("setup"))))
     problems = []
     for name, parts in exercises(notebook).items():
-        answers = _assigned(ast.parse(parts["answer"].source))
+        answers = names_bound(ast.parse(parts["answer"].source))
         for cell in parts["checks"]:
             problems += [f"{name}: {p}" for p in waist_of_check(cell.source, answers, setup)]
     return problems
@@ -143,9 +143,9 @@ def waist_of_check(source: str, answers: set[str], setup: set[str]) -> list[str]
     """Breaches of the waist in one check cell, for the names that its answer cell and the setup cell define."""
     tree = ast.parse(source)
     handed_over = {id(arg) for call in ast.walk(tree) if _is_observer(call) for arg in call.args}
-    own = _assigned(tree)
+    own = names_bound(tree)
     problems = [f"line 1: the cell binds {name}, the name of an answer" for name in sorted(own & answers)]
-    for node in _global_names(tree, frozenset()):
+    for node in global_names(tree):
         if node.id in answers:
             if id(node) not in handed_over:
                 problems.append(f"line {node.lineno} uses the answer {node.id} outside observe")
@@ -158,46 +158,6 @@ def waist_of_check(source: str, answers: set[str], setup: set[str]) -> list[str]
 
 def _is_observer(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OBSERVERS
-
-
-def _assigned(tree: ast.AST) -> set[str]:
-    """Names that a piece of code binds, in its with and for blocks too, but not inside its functions."""
-    names: set[str] = set()
-    stack = list(ast.iter_child_nodes(tree))
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-            continue
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        if isinstance(node, ast.ExceptHandler) and node.name:
-            names.add(node.name)
-        if not isinstance(node, ast.Lambda):
-            stack += ast.iter_child_nodes(node)
-    return names
-
-
-def _global_names(node: ast.AST, bound: frozenset[str]) -> Iterator[ast.Name]:
-    """The names that are read from the module's scope, functions and lambdas followed into."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound:
-        yield node
-    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
-        inner = bound | {arg.arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg)}
-        if isinstance(node, ast.FunctionDef):
-            inner |= _assigned(node)
-        outside = [*node.args.defaults, *node.args.kw_defaults, *getattr(node, "decorator_list", [])]
-        for child in filter(None, outside):
-            yield from _global_names(child, bound)
-        for child in node.body if isinstance(node.body, list) else [node.body]:
-            yield from _global_names(child, inner)
-        return
-    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-        bound = bound | {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-    for child in ast.iter_child_nodes(node):
-        yield from _global_names(child, bound)
 
 
 # ---------------------------------------------------------------- teaching

@@ -38,6 +38,19 @@ def test_an_exercise_takes_the_place_of_its_line(chapter: Chapter):
     assert [exercise_of(cell) for cell in cells] == [None, None, None, "twice-it", "twice-it", None]
 
 
+def test_helpers_are_written_into_the_check_cells_and_are_no_cell(chapter: Chapter):
+    path = exercise_file(chapter, "twice-it")
+    helpers = '# %% helpers="twice-it"\ntwo = 2\n\n\n'
+    check = '# %% check="twice-it" points=2\n"""Twice."""\nwith check("twice-it") as test:\n    test(two)\n'
+    text, _, _ = EXERCISE.partition("# %% check=")
+    path.write_text(text + helpers + check, encoding="utf-8")
+    source = assembled(chapter)
+    whole = check.replace("as test:\n", "as test:\n    two = 2\n\n")
+    assert source.text == READ.replace('# %% exercise="twice-it"\n', text + whole)
+    assert source.places[4] == ("exercises/twice_it.py", 16)
+    assert [exercise_of(cell) for cell in read_source(chapter).cells][3:5] == ["twice-it", "twice-it"]
+
+
 def test_messages_name_the_exercises_file_and_line(chapter: Chapter):
     path = exercise_file(chapter, "twice-it")
     path.write_text(EXERCISE.replace(" points=2", ""), encoding="utf-8")
@@ -79,6 +92,35 @@ MISTAKES = {
     "another check": (
         edit(EXERCISES_FILE, 'check="twice-it"', 'check="it"'),
         "check cells of 'twice-it' alone, not `c",
+    ),
+    "helpers before the answer": (
+        edit(EXERCISES_FILE, '# %% answer="twice-it"', '# %% helpers="twice-it"\n\n# %% answer="twice-it"'),
+        "behind the text comes the answer cell",
+    ),
+    "helpers behind a check": (
+        edit(EXERCISES_FILE, "points=2\n", 'points=2\n1\n\n# %% helpers="twice-it"\n'),
+        'helpers stand in one cell, `# %% helpers="twice-it"`, right behind the answer cell',
+    ),
+    "two helpers cells": (
+        edit(EXERCISES_FILE, '# %% check="t', '# %% helpers="twice-it"\n\n# %% helpers="twice-it"\n\n# %% check="t'),
+        "helpers stand in one cell",
+    ),
+    "helpers of another": (
+        edit(EXERCISES_FILE, '# %% check="t', '# %% helpers="it"\n\n# %% check="t'),
+        'helpers="it"`',
+    ),
+    "helpers in the chapter": (edit(CHAPTERS_FILE, "# %%\n", '# %% helpers="here"\n'), "exercises/here.py"),
+    "a helper that the cell defines": (
+        edit(
+            EXERCISES_FILE,
+            '# %% check="t',
+            '# %% helpers="twice-it"\nx = 1\n\n# %% check="twice-it" points=1\nx = 2\n\n# %% check="t',
+        ),
+        "twice_it.py, cell at line 15: the cell defines x, which is a helper's name",
+    ),
+    "helpers that can't be read": (
+        edit(EXERCISES_FILE, '# %% check="t', '# %% helpers="twice-it"\nx = (\n\n# %% check="t'),
+        "twice_it.py, cell at line 12: '(' was never closed (line 2 of the cell: x = ()",
     ),
     "a demo": (edit(EXERCISES_FILE, "points=2\n", "points=2\n1\n\n# %%\nprint(1)\n"), "check cells alone, not `# %%`"),
 }

@@ -12,6 +12,7 @@ import pytest
 
 from tests.notebooks import gates
 from tests.notebooks.answers import CORNERS
+from tests.notebooks.sharing import problems_of_helpers
 from torchkata.tools.assembling import assembled
 from torchkata.tools.course import MARK, Chapter, CourseError, course_root
 from torchkata.tools.new_exercise import ANSWERS, new_exercise
@@ -40,6 +41,7 @@ def test_the_skeleton_has_every_part_and_the_gates_are_red(chapter: Chapter):
     notebook = read_source(chapter)
     assert gates.exercise_form(notebook) == []  # the form is right from the start
     assert gates.waist(notebook) == []
+    assert problems_of_helpers(written[0].read_text(encoding="utf-8")) == []
     assert gates.numbering(notebook, 3) == []
     assert gates.points_sum(notebook) == ["the points sum to 22, not 20"]
 

@@ -72,48 +72,63 @@ class Tagger(nn.Module):
     ### END GIVEN
 
 
+# %% helpers="fix-hidden-cpu-tensors"
+def checkpoint():
+    """Weights that were saved from the given code, with d_in = 5 and d_hid = 4."""
+    generator = torch.Generator().manual_seed(5)
+    sizes = {"weight_ih": (12, 5), "weight_hh": (12, 4), "bias_ih": (12,), "bias_hh": (12,)}
+    return {f"cell.{name}": torch.randn(size, generator=generator) / 2 for name, size in sizes.items()}
+
+
+def loaded(Tagger, **settings):
+    """A tagger with these weights."""
+    module = Tagger(5, 4, **settings)
+    if unknown := module.load_state_dict(checkpoint(), strict=False).unexpected_keys:
+        raise KeyError(f"old checkpoints have {', '.join(unknown)}")
+    return module
+
+
+other_keys = mistake(
+    "Old checkpoints no longer load: the keys of `state_dict()` must stay those of the GRU cell.",
+    raises="old checkpoints have",
+)
+
+
+class Products(TorchDispatchMode):
+    """Notes what is produced while it is on: [operation, device, shape] of every tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[-1]
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, Tensor) and name not in ("detach", "alias"):  # these are other names
+                self.made.append([name, tensor.device.type, list(tensor.shape)])
+        return out
+
+
+def original(weights, x):
+    """What the given code computes, in the dtype of x."""
+    weights = [weights[f"cell.{name}"].to(x.dtype) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    h, outs = torch.zeros(x.shape[1], 4, dtype=x.dtype), []
+    for t, row in enumerate(x):
+        h = torch.gru_cell(row + math.sin(t), h, *weights)
+        outs.append(h)
+    return torch.stack(outs) if outs else torch.zeros(0, x.shape[1], 4, dtype=x.dtype)
+
+
 # %% check="fix-hidden-cpu-tensors" points=2
 """All of the module moves: to another device and to another dtype."""
 with check("fix-hidden-cpu-tensors") as test:
-
-    def checkpoint():
-        """Weights that were saved from the given code, with d_in = 5 and d_hid = 4."""
-        generator = torch.Generator().manual_seed(5)
-        sizes = {"weight_ih": (12, 5), "weight_hh": (12, 4), "bias_ih": (12,), "bias_hh": (12,)}
-        return {f"cell.{name}": torch.randn(size, generator=generator) / 2 for name, size in sizes.items()}
-
-    def loaded(Tagger, **settings):
-        """A tagger with these weights."""
-        module = Tagger(5, 4, **settings)
-        if unknown := module.load_state_dict(checkpoint(), strict=False).unexpected_keys:
-            raise KeyError(f"old checkpoints have {', '.join(unknown)}")
-        return module
-
-    other_keys = mistake(
-        "Old checkpoints no longer load: the keys of `state_dict()` must stay those of the GRU cell.",
-        raises="old checkpoints have",
-    )
     generator = torch.Generator().manual_seed(6)
     some_x = torch.randn(2, 3, 5, generator=generator)  # T = 2, B = 3
-
-    class Products(TorchDispatchMode):
-        """Notes what is produced while it is on: [operation, device, shape] of every tensor."""
-
-        def __init__(self):
-            super().__init__()
-            self.made = []
-
-        @classmethod
-        def _should_skip_dynamo(cls):
-            return False
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            name = func._schema.name.split("::")[-1]
-            for tensor in out if isinstance(out, (tuple, list)) else [out]:
-                if isinstance(tensor, Tensor) and name not in ("detach", "alias"):  # these are other names
-                    self.made.append([name, tensor.device.type, list(tensor.shape)])
-            return out
 
     def called(module, x):
         """Call a tagger, note what came and what was produced on the way."""
@@ -232,15 +247,6 @@ with check("fix-hidden-cpu-tensors") as test:
     test("moved to meta, with x there and with x on the CPU")
     judge_moved(observe_scenario(moved, Tagger, some_x))
 
-    def original(weights, x):
-        """What the given code computes, in the dtype of x."""
-        weights = [weights[f"cell.{name}"].to(x.dtype) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-        h, outs = torch.zeros(x.shape[1], 4, dtype=x.dtype), []
-        for t, row in enumerate(x):
-            h = torch.gru_cell(row + math.sin(t), h, *weights)
-            outs.append(h)
-        return torch.stack(outs) if outs else torch.zeros(0, x.shape[1], 4, dtype=x.dtype)
-
     def doubled(Tagger, x):
         """Call a tagger in float64 with x in float64 and in float32."""
         module = loaded(Tagger).double()
@@ -278,35 +284,8 @@ with check("fix-hidden-cpu-tensors") as test:
 # %% check="fix-hidden-cpu-tensors" points=1
 """The numbers, gradients, checkpoints and global defaults stay; no time step at all works too."""
 with check("fix-hidden-cpu-tensors") as test:
-
-    def checkpoint():
-        """Weights that were saved from the given code, with d_in = 5 and d_hid = 4."""
-        generator = torch.Generator().manual_seed(5)
-        sizes = {"weight_ih": (12, 5), "weight_hh": (12, 4), "bias_ih": (12,), "bias_hh": (12,)}
-        return {f"cell.{name}": torch.randn(size, generator=generator) / 2 for name, size in sizes.items()}
-
-    def loaded(Tagger, **settings):
-        """A tagger with these weights."""
-        module = Tagger(5, 4, **settings)
-        if unknown := module.load_state_dict(checkpoint(), strict=False).unexpected_keys:
-            raise KeyError(f"old checkpoints have {', '.join(unknown)}")
-        return module
-
-    other_keys = mistake(
-        "Old checkpoints no longer load: the keys of `state_dict()` must stay those of the GRU cell.",
-        raises="old checkpoints have",
-    )
     generator = torch.Generator().manual_seed(6)
     some_x = torch.randn(2, 3, 5, generator=generator)  # T = 2, B = 3
-
-    def original(weights, x):
-        """What the given code computes, in the dtype of x."""
-        weights = [weights[f"cell.{name}"].to(x.dtype) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-        h, outs = torch.zeros(x.shape[1], 4, dtype=x.dtype), []
-        for t, row in enumerate(x):
-            h = torch.gru_cell(row + math.sin(t), h, *weights)
-            outs.append(h)
-        return torch.stack(outs) if outs else torch.zeros(0, x.shape[1], 4, dtype=x.dtype)
 
     def on_the_cpu(Tagger, x, settings):
         """What a tagger returns in float32, and x afterwards."""
@@ -449,25 +428,6 @@ with check("fix-hidden-cpu-tensors") as test:
         rtol=1e-4,
         atol=1e-5,
     )
-
-    class Products(TorchDispatchMode):
-        """Notes what is produced while it is on: [operation, device, shape] of every tensor."""
-
-        def __init__(self):
-            super().__init__()
-            self.made = []
-
-        @classmethod
-        def _should_skip_dynamo(cls):
-            return False
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            name = func._schema.name.split("::")[-1]
-            for tensor in out if isinstance(out, (tuple, list)) else [out]:
-                if isinstance(tensor, Tensor) and name not in ("detach", "alias"):  # these are other names
-                    self.made.append([name, tensor.device.type, list(tensor.shape)])
-            return out
 
     def after_moves(Tagger, x):
         """Call a tagger after each of several moves: what comes, or where it is."""

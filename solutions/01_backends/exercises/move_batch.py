@@ -47,6 +47,28 @@ def move(batch: Any, device: torch.device | str) -> Any:
     ### END SOLUTION
 
 
+# %% helpers="move-batch"
+def described(value, path="batch", noted=None):
+    """Types, keys, plain values, devices, dtypes and shapes of all that is in a structure, by path."""
+    noted = noted or {"types": {}, "keys": {}, "plain values": {}, "devices": {}, "dtypes": {}, "shapes": {}}
+    is_tensor = isinstance(value, Tensor)
+    noted["types"][path] = "tensor" if is_tensor else type(value).__name__
+    if is_tensor:
+        noted["devices"][path] = value.device.type
+        noted["dtypes"][path] = str(value.dtype)
+        noted["shapes"][path] = str(tuple(value.shape))
+    elif isinstance(value, dict):
+        noted["keys"][path] = [repr(key) for key in value]
+        for key, item in value.items():
+            described(item, f"{path}[{key!r}]", noted)
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            described(item, f"{path}[{i}]", noted)
+    elif type(value) in (int, float, bool, str, type(None)):
+        noted["plain values"][path] = repr(value)
+    return noted
+
+
 # %% check="move-batch" points=2
 """Every tensor is moved, every container keeps its type, everything else is passed through."""
 with check("move-batch") as test:
@@ -60,26 +82,6 @@ with check("move-batch") as test:
             "a dict of two": {"x": x, "y": y},
             "nested": [({"x": x, "length": 3}, None, "id-7"), ({"x": y, "mask": [x > 2, [y]]}, 2.5, "")],
         }
-
-    def described(value, path="batch", noted=None):
-        """Types, keys, plain values, devices, dtypes and shapes of all that is in a structure, by path."""
-        noted = noted or {"types": {}, "keys": {}, "plain values": {}, "devices": {}, "dtypes": {}, "shapes": {}}
-        is_tensor = isinstance(value, Tensor)
-        noted["types"][path] = "tensor" if is_tensor else type(value).__name__
-        if is_tensor:
-            noted["devices"][path] = value.device.type
-            noted["dtypes"][path] = str(value.dtype)
-            noted["shapes"][path] = str(tuple(value.shape))
-        elif isinstance(value, dict):
-            noted["keys"][path] = [repr(key) for key in value]
-            for key, item in value.items():
-                described(item, f"{path}[{key!r}]", noted)
-        elif isinstance(value, (list, tuple)):
-            for i, item in enumerate(value):
-                described(item, f"{path}[{i}]", noted)
-        elif type(value) in (int, float, bool, str, type(None)):
-            noted["plain values"][path] = repr(value)
-        return noted
 
     def journey(move, name, device):
         """Move one of the batches and describe the result; was the batch itself changed?"""
@@ -223,26 +225,6 @@ with check("move-batch") as test:
             "a string alone": "a batch of nothing",
             "no tensor": {"n": 3, "flag": True, "name": "abc", "none": None, "rate": 0.5},
         }
-
-    def described(value, path="batch", noted=None):
-        """Types, keys, plain values, devices, dtypes and shapes of all that is in a structure, by path."""
-        noted = noted or {"types": {}, "keys": {}, "plain values": {}, "devices": {}, "dtypes": {}, "shapes": {}}
-        is_tensor = isinstance(value, Tensor)
-        noted["types"][path] = "tensor" if is_tensor else type(value).__name__
-        if is_tensor:
-            noted["devices"][path] = value.device.type
-            noted["dtypes"][path] = str(value.dtype)
-            noted["shapes"][path] = str(tuple(value.shape))
-        elif isinstance(value, dict):
-            noted["keys"][path] = [repr(key) for key in value]
-            for key, item in value.items():
-                described(item, f"{path}[{key!r}]", noted)
-        elif isinstance(value, (list, tuple)):
-            for i, item in enumerate(value):
-                described(item, f"{path}[{i}]", noted)
-        elif type(value) in (int, float, bool, str, type(None)):
-            noted["plain values"][path] = repr(value)
-        return noted
 
     as_fields = (
         "A namedtuple must come back as the same namedtuple (batch.x must still work): it takes its fields as separate "

@@ -57,32 +57,43 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
     ### END SOLUTION
 
 
+# %% helpers="resolve-device"
+known = (
+    mistake(
+        "You returned a device without an index. It works for allocation, but it never equals `tensor.device` "
+        "(such as cuda:0): put the current index in.",
+        when=lambda seen: seen.value.type in ("cuda", "xpu", "mps") and seen.value.index is None,
+    ),
+    mistake(
+        "A torch.device is asked for, not its name.",
+        when=lambda seen: isinstance(seen.value, str),
+    ),
+    mistake(
+        "Nothing may be allocated to find out whether a device exists: `counts` says what there is.",
+        raises="not compiled with|not linked with|NVIDIA driver|CUDA driver|invalid device ordinal",
+    ),
+    mistake(
+        "The CPU and meta have no index here: `tensor.device` says `cpu`, or `meta`.",
+        when=lambda seen: seen.value.type in ("cpu", "meta") and seen.value.index is not None,
+    ),
+    mistake(
+        "`counts` lists only the kinds that the machine has: a kind that is missing has no device.",
+        raises="^KeyError",
+    ),
+)
+not_zero = mistake(
+    "You used index 0; a spec without an index means the *current* device, which the caller passes as `current`.",
+    gives=torch.device("cuda:0"),
+)
+keeps_index = mistake(
+    "The spec names an index: `current` is only for a spec without one.",
+    when=lambda seen: seen.value.index != torch.device(seen.args[0]).index,
+)
+
+
 # %% check="resolve-device" points=1
 """A concrete device: the right kind, the current index, no tensor made to find out."""
 with check("resolve-device") as test:
-    known = (
-        mistake(
-            "You returned a device without an index. It works for allocation, but it never equals `tensor.device` "
-            "(such as cuda:0): put the current index in.",
-            when=lambda seen: seen.value.type in ("cuda", "xpu", "mps") and seen.value.index is None,
-        ),
-        mistake(
-            "A torch.device is asked for, not its name.",
-            when=lambda seen: isinstance(seen.value, str),
-        ),
-        mistake(
-            "Nothing may be allocated to find out whether a device exists: `counts` says what there is.",
-            raises="not compiled with|not linked with|NVIDIA driver|CUDA driver|invalid device ordinal",
-        ),
-        mistake(
-            "The CPU and meta have no index here: `tensor.device` says `cpu`, or `meta`.",
-            when=lambda seen: seen.value.type in ("cpu", "meta") and seen.value.index is not None,
-        ),
-        mistake(
-            "`counts` lists only the kinds that the machine has: a kind that is missing has no device.",
-            raises="^KeyError",
-        ),
-    )
     cpu = torch.device("cpu")
 
     def judge(seen, device, *mistakes):
@@ -101,15 +112,7 @@ with check("resolve-device") as test:
     judge(observe(resolve_device, None, {}), "cpu")
 
     test("'cuda' is the current device, 'cuda:1' the second one")
-    not_zero = mistake(
-        "You used index 0; a spec without an index means the *current* device, which the caller passes as `current`.",
-        gives=torch.device("cuda:0"),
-    )
     judge(observe(resolve_device, "cuda", {"cuda": 2}, current=1), "cuda:1", not_zero, here_not_there)
-    keeps_index = mistake(
-        "The spec names an index: `current` is only for a spec without one.",
-        when=lambda seen: seen.value.index != torch.device(seen.args[0]).index,
-    )
     judge(observe(resolve_device, "cuda:1", {"cuda": 2}), "cuda:1", keeps_index)
 
     test("'cpu' and 'meta' need no count")
@@ -190,29 +193,6 @@ with check("resolve-device") as test:
 # %% check="resolve-device" points=1
 """Every kind in its order, device objects, cpu:0, an index beside `current`; nothing else is asked."""
 with check("resolve-device") as test:
-    known = (
-        mistake(
-            "You returned a device without an index. It works for allocation, but it never equals `tensor.device` "
-            "(such as cuda:0): put the current index in.",
-            when=lambda seen: seen.value.type in ("cuda", "xpu", "mps") and seen.value.index is None,
-        ),
-        mistake(
-            "A torch.device is asked for, not its name.",
-            when=lambda seen: isinstance(seen.value, str),
-        ),
-        mistake(
-            "Nothing may be allocated to find out whether a device exists: `counts` says what there is.",
-            raises="not compiled with|not linked with|NVIDIA driver|CUDA driver|invalid device ordinal",
-        ),
-        mistake(
-            "The CPU and meta have no index here: `tensor.device` says `cpu`, or `meta`.",
-            when=lambda seen: seen.value.type in ("cpu", "meta") and seen.value.index is not None,
-        ),
-        mistake(
-            "`counts` lists only the kinds that the machine has: a kind that is missing has no device.",
-            raises="^KeyError",
-        ),
-    )
     cpu = torch.device("cpu")
 
     def judge(seen, device, *mistakes):
@@ -222,14 +202,6 @@ with check("resolve-device") as test:
         seen.that(not made, f"Nothing may be allocated to find out; these operations ran: {made}.", stage="rule")
         seen.leaves_arguments_alone(because="The counts belong to the caller: they must stay as they are.")
 
-    not_zero = mistake(
-        "You used index 0; a spec without an index means the *current* device, which the caller passes as `current`.",
-        gives=torch.device("cuda:0"),
-    )
-    keeps_index = mistake(
-        "The spec names an index: `current` is only for a spec without one.",
-        when=lambda seen: seen.value.index != torch.device(seen.args[0]).index,
-    )
     not_yet = mistake(
         "The first check is not passed yet, and this one goes on from there: begin with that one.",
         when=lambda seen: True,

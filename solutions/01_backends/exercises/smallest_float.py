@@ -48,6 +48,28 @@ def smallest_float(x: Tensor, rtol: float) -> torch.dtype:
     ### END SOLUTION
 
 
+# %% helpers="smallest-float"
+def probes():
+    """Numbers and tolerances, by name."""
+    return {
+        "[70000] at 1e-2": ([70000.0], 1e-2),
+        "[65504] at 0": ([65504.0], 0.0),
+        "[257] at 0": ([257.0], 0.0),
+        "[1.0001] at 1e-5": ([1.0001], 1e-5),
+        "[1.9999] at 1e-5": ([1.9999], 1e-5),
+        "[0.1] at 1e-3": ([0.1], 1e-3),
+        "[1000.3] at 1e-3": ([1000.3], 1e-3),
+        "[70000, 257] at 3e-3": ([70000.0, 257.0], 3e-3),
+        "[0, 0.5] at 1e-3": ([0.0, 0.5], 1e-3),
+        "[1e-30] at 1e-2": ([1e-30], 1e-2),
+    }
+
+
+def bank(smallest_float):
+    """What is returned for each of the probes."""
+    return {name: smallest_float(torch.tensor(numbers), rtol) for name, (numbers, rtol) in probes().items()}
+
+
 # %% check="smallest-float" points=1
 """The first format in which no element is off by more than rtol, relative to itself."""
 with check("smallest-float") as test:
@@ -149,25 +171,6 @@ with check("smallest-float") as test:
         (by_largest, first_that(lambda x, back, rtol, info: (back - x).abs().max() <= rtol * x.abs().max())),
         (by_largest, first_that(lambda x, back, rtol, info: ((back - x).abs() / x.abs()).nan_to_num().mean() <= rtol)),
     ]
-
-    def probes():
-        """Numbers and tolerances, by name."""
-        return {
-            "[70000] at 1e-2": ([70000.0], 1e-2),
-            "[65504] at 0": ([65504.0], 0.0),
-            "[257] at 0": ([257.0], 0.0),
-            "[1.0001] at 1e-5": ([1.0001], 1e-5),
-            "[1.9999] at 1e-5": ([1.9999], 1e-5),
-            "[0.1] at 1e-3": ([0.1], 1e-3),
-            "[1000.3] at 1e-3": ([1000.3], 1e-3),
-            "[70000, 257] at 3e-3": ([70000.0, 257.0], 3e-3),
-            "[0, 0.5] at 1e-3": ([0.0, 0.5], 1e-3),
-            "[1e-30] at 1e-2": ([1e-30], 1e-2),
-        }
-
-    def bank(smallest_float):
-        """What is returned for each of the probes."""
-        return {name: smallest_float(torch.tensor(numbers), rtol) for name, (numbers, rtol) in probes().items()}
 
     no_name = mistake(
         "A torch.dtype is asked for, not its name.",
@@ -279,25 +282,6 @@ with check("smallest-float") as test:
         )
         seen.returns(expected, because="Another format is the first that holds this tensor.")
         seen.leaves_arguments_alone()
-
-    def probes():
-        """Numbers and tolerances, by name."""
-        return {
-            "[70000] at 1e-2": ([70000.0], 1e-2),
-            "[65504] at 0": ([65504.0], 0.0),
-            "[257] at 0": ([257.0], 0.0),
-            "[1.0001] at 1e-5": ([1.0001], 1e-5),
-            "[1.9999] at 1e-5": ([1.9999], 1e-5),
-            "[0.1] at 1e-3": ([0.1], 1e-3),
-            "[1000.3] at 1e-3": ([1000.3], 1e-3),
-            "[70000, 257] at 3e-3": ([70000.0, 257.0], 3e-3),
-            "[0, 0.5] at 1e-3": ([0.0, 0.5], 1e-3),
-            "[1e-30] at 1e-2": ([1e-30], 1e-2),
-        }
-
-    def bank(smallest_float):
-        """What is returned for each of the probes."""
-        return {name: smallest_float(torch.tensor(numbers), rtol) for name, (numbers, rtol) in probes().items()}
 
     not_yet = mistake(
         "The first check is not passed yet, and this one goes on from there: begin with that one.",

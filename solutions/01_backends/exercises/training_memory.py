@@ -70,6 +70,13 @@ def training_memory(
     ### END SOLUTION
 
 
+# %% helpers="training-memory"
+def batch(size, dtype=torch.float32):
+    """Inputs and targets."""
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(size, n, generator=generator).to(dtype) for n in (32, 10)]
+
+
 # %% check="training-memory" points=1
 """One complete step; the bytes of parameters, gradients and optimizer state."""
 with check("training-memory") as test:
@@ -79,11 +86,6 @@ with check("training-memory") as test:
         torch.default_generator.manual_seed(0)
         layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
         return nn.Sequential(*layers).to(dtype)
-
-    def batch(size, dtype=torch.float32):
-        """Inputs and targets."""
-        generator = torch.Generator().manual_seed(1)
-        return [torch.randn(size, n, generator=generator).to(dtype) for n in (32, 10)]
 
     def watched(training_memory, make, x, y):
         """What is reported for a new model and optimizer; how often what ran; was it one step, and no more?"""
@@ -313,11 +315,6 @@ with check("training-memory") as test:
         torch.default_generator.manual_seed(0)
         layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
         return nn.Sequential(*layers).to(dtype)
-
-    def batch(size, dtype=torch.float32):
-        """Inputs and targets."""
-        generator = torch.Generator().manual_seed(1)
-        return [torch.randn(size, n, generator=generator).to(dtype) for n in (32, 10)]
 
     def activations(report):
         """The number that is asked for, or what came in its place."""

@@ -40,14 +40,17 @@ def memory_cells(t: Tensor) -> Tensor:
     ### END SOLUTION
 
 
+# %% helpers="memory-cells"
+row_by_row = (
+    "You numbered the elements in row-major order of the shape. That is only right for a fresh tensor; strides decide."
+)
+no_offset = "A view does not start at cell 0: add storage_offset()."
+
+
 # %% check="memory-cells" points=1
 """The storage cell of each element: offset and strides, counted in elements."""
 with check("memory-cells") as test:
     t = torch.tensor([[7.0, 30, 12, 25], [3, 41, 18, 9], [50, 22, 6, 33]])
-    row_by_row = (
-        "You numbered the elements in row-major order of the shape. "
-        "That is only right for a fresh tensor; strides decide."
-    )
     in_bytes = "Cells are counted in elements, not bytes."
     paired = "Strides and dimensions are paired the wrong way round: stride(d) belongs to dimension d."
     known = [
@@ -87,7 +90,6 @@ with check("memory-cells") as test:
 
     test("a slice that begins at row 1, column 1")
     seen = observe(memory_cells, t[1:, 1:3]).expecting(*known)
-    no_offset = "A view does not start at cell 0: add storage_offset()."
     seen.returns(
         torch.tensor([[5, 6], [9, 10]]),
         mistake(no_offset, gives=torch.tensor([[0, 1], [4, 5]])),
@@ -103,11 +105,6 @@ with check("memory-cells") as test:
     not_yet = mistake(
         "The first check is not passed yet, and this one goes on from there: begin with that one.",
         when=lambda seen: True,
-    )
-    no_offset = "A view does not start at cell 0: add storage_offset()."
-    row_by_row = (
-        "You numbered the elements in row-major order of the shape. "
-        "That is only right for a fresh tensor; strides decide."
     )
 
     test("a slice of a 3x4 tensor, transposed; t is not changed")

@@ -47,6 +47,25 @@ def windows(x: Tensor, size: int, step: int = 1) -> Tensor:
     ### END SOLUTION
 
 
+# %% helpers="sliding-windows"
+not_copied = [
+    mistake(
+        "What comes back from NumPy has neither x's storage nor x's graph: stay with PyTorch's views.",
+        stage="aliasing",
+        when=lambda seen: "numpy" in seen.op_names(),
+    ),
+    mistake(
+        "The windows were copied ({detail}). With the right strides they can overlap in the same memory.",
+        stage="aliasing",
+    ),
+    mistake(
+        "The view does not belong to the autograd graph: gradients must flow to x.",
+        stage="gradient",
+        when=lambda seen: not seen.noted.tracked,
+    ),
+]
+
+
 # %% check="sliding-windows" points=2
 """Window i begins at i * step, and all windows look into the memory of x."""
 with check("sliding-windows") as test:
@@ -62,22 +81,6 @@ with check("sliding-windows") as test:
         count = (len(x) - size) // step + 1
         return torch.tensor([[x[i + j * step].item() for j in range(size)] for i in range(count)])
 
-    not_copied = [
-        mistake(
-            "What comes back from NumPy has neither x's storage nor x's graph: stay with PyTorch's views.",
-            stage="aliasing",
-            when=lambda seen: "numpy" in seen.op_names(),
-        ),
-        mistake(
-            "The windows were copied ({detail}). With the right strides they can overlap in the same memory.",
-            stage="aliasing",
-        ),
-        mistake(
-            "The view does not belong to the autograd graph: gradients must flow to x.",
-            stage="gradient",
-            when=lambda seen: not seen.noted.tracked,
-        ),
-    ]
     for step in (1, 2, 3, 4):
         test(f"windows of 4 in ten numbers, step {step}")
         seen = observe(windows, torch.arange(10, 20), 4, step).expecting(*not_copied)
@@ -139,22 +142,6 @@ with check("sliding-windows") as test:
         "The first check is not passed yet, and this one goes on from there: begin with that one.",
         when=lambda seen: True,
     )
-    not_copied = [
-        mistake(
-            "What comes back from NumPy has neither x's storage nor x's graph: stay with PyTorch's views.",
-            stage="aliasing",
-            when=lambda seen: "numpy" in seen.op_names(),
-        ),
-        mistake(
-            "The windows were copied ({detail}). With the right strides they can overlap in the same memory.",
-            stage="aliasing",
-        ),
-        mistake(
-            "The view does not belong to the autograd graph: gradients must flow to x.",
-            stage="gradient",
-            when=lambda seen: not seen.noted.tracked,
-        ),
-    ]
     batch = torch.arange(100, 148).reshape(2, 3, 8)
 
     test("a (2, 3, 8) batch, size 3, step 2; x is not changed")

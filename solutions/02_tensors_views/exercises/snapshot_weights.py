@@ -49,29 +49,33 @@ def snapshot(model: nn.Module) -> dict[str, Tensor]:
     ### END GIVEN
 
 
+# %% helpers="snapshot-weights"
+def small_model():
+    """A model with batch norm, a float64 parameter and a buffer that is not persistent."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    model.register_parameter("scale", nn.Parameter(torch.tensor([0.1, 0.7], dtype=torch.float64)))
+    model.register_buffer("scratch", torch.ones(2), persistent=False)
+    return model
+
+
+def train_a_step(model):
+    """Change every parameter in place, as an optimizer does, and the statistics of batch norm."""
+    model.train()
+    with torch.no_grad():
+        model(torch.arange(15.0).reshape(5, 3) / 10)
+        for parameter in model.parameters():
+            parameter.sub_(0.25)
+
+
+def noted(tensors):
+    """The dtypes and values of a dict of tensors at this moment."""
+    return {name: [tensor.dtype, tensor.tolist()] for name, tensor in tensors.items()}
+
+
 # %% check="snapshot-weights" points=1
 """The snapshot holds all that state_dict() holds, and training leaves it alone."""
 with check("snapshot-weights") as test:
-
-    def small_model():
-        """A model with batch norm, a float64 parameter and a buffer that is not persistent."""
-        torch.manual_seed(1)
-        model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-        model.register_parameter("scale", nn.Parameter(torch.tensor([0.1, 0.7], dtype=torch.float64)))
-        model.register_buffer("scratch", torch.ones(2), persistent=False)
-        return model
-
-    def train_a_step(model):
-        """Change every parameter in place, as an optimizer does, and the statistics of batch norm."""
-        model.train()
-        with torch.no_grad():
-            model(torch.arange(15.0).reshape(5, 3) / 10)
-            for parameter in model.parameters():
-                parameter.sub_(0.25)
-
-    def noted(tensors):
-        """The dtypes and values of a dict of tensors at this moment."""
-        return {name: [tensor.dtype, tensor.tolist()] for name, tensor in tensors.items()}
 
     def through_training(snapshot):
         """Take a snapshot, train a step, and look at both."""
@@ -109,26 +113,6 @@ with check("snapshot-weights") as test:
 # %% check="snapshot-weights" points=1
 """Exact copies without a graph, that can be loaded; the model stays as it is."""
 with check("snapshot-weights") as test:
-
-    def small_model():
-        """A model with batch norm, a float64 parameter and a buffer that is not persistent."""
-        torch.manual_seed(1)
-        model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-        model.register_parameter("scale", nn.Parameter(torch.tensor([0.1, 0.7], dtype=torch.float64)))
-        model.register_buffer("scratch", torch.ones(2), persistent=False)
-        return model
-
-    def train_a_step(model):
-        """Change every parameter in place, as an optimizer does, and the statistics of batch norm."""
-        model.train()
-        with torch.no_grad():
-            model(torch.arange(15.0).reshape(5, 3) / 10)
-            for parameter in model.parameters():
-                parameter.sub_(0.25)
-
-    def noted(tensors):
-        """The dtypes and values of a dict of tensors at this moment."""
-        return {name: [tensor.dtype, tensor.tolist()] for name, tensor in tensors.items()}
 
     def condition_of(model):
         """What a snapshot must not change."""

@@ -74,14 +74,26 @@ def merge_heads(y: Tensor) -> Tensor:
 #     return y.transpose(1, 2).view(B, T, h * D)
 ### END GIVEN
 
+
+# %% helpers="split-heads"
+def numbered(*shape):
+    """The numbers 1, 2, 3, ... in the given shape."""
+    return torch.arange(1.0, torch.Size(shape).numel() + 1).reshape(shape)
+
+
+copied = mistake(
+    "split_heads copied the data. Splitting one dimension and swapping two never needs a copy.", stage="aliasing"
+)
+not_viewable = mistake(
+    "view cannot express the merged dimensions: after the transpose, heads and channels of one position do not lie "
+    "in one run. Copy explicitly (contiguous, or reshape, which copies when it must).",
+    raises="view size is not compatible",
+)
+
+
 # %% check="split-heads" points=1
 """split_heads: head k is the k-th block of channels of each position, as a view of x."""
 with check("split-heads") as test:
-
-    def numbered(*shape):
-        """The numbers 1, 2, 3, ... in the given shape."""
-        return torch.arange(1.0, torch.Size(shape).numel() + 1).reshape(shape)
-
     test("split: 6 channels, 3 heads: each head gets a block of 2 channels")
     x = numbered(2, 5, 6)
     heads = torch.empty(2, 3, 5, 2)
@@ -92,9 +104,6 @@ with check("split-heads") as test:
     not_blocks = mistake(
         "Head k must be one block of D neighbouring channels; you gave it every h-th channel.",
         gives=lambda x, h: torch.stack([x[..., k::h] for k in range(h)], dim=1),
-    )
-    copied = mistake(
-        "split_heads copied the data. Splitting one dimension and swapping two never needs a copy.", stage="aliasing"
     )
     seen = observe(split_heads, x, 3).expecting(not_blocks, copied)
     seen.returns(
@@ -123,11 +132,6 @@ with check("split-heads") as test:
 # %% check="split-heads" points=1
 """merge_heads: the heads' blocks side by side again."""
 with check("split-heads") as test:
-
-    def numbered(*shape):
-        """The numbers 1, 2, 3, ... in the given shape."""
-        return torch.arange(1.0, torch.Size(shape).numel() + 1).reshape(shape)
-
     test("merge: a fresh (B, h, T, D) tensor, as attention produces it")
     heads = numbered(2, 3, 5, 2)
     merged = torch.empty(2, 5, 6)
@@ -135,11 +139,6 @@ with check("split-heads") as test:
         for t in range(5):
             for k in range(3):
                 merged[b, t, 2 * k : 2 * k + 2] = heads[b, k, t]
-    not_viewable = mistake(
-        "view cannot express the merged dimensions: after the transpose, heads and channels of one position do not lie "
-        "in one run. Copy explicitly (contiguous, or reshape, which copies when it must).",
-        raises="view size is not compatible",
-    )
     seen = observe(merge_heads, heads).expecting(not_viewable)
     seen.returns(
         merged,
@@ -178,22 +177,9 @@ with check("split-heads") as test:
 # %% check="split-heads" points=1
 """Both cope with awkward layouts, sizes and dtypes; gradients pass; a width must fit."""
 with check("split-heads") as test:
-
-    def numbered(*shape):
-        """The numbers 1, 2, 3, ... in the given shape."""
-        return torch.arange(1.0, torch.Size(shape).numel() + 1).reshape(shape)
-
     not_yet = mistake(
         "One of the checks above is not passed yet, and this one goes on from there: begin with that one.",
         when=lambda seen: True,
-    )
-    copied = mistake(
-        "split_heads copied the data. Splitting one dimension and swapping two never needs a copy.", stage="aliasing"
-    )
-    not_viewable = mistake(
-        "view cannot express the merged dimensions: after the transpose, heads and channels of one position do not lie "
-        "in one run. Copy explicitly (contiguous, or reshape, which copies when it must).",
-        raises="view size is not compatible",
     )
 
     test("two positions, four channels, two heads; the arguments are not changed")

@@ -46,6 +46,18 @@ def nucleus_mask(logits: Tensor, p: float) -> Tensor:
     ### END SOLUTION
 
 
+# %% helpers="nucleus-mask"
+not_yet = mistake(
+    "The first check is not passed yet, and this one goes on from there: begin with that one.",
+    when=lambda seen: True,
+)
+
+
+def reference(logits, p):
+    probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
+
+
 # %% check="nucleus-mask" points=2
 """A token is kept if those ranked before it sum to less than p."""
 with check("nucleus-mask") as test:
@@ -143,10 +155,6 @@ with check("nucleus-mask") as test:
     )
 
     ### BEGIN HIDDEN TESTS
-    def reference(logits, p):
-        probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
-        return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
-
     test.hidden("a sort order that is not its own inverse, and 50 random rows")
     seen = observe(nucleus_mask, torch.tensor([0.2, 0.5, 0.3]).log(), 0.6)
     seen.returns(torch.tensor([False, True, True]))
@@ -159,10 +167,6 @@ with check("nucleus-mask") as test:
 # %% check="nucleus-mask" points=1
 """Equal probabilities, logits of -inf, and p from one end of its range to the other."""
 with check("nucleus-mask") as test:
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
     two_rows = torch.tensor([[0.1, 0.35, 0.05, 0.3, 0.15, 0.05], [0.5, 0.05, 0.25, 0.1, 0.05, 0.05]]).log()
     two_rows += torch.tensor([[1.5], [-0.5]])
 
@@ -172,10 +176,6 @@ with check("nucleus-mask") as test:
     )
 
     ### BEGIN HIDDEN TESTS
-    def reference(logits, p):
-        probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
-        return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
-
     test.hidden("equal probabilities are ranked by position")
     by_position = mistake(
         "Equal probabilities: they are ranked by position; a threshold on the probability keeps all or none of them, "
@@ -216,10 +216,6 @@ with check("nucleus-mask") as test:
 # %% check="nucleus-mask" points=1
 """Any shape and dtype; logits stay as they are, and the mask carries no graph."""
 with check("nucleus-mask") as test:
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
     two_rows = torch.tensor([[0.1, 0.35, 0.05, 0.3, 0.15, 0.05], [0.5, 0.05, 0.25, 0.1, 0.05, 0.05]]).log()
     two_rows += torch.tensor([[1.5], [-0.5]])
 
@@ -231,10 +227,6 @@ with check("nucleus-mask") as test:
     seen.leaves_arguments_alone()
 
     ### BEGIN HIDDEN TESTS
-    def reference(logits, p):
-        probs, order = logits.detach().double().softmax(-1).sort(dim=-1, descending=True, stable=True)
-        return torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p)
-
     def elsewhere(dim, last):
         """The mask by a softmax over another dimension, sorted there or along the last."""
 

@@ -56,21 +56,23 @@ def soft_targets(
     ### END SOLUTION
 
 
+# %% helpers="one-hot-scatter"
+def follows_the_rule(seen):
+    """Judge that the result was built by scatter."""
+    rule = "The result must be built with scatter / scatter_, without one_hot and eye: {detail}"
+    seen.avoided("one_hot", "eye", because=rule)
+    seen.used("scatter", "scatter_", because=rule)
+
+
+dimensions = mistake(
+    "Scatter needs an index with as many dimensions as the target: labels needs one more (of size 1).",
+    raises="same number of dimensions",
+)
+
+
 # %% check="one-hot-scatter" points=1
 """Each row is marked at its label, sums to 1, and was built by scatter."""
 with check("one-hot-scatter") as test:
-
-    def follows_the_rule(seen):
-        """Judge that the result was built by scatter."""
-        rule = "The result must be built with scatter / scatter_, without one_hot and eye: {detail}"
-        seen.avoided("one_hot", "eye", because=rule)
-        seen.used("scatter", "scatter_", because=rule)
-
-    dimensions = mistake(
-        "Scatter needs an index with as many dimensions as the target: labels needs one more (of size 1).",
-        raises="same number of dimensions",
-    )
-
     test("labels 2, 0, 1, 2 of 5 classes")
     four_labels = torch.tensor([2, 0, 1, 2])
     plain_rows = torch.tensor([[0.0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]])
@@ -111,20 +113,9 @@ with check("one-hot-scatter") as test:
 """Ignored rows are zero; any shape, dtype and device; wrong labels are refused."""
 with check("one-hot-scatter") as test:
 
-    def follows_the_rule(seen):
-        """Judge that the result was built by scatter."""
-        rule = "The result must be built with scatter / scatter_, without one_hot and eye: {detail}"
-        seen.avoided("one_hot", "eye", because=rule)
-        seen.used("scatter", "scatter_", because=rule)
-
     def ignored_rows(seen):
         """What the result holds where the label is ignored."""
         return seen.value[seen.args[0] == seen.kwargs["ignore_index"]]
-
-    dimensions = mistake(
-        "Scatter needs an index with as many dimensions as the target: labels needs one more (of size 1).",
-        raises="same number of dimensions",
-    )
 
     not_yet = mistake(
         "The first check is not passed yet, and this one goes on from there: begin with that one.",

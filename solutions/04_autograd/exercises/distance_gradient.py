@@ -41,6 +41,40 @@ def pairwise_distance(x: Tensor) -> Tensor:
     ### END SOLUTION
 
 
+# %% helpers="distance-gradient"
+def pulls(x):
+    """The gradient that the rows get: each pair pulls along the line between its points; equal rows don't pull."""
+    weights, rows = incoming_gradient(torch.empty(len(x), len(x), dtype=x.dtype)).tolist(), x.tolist()
+    gradient = torch.zeros_like(x)
+    for i, a in enumerate(rows):
+        for j, b in enumerate(rows):
+            length = math.dist(a, b)
+            if length > 0:
+                gradient[i] += torch.tensor([weights[i][j] * (p - q) / length for p, q in zip(a, b, strict=True)])
+                gradient[j] -= torch.tensor([weights[i][j] * (p - q) / length for p, q in zip(a, b, strict=True)])
+    return gradient
+
+
+def is_nan(seen):
+    return seen.gradient(0).isnan().any()
+
+
+at_zero = mistake(
+    "The value is right, but the gradient is nan: at distance 0 the root has slope infinity, and 0 * inf is nan. "
+    "Selecting or repairing after the root can't undo it; the zeros must not reach it.",
+    when=is_nan,
+)
+missing = (
+    mistake("No gradient reaches x.", when=lambda seen: not seen.error_text and seen.gradient(0) is None),
+    mistake(
+        "A result that backward needs was changed in place (section 4.7), such as that of the root. Make a new tensor.",
+        raises="modified by an inplace operation",
+    ),
+    mistake("{detail}.", when=lambda seen: seen.noted.backward_raised is not None),
+)
+wrong_pull = "Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0: {detail}."
+
+
 # %% check="distance-gradient" points=1
 """The distances, and a gradient that is finite although every point has distance 0 to itself."""
 with check("distance-gradient") as test:
@@ -74,37 +108,6 @@ with check("distance-gradient") as test:
             when=lifted,
         ),
     )
-
-    def pulls(x):
-        """The gradient that the rows get: each pair pulls along the line between its points; equal rows don't pull."""
-        weights, rows = incoming_gradient(torch.empty(len(x), len(x), dtype=x.dtype)).tolist(), x.tolist()
-        gradient = torch.zeros_like(x)
-        for i, a in enumerate(rows):
-            for j, b in enumerate(rows):
-                length = math.dist(a, b)
-                if length > 0:
-                    gradient[i] += torch.tensor([weights[i][j] * (p - q) / length for p, q in zip(a, b, strict=True)])
-                    gradient[j] -= torch.tensor([weights[i][j] * (p - q) / length for p, q in zip(a, b, strict=True)])
-        return gradient
-
-    def is_nan(seen):
-        return seen.gradient(0).isnan().any()
-
-    at_zero = mistake(
-        "The value is right, but the gradient is nan: at distance 0 the root has slope infinity, and 0 * inf is nan. "
-        "Selecting or repairing after the root can't undo it; the zeros must not reach it.",
-        when=is_nan,
-    )
-    missing = (
-        mistake("No gradient reaches x.", when=lambda seen: not seen.error_text and seen.gradient(0) is None),
-        mistake(
-            "A result that backward needs was changed in place (section 4.7), such as that of the root. Make a new "
-            "tensor.",
-            raises="modified by an inplace operation",
-        ),
-        mistake("{detail}.", when=lambda seen: seen.noted.backward_raised is not None),
-    )
-    wrong_pull = "Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0: {detail}."
 
     three_points = torch.tensor([[0.0, 0], [3, 4], [0, 12]])
     test("(0, 0), (3, 4) and (0, 12): the distances")
@@ -151,37 +154,6 @@ with check("distance-gradient") as test:
         return len(diagonal) and diagonal.isfinite().all() and diagonal.max() > 0
 
     positive = mistake("Equal rows get a positive distance, and it must be 0.", stage="value", when=lifted)
-
-    def pulls(x):
-        """The gradient that the rows get: each pair pulls along the line between its points; equal rows don't pull."""
-        weights, rows = incoming_gradient(torch.empty(len(x), len(x), dtype=x.dtype)).tolist(), x.tolist()
-        gradient = torch.zeros_like(x)
-        for i, a in enumerate(rows):
-            for j, b in enumerate(rows):
-                length = math.dist(a, b)
-                if length > 0:
-                    gradient[i] += torch.tensor([weights[i][j] * (p - q) / length for p, q in zip(a, b, strict=True)])
-                    gradient[j] -= torch.tensor([weights[i][j] * (p - q) / length for p, q in zip(a, b, strict=True)])
-        return gradient
-
-    def is_nan(seen):
-        return seen.gradient(0).isnan().any()
-
-    at_zero = mistake(
-        "The value is right, but the gradient is nan: at distance 0 the root has slope infinity, and 0 * inf is nan. "
-        "Selecting or repairing after the root can't undo it; the zeros must not reach it.",
-        when=is_nan,
-    )
-    missing = (
-        mistake("No gradient reaches x.", when=lambda seen: not seen.error_text and seen.gradient(0) is None),
-        mistake(
-            "A result that backward needs was changed in place (section 4.7), such as that of the root. Make a new "
-            "tensor.",
-            raises="modified by an inplace operation",
-        ),
-        mistake("{detail}.", when=lambda seen: seen.noted.backward_raised is not None),
-    )
-    wrong_pull = "Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0: {detail}."
 
     test("five points in three dimensions, float64; two of them are equal")
     some_points = torch.tensor(

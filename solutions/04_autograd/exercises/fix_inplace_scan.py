@@ -61,6 +61,30 @@ def leaky_scan(x: Tensor, w: Tensor, conf: Tensor) -> Tensor:
     ### END GIVEN
 
 
+# %% helpers="fix-inplace-scan"
+inplace = mistake(
+    "The gate g is still changed in place after sigmoid: its backward needs the unchanged output (that is what the "
+    "message says). Make a new tensor for the scaled gate.",
+    raises="output 0 of Sigmoid",
+)
+cut = mistake(
+    "No (or no full) gradient reaches w: the gate was detached, or computed without recording.",
+    when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(1) is None),
+)
+written = mistake(
+    "An argument was changed in place. Autograd refuses that for a leaf: {detail}.",
+    raises="a leaf Variable that requires grad",
+)
+
+
+def unrolled(x, w, conf):
+    """Each state as a sum over all steps until then, what is left of each input."""
+    g, states = conf * torch.sigmoid(x * w), []
+    for t in range(len(x)):
+        states.append(sum(g[s] * x[s] * (1 - g[s + 1 : t + 1]).prod(0) for s in range(t + 1)))
+    return torch.stack(states)
+
+
 # %% check="fix-inplace-scan" points=1
 """The state after each of the steps; the arguments stay as they are."""
 with check("fix-inplace-scan") as test:
@@ -71,14 +95,14 @@ with check("fix-inplace-scan") as test:
             len(seen.value) > 1 and seen.value.any() and all(step.equal(seen.value[-1]) for step in seen.value)
         ),
     )
-    written = mistake("An argument was changed in place: {detail}.", stage="arguments")
+    changed = mistake("An argument was changed in place: {detail}.", stage="arguments")
 
     test("four steps with conf 1, 1/2, 0 and 1/4")
     some_x = torch.tensor([[2.0, -1.0], [0.5, 3.0], [-4.0, 1.0], [1.0, -2.0]]).reshape(4, 1, 2)
     some_w = torch.tensor([0.5, -1.5])
     some_conf = torch.tensor([1.0, 0.5, 0.0, 0.25]).reshape(4, 1, 1)
     seen = observe(leaky_scan, some_x, some_w, some_conf)
-    seen.leaves_arguments_alone(written)
+    seen.leaves_arguments_alone(changed)
     seen.returns(
         torch.tensor(
             [[1.46212, -0.81757], [1.19168, -0.79660], [1.19168, -0.79660], [1.16185, -1.08318]],
@@ -119,19 +143,12 @@ with check("fix-inplace-scan") as test:
     )
 
     ### BEGIN HIDDEN TESTS
-    def unrolled(x, w, conf):
-        """Each state as a sum over all steps until then, what is left of each input."""
-        g, states = conf * torch.sigmoid(x * w), []
-        for t in range(len(x)):
-            states.append(sum(g[s] * x[s] * (1 - g[s + 1 : t + 1]).prod(0) for s in range(t + 1)))
-        return torch.stack(states)
-
     test.hidden("three sequences of five steps")
     generator = torch.Generator().manual_seed(5)
     some_x, some_w = torch.randn(5, 3, 4, generator=generator) * 2, torch.randn(4, generator=generator)
     seen = observe(leaky_scan, some_x, some_w, torch.rand(5, 3, 1, generator=generator))
     seen.returns(unrolled, all_equal)
-    seen.leaves_arguments_alone(written)
+    seen.leaves_arguments_alone(changed)
     ### END HIDDEN TESTS
 
 # %% check="fix-inplace-scan" points=1
@@ -146,19 +163,6 @@ with check("fix-inplace-scan") as test:
     states = states.reshape(4, 1, 2)
     values_first = mistake(
         "The states are not right yet, and so the gradients are not: see the check above.", when=other_states
-    )
-    inplace = mistake(
-        "The gate g is still changed in place after sigmoid: its backward needs the unchanged output (that is what the "
-        "message says). Make a new tensor for the scaled gate.",
-        raises="output 0 of Sigmoid",
-    )
-    cut = mistake(
-        "No (or no full) gradient reaches w: the gate was detached, or computed without recording.",
-        when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(1) is None),
-    )
-    written = mistake(
-        "An argument was changed in place. Autograd refuses that for a leaf: {detail}.",
-        raises="a leaf Variable that requires grad",
     )
 
     test("a weighted sum over all steps: the gradients of x and w")
@@ -205,13 +209,6 @@ with check("fix-inplace-scan") as test:
     )
 
     ### BEGIN HIDDEN TESTS
-    def unrolled(x, w, conf):
-        """Each state as a sum over all steps until then, what is left of each input."""
-        g, states = conf * torch.sigmoid(x * w), []
-        for t in range(len(x)):
-            states.append(sum(g[s] * x[s] * (1 - g[s + 1 : t + 1]).prod(0) for s in range(t + 1)))
-        return torch.stack(states)
-
     generator = torch.Generator().manual_seed(6)
     test.hidden("three sequences of six steps, against the formula written as one sum")
     some_x = torch.randn(6, 3, 4, generator=generator, requires_grad=True)
@@ -228,19 +225,6 @@ with check("fix-inplace-scan") as test:
 # %% check="fix-inplace-scan" points=1
 """No steps, one step, an empty batch, other dtypes and layouts: values and gradients."""
 with check("fix-inplace-scan") as test:
-    inplace = mistake(
-        "The gate g is still changed in place after sigmoid: its backward needs the unchanged output (that is what the "
-        "message says). Make a new tensor for the scaled gate.",
-        raises="output 0 of Sigmoid",
-    )
-    cut = mistake(
-        "No (or no full) gradient reaches w: the gate was detached, or computed without recording.",
-        when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(1) is None),
-    )
-    written = mistake(
-        "An argument was changed in place. Autograd refuses that for a leaf: {detail}.",
-        raises="a leaf Variable that requires grad",
-    )
     states_first = mistake("The states are not right yet: see the first check.", stage="value")
     wrong_way = "The gradients are not those of the formula: {detail}."
     test("no steps at all: shape (0, B, D)")
@@ -257,13 +241,6 @@ with check("fix-inplace-scan") as test:
         )
 
     ### BEGIN HIDDEN TESTS
-    def unrolled(x, w, conf):
-        """Each state as a sum over all steps until then, what is left of each input."""
-        g, states = conf * torch.sigmoid(x * w), []
-        for t in range(len(x)):
-            states.append(sum(g[s] * x[s] * (1 - g[s + 1 : t + 1]).prod(0) for s in range(t + 1)))
-        return torch.stack(states)
-
     generator = torch.Generator().manual_seed(5)
     for idea, steps, batch, dtype in [
         ("one step", 1, 2, torch.float32),

@@ -54,6 +54,83 @@ def penalised_loss(model: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, lam:
     ### END GIVEN
 
 
+# %% helpers="gradient-penalty"
+def followed(penalised_loss, parameters, model, x, y, lam):
+    """Call it, note what it left behind, then run backward and note the gradients."""
+    calls = []
+
+    def counted(v):
+        calls.append(type(v).__name__)
+        return model(v)
+
+    x_before = [x.requires_grad, x.detach().clone(), copied(x.grad)]
+    before = [copied(p.grad) for p in parameters]
+    loss = penalised_loss(counted, x, y, lam)
+    recording = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    if not isinstance(loss, Tensor):
+        return {"type": type(loss).__name__}
+    facts = {
+        "type": "Tensor",
+        "loss": loss.detach().clone(),
+        "tracked": loss.requires_grad,
+        "calls": len(calls),
+        "x": [x_before, [x.requires_grad, x.detach().clone(), copied(x.grad)]],
+        "filled": [before, [copied(p.grad) for p in parameters]],
+        "recording": recording,
+        "raised": "",
+    }
+    for p in parameters:
+        p.grad = None
+    if loss.requires_grad and loss.dim() == 0:
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            facts["raised"] = str(error)
+    return facts | {"gradients": [copied(p.grad) for p in parameters]}
+
+
+def copied(gradient):
+    """A copy of a gradient, or None."""
+    return None if gradient is None else gradient.detach().clone()
+
+
+def judge_gradients(seen, expected, without_penalty):
+    """What the parameters get; `without_penalty` is what they get from the data term."""
+    seen.that(
+        "second time" not in seen["raised"],
+        "The inner grad call freed the graph that loss.backward() still needs: create_graph=True keeps it (and "
+        "records the gradient, which is what you want here).",
+        stage="gradient",
+    )
+    seen.that(not seen["raised"], f"The call of loss.backward() raised: {seen['raised']}", stage="gradient")
+    came = seen["gradients"]
+    seen.that(
+        not came or any(g is None for g in came) == all(g is None for g in came),
+        "Some parameters get no gradient: the data term is missing or detached, or the graph is cut off somewhere.",
+        stage="gradient",
+    )
+    seen.that(
+        seen["tracked"] and all(g is not None for g in came),
+        "No gradient reaches the parameters.",
+        stage="gradient",
+    )
+    seen.that(
+        not any(g.isnan().any() for g in came),
+        "A sample with zero gradient gives nan: the slope of the root at 0 is infinite.",
+        stage="gradient",
+    )
+    near = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, expected, strict=True)]
+    as_data = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, without_penalty, strict=True)]
+    words = "The gradient of the parameters is not that of the formula."
+    if all(as_data):
+        words = (
+            "The penalty is a constant for autograd: torch.autograd.grad without create_graph=True returns plain "
+            "numbers, so the parameters never feel it. (.item(), .data and no_grad do the same.)"
+        )
+    seen.that(all(near), words, stage="gradient")
+
+
 # %% check="gradient-penalty" points=1
 """The loss, and what the parameters get from it: they feel the penalty."""
 with check("gradient-penalty") as test:
@@ -65,50 +142,6 @@ with check("gradient-penalty") as test:
     def trained(penalised_loss, a, x, y, lam):
         """The loss for the bowl, what there was before its backward, and the gradient of a after it."""
         return followed(penalised_loss, [a.requires_grad_()], lambda v: bowl(a, v), x, y, lam)
-
-    def followed(penalised_loss, parameters, model, x, y, lam):
-        """Call it, note what it left behind, then run backward and note the gradients."""
-        calls = []
-
-        def counted(v):
-            calls.append(type(v).__name__)
-            return model(v)
-
-        x_before = [x.requires_grad, x.detach().clone(), copied(x.grad)]
-        before = [copied(p.grad) for p in parameters]
-        loss = penalised_loss(counted, x, y, lam)
-        recording = torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
-        if not isinstance(loss, Tensor):
-            return {"type": type(loss).__name__}
-        facts = {
-            "type": "Tensor",
-            "loss": loss.detach().clone(),
-            "tracked": loss.requires_grad,
-            "calls": len(calls),
-            "x": [x_before, [x.requires_grad, x.detach().clone(), copied(x.grad)]],
-            "filled": [before, [copied(p.grad) for p in parameters]],
-            "recording": recording,
-            "raised": "",
-        }
-        for p in parameters:
-            p.grad = None
-        if loss.requires_grad and loss.dim() == 0:
-            try:
-                loss.backward()
-            except RuntimeError as error:
-                facts["raised"] = str(error)
-        return facts | {"gradients": [copied(p.grad) for p in parameters]}
-
-    def copied(gradient):
-        """A copy of a gradient, or None."""
-        return None if gradient is None else gradient.detach().clone()
-
-    def same(old, new):
-        """Whether two notes about gradients and flags agree."""
-        if isinstance(old, list):
-            return all(same(a, b) for a, b in zip(old, new, strict=True))
-        return torch.equal(old, new) if isinstance(old, Tensor) and isinstance(new, Tensor) else old is new
 
     def judge_loss(seen, expected, *mistakes, shown=True):
         """The value of the loss."""
@@ -122,41 +155,6 @@ with check("gradient-penalty") as test:
         near = torch.allclose(came.double(), torch.as_tensor(expected).double(), rtol=1e-5)
         numbers = f": expected {float(expected):.6g}, got {float(came):.6g}" if shown else ""
         seen.that(near, f"The loss is wrong{numbers}.", *mistakes)
-
-    def judge_gradients(seen, expected, without_penalty):
-        """What the parameters get; `without_penalty` is what they get from the data term."""
-        seen.that(
-            "second time" not in seen["raised"],
-            "The inner grad call freed the graph that loss.backward() still needs: create_graph=True keeps it (and "
-            "records the gradient, which is what you want here).",
-            stage="gradient",
-        )
-        seen.that(not seen["raised"], f"The call of loss.backward() raised: {seen['raised']}", stage="gradient")
-        came = seen["gradients"]
-        seen.that(
-            not came or any(g is None for g in came) == all(g is None for g in came),
-            "Some parameters get no gradient: the data term is missing or detached, or the graph is cut off somewhere.",
-            stage="gradient",
-        )
-        seen.that(
-            seen["tracked"] and all(g is not None for g in came),
-            "No gradient reaches the parameters.",
-            stage="gradient",
-        )
-        seen.that(
-            not any(g.isnan().any() for g in came),
-            "A sample with zero gradient gives nan: the slope of the root at 0 is infinite.",
-            stage="gradient",
-        )
-        near = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, expected, strict=True)]
-        as_data = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, without_penalty, strict=True)]
-        words = "The gradient of the parameters is not that of the formula."
-        if all(as_data):
-            words = (
-                "The penalty is a constant for autograd: torch.autograd.grad without create_graph=True returns plain "
-                "numbers, so the parameters never feel it. (.item(), .data and no_grad do the same.)"
-            )
-        seen.that(all(near), words, stage="gradient")
 
     test("a model with slope a * x, three samples, lam = 2: the loss")
     some_a = torch.tensor([0.5, 2.0], dtype=torch.float64)
@@ -267,44 +265,6 @@ with check("gradient-penalty") as test:
 """Networks and images, a slope of zero; nothing is filled or changed, and model is called once."""
 with check("gradient-penalty") as test:
 
-    def followed(penalised_loss, parameters, model, x, y, lam):
-        """Call it, note what it left behind, then run backward and note the gradients."""
-        calls = []
-
-        def counted(v):
-            calls.append(type(v).__name__)
-            return model(v)
-
-        x_before = [x.requires_grad, x.detach().clone(), copied(x.grad)]
-        before = [copied(p.grad) for p in parameters]
-        loss = penalised_loss(counted, x, y, lam)
-        recording = torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
-        if not isinstance(loss, Tensor):
-            return {"type": type(loss).__name__}
-        facts = {
-            "type": "Tensor",
-            "loss": loss.detach().clone(),
-            "tracked": loss.requires_grad,
-            "calls": len(calls),
-            "x": [x_before, [x.requires_grad, x.detach().clone(), copied(x.grad)]],
-            "filled": [before, [copied(p.grad) for p in parameters]],
-            "recording": recording,
-            "raised": "",
-        }
-        for p in parameters:
-            p.grad = None
-        if loss.requires_grad and loss.dim() == 0:
-            try:
-                loss.backward()
-            except RuntimeError as error:
-                facts["raised"] = str(error)
-        return facts | {"gradients": [copied(p.grad) for p in parameters]}
-
-    def copied(gradient):
-        """A copy of a gradient, or None."""
-        return None if gradient is None else gradient.detach().clone()
-
     def same(old, new):
         """Whether two notes about gradients and flags agree."""
         if isinstance(old, list):
@@ -345,41 +305,6 @@ with check("gradient-penalty") as test:
             stage="rule",
         )
         seen.that(seen["recording"], "Gradient recording was switched off and not on again.", stage="rule")
-
-    def judge_gradients(seen, expected, without_penalty):
-        """What the parameters get; `without_penalty` is what they get from the data term."""
-        seen.that(
-            "second time" not in seen["raised"],
-            "The inner grad call freed the graph that loss.backward() still needs: create_graph=True keeps it (and "
-            "records the gradient, which is what you want here).",
-            stage="gradient",
-        )
-        seen.that(not seen["raised"], f"The call of loss.backward() raised: {seen['raised']}", stage="gradient")
-        came = seen["gradients"]
-        seen.that(
-            not came or any(g is None for g in came) == all(g is None for g in came),
-            "Some parameters get no gradient: the data term is missing or detached, or the graph is cut off somewhere.",
-            stage="gradient",
-        )
-        seen.that(
-            seen["tracked"] and all(g is not None for g in came),
-            "No gradient reaches the parameters.",
-            stage="gradient",
-        )
-        seen.that(
-            not any(g.isnan().any() for g in came),
-            "A sample with zero gradient gives nan: the slope of the root at 0 is infinite.",
-            stage="gradient",
-        )
-        near = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, expected, strict=True)]
-        as_data = [torch.allclose(g, e, rtol=1e-4, atol=1e-6) for g, e in zip(came, without_penalty, strict=True)]
-        words = "The gradient of the parameters is not that of the formula."
-        if all(as_data):
-            words = (
-                "The penalty is a constant for autograd: torch.autograd.grad without create_graph=True returns plain "
-                "numbers, so the parameters never feel it. (.item(), .data and no_grad do the same.)"
-            )
-        seen.that(all(near), words, stage="gradient")
 
     def network(name, weights):
         """A small model by name, and its parameters with the given numbers."""

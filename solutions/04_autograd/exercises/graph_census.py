@@ -46,16 +46,49 @@ def census(t: Tensor) -> Counter[str]:
     ### END SOLUTION
 
 
+# %% helpers="graph-census"
+def as_facts(counts):
+    """A census as plain facts; names that the documentation writes in full lose their C++ namespace."""
+    if not isinstance(counts, Counter):
+        return {"type": type(counts).__name__}
+    named = {key.split("::")[-1] if isinstance(key, str) else str(key): n for key, n in counts.items()}
+    return {"type": "Counter", "counts": {key: n for key, n in named.items() if n != 0}}
+
+
+def total_of(counts):
+    """All nodes of a census. Recording goes on, for what is computed next."""
+    torch.set_grad_enabled(True)
+    return sum(counts.values()) if isinstance(counts, dict) else type(counts).__name__
+
+
+def judge_numbers(seen, expected, where, *first):
+    """The numbers of nodes of some graphs; `where` is a node that is used twice."""
+    seen.expecting(*first)
+    pairs = [(n, right) for n, right in zip(seen.value, expected, strict=True) if right and isinstance(n, int)]
+    seen.returns(
+        expected,
+        mistake("The result must be a Counter: {detail}.", stage="type"),
+        *first,
+        mistake(
+            "One node is missing in every graph: t.grad_fn itself, or the AccumulateGrad of the leaf.",
+            when=lambda seen: all(n == right - 1 for n, right in pairs),
+        ),
+        mistake(
+            f"You counted paths, not nodes: a node that is used twice (here by {where}) must be counted once. "
+            "Remember which nodes you have seen.",
+            when=lambda seen: any(n > right for n, right in pairs),
+        ),
+        mistake(
+            "Nodes are missing: from t.grad_fn all entries of next_functions are followed, then those of the nodes "
+            "found there, until there are no more.",
+            when=lambda seen: any(n < right for n, right in pairs),
+        ),
+    )
+
+
 # %% check="graph-census" points=1
 """Every kind of node is found, all branches too; each node counts once; nothing for untracked inputs."""
 with check("graph-census") as test:
-
-    def as_facts(counts):
-        """A census as plain facts; names that the documentation writes in full lose their C++ namespace."""
-        if not isinstance(counts, Counter):
-            return {"type": type(counts).__name__}
-        named = {key.split("::")[-1] if isinstance(key, str) else str(key): n for key, n in counts.items()}
-        return {"type": "Counter", "counts": {key: n for key, n in named.items() if n != 0}}
 
     def judge(seen, expected, *mistakes):
         """A Counter with exactly the expected entries."""
@@ -109,35 +142,6 @@ with check("graph-census") as test:
             when=lambda seen: len({"SumBackward0", "MeanBackward0"} & set(seen["counts"])) == 1,
         ),
     )
-
-    def total_of(counts):
-        """All nodes of a census. Recording goes on, for what is computed next."""
-        torch.set_grad_enabled(True)
-        return sum(counts.values()) if isinstance(counts, dict) else type(counts).__name__
-
-    def judge_numbers(seen, expected, where, *first):
-        """The numbers of nodes of some graphs; `where` is a node that is used twice."""
-        seen.expecting(*first)
-        pairs = [(n, right) for n, right in zip(seen.value, expected, strict=True) if right and isinstance(n, int)]
-        seen.returns(
-            expected,
-            mistake("The result must be a Counter: {detail}.", stage="type"),
-            *first,
-            mistake(
-                "One node is missing in every graph: t.grad_fn itself, or the AccumulateGrad of the leaf.",
-                when=lambda seen: all(n == right - 1 for n, right in pairs),
-            ),
-            mistake(
-                f"You counted paths, not nodes: a node that is used twice (here by {where}) must be counted once. "
-                "Remember which nodes you have seen.",
-                when=lambda seen: any(n > right for n, right in pairs),
-            ),
-            mistake(
-                "Nodes are missing: from t.grad_fn all entries of next_functions are followed, then those of the nodes "
-                "found there, until there are no more.",
-                when=lambda seen: any(n < right for n, right in pairs),
-            ),
-        )
 
     none_raises = mistake(
         "An edge to None (an input that is not tracked) is no node: {detail}.",
@@ -222,13 +226,6 @@ with check("graph-census") as test:
 """Tensors without history, deep graphs, many paths; nothing is touched."""
 with check("graph-census") as test:
 
-    def as_facts(counts):
-        """A census as plain facts; names that the documentation writes in full lose their C++ namespace."""
-        if not isinstance(counts, Counter):
-            return {"type": type(counts).__name__}
-        named = {key.split("::")[-1] if isinstance(key, str) else str(key): n for key, n in counts.items()}
-        return {"type": "Counter", "counts": {key: n for key, n in named.items() if n != 0}}
-
     def without_history(census):
         """Take the census of four tensors that no recorded operation made."""
         w = torch.tensor([1.0, 2], requires_grad=True)
@@ -242,35 +239,6 @@ with check("graph-census") as test:
         mistake("A leaf has no grad_fn: the answer is an empty Counter ({detail}).", raises="NoneType"),
         mistake("A tensor without grad_fn gives an empty Counter.", stage=("type", "shape", "value")),
     )
-
-    def total_of(counts):
-        """All nodes of a census. Recording goes on, for what is computed next."""
-        torch.set_grad_enabled(True)
-        return sum(counts.values()) if isinstance(counts, dict) else type(counts).__name__
-
-    def judge_numbers(seen, expected, where, *first):
-        """The numbers of nodes of some graphs; `where` is a node that is used twice."""
-        seen.expecting(*first)
-        pairs = [(n, right) for n, right in zip(seen.value, expected, strict=True) if right and isinstance(n, int)]
-        seen.returns(
-            expected,
-            mistake("The result must be a Counter: {detail}.", stage="type"),
-            *first,
-            mistake(
-                "One node is missing in every graph: t.grad_fn itself, or the AccumulateGrad of the leaf.",
-                when=lambda seen: all(n == right - 1 for n, right in pairs),
-            ),
-            mistake(
-                f"You counted paths, not nodes: a node that is used twice (here by {where}) must be counted once. "
-                "Remember which nodes you have seen.",
-                when=lambda seen: any(n > right for n, right in pairs),
-            ),
-            mistake(
-                "Nodes are missing: from t.grad_fn all entries of next_functions are followed, then those of the nodes "
-                "found there, until there are no more.",
-                when=lambda seen: any(n < right for n, right in pairs),
-            ),
-        )
 
     def both_loops(census):
         """Add up the loss of three rounds, the loss itself and its item(); take the census after each round."""

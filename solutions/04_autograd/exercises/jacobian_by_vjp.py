@@ -50,52 +50,56 @@ def jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     ### END SOLUTION
 
 
+# %% helpers="jacobian-by-vjp"
+class NotByHand(BaseException):
+    """A ready-made Jacobian was called."""
+
+
+def forbid(frame, event, argument):
+    """Stops a call into torch.autograd.functional or the transforms of torch.func."""
+    if event == "call":
+        module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
+        of_func = module == "torch._functorch.eager_transforms"
+        of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
+        if of_func or module == "torch.autograd.functional":
+            raise NotByHand
+
+
+def by_hand(jacobian, fn, x):
+    """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
+    calls = []
+
+    def counted(v):
+        calls.append(type(v).__name__)
+        return fn(v)
+
+    before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
+    profiler = sys.getprofile()
+    sys.setprofile(forbid)
+    try:
+        result = jacobian(counted, x)
+    except NotByHand:
+        return {"by hand": False}
+    finally:
+        sys.setprofile(profiler)
+    facts = {
+        "by hand": True,
+        "calls": len(calls),
+        "type": type(result).__name__,
+        "recording": torch.is_grad_enabled(),
+    }
+    facts["flag"] = [before[0], x.requires_grad]
+    with_grad = x.grad if x.is_leaf else None
+    facts["x"] = [before[1], x.detach().clone()]
+    facts["x.grad"] = [before[2], None if with_grad is None else with_grad.clone()]
+    if isinstance(result, Tensor):
+        facts |= {"tracked": result.requires_grad, "jacobian": result.detach().clone()}
+    return facts
+
+
 # %% check="jacobian-by-vjp" points=1
 """Every row of J, in its place: the output's dimensions first, then those of x; by hand."""
 with check("jacobian-by-vjp") as test:
-
-    class NotByHand(BaseException):
-        """A ready-made Jacobian was called."""
-
-    def forbid(frame, event, argument):
-        """Stops a call into torch.autograd.functional or the transforms of torch.func."""
-        if event == "call":
-            module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
-            of_func = module == "torch._functorch.eager_transforms"
-            of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
-            if of_func or module == "torch.autograd.functional":
-                raise NotByHand
-
-    def by_hand(jacobian, fn, x):
-        """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
-        calls = []
-
-        def counted(v):
-            calls.append(type(v).__name__)
-            return fn(v)
-
-        before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
-        profiler = sys.getprofile()
-        sys.setprofile(forbid)
-        try:
-            result = jacobian(counted, x)
-        except NotByHand:
-            return {"by hand": False}
-        finally:
-            sys.setprofile(profiler)
-        facts = {
-            "by hand": True,
-            "calls": len(calls),
-            "type": type(result).__name__,
-            "recording": torch.is_grad_enabled(),
-        }
-        facts["flag"] = [before[0], x.requires_grad]
-        with_grad = x.grad if x.is_leaf else None
-        facts["x"] = [before[1], x.detach().clone()]
-        facts["x.grad"] = [before[2], None if with_grad is None else with_grad.clone()]
-        if isinstance(result, Tensor):
-            facts |= {"tracked": result.requires_grad, "jacobian": result.detach().clone()}
-        return facts
 
     def judge(seen, expected, *mistakes, shown=True):
         """Shape and values."""
@@ -192,49 +196,6 @@ with check("jacobian-by-vjp") as test:
 # %% check="jacobian-by-vjp" points=1
 """Any shapes and dtypes, outputs without x; nothing else is touched; fn is called once."""
 with check("jacobian-by-vjp") as test:
-
-    class NotByHand(BaseException):
-        """A ready-made Jacobian was called."""
-
-    def forbid(frame, event, argument):
-        """Stops a call into torch.autograd.functional or the transforms of torch.func."""
-        if event == "call":
-            module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
-            of_func = module == "torch._functorch.eager_transforms"
-            of_func |= module == "torch._functorch.apis" and name in ("grad", "grad_and_value")
-            if of_func or module == "torch.autograd.functional":
-                raise NotByHand
-
-    def by_hand(jacobian, fn, x):
-        """Call it without the ready-made ones, and note what it did to x and how often it called fn."""
-        calls = []
-
-        def counted(v):
-            calls.append(type(v).__name__)
-            return fn(v)
-
-        before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
-        profiler = sys.getprofile()
-        sys.setprofile(forbid)
-        try:
-            result = jacobian(counted, x)
-        except NotByHand:
-            return {"by hand": False}
-        finally:
-            sys.setprofile(profiler)
-        facts = {
-            "by hand": True,
-            "calls": len(calls),
-            "type": type(result).__name__,
-            "recording": torch.is_grad_enabled(),
-        }
-        facts["flag"] = [before[0], x.requires_grad]
-        with_grad = x.grad if x.is_leaf else None
-        facts["x"] = [before[1], x.detach().clone()]
-        facts["x.grad"] = [before[2], None if with_grad is None else with_grad.clone()]
-        if isinstance(result, Tensor):
-            facts |= {"tracked": result.requires_grad, "jacobian": result.detach().clone()}
-        return facts
 
     def judge(seen, expected, idea="these", *mistakes, shown=False):
         """The values first, then what the call left behind."""

@@ -49,6 +49,51 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     ### END GIVEN
 
 
+# %% helpers="masked-softmax"
+def softmax_gradient(p):
+    """The gradient of the scores, from the probabilities: p_i times (v_i minus the mean of v under p)."""
+    v = incoming_gradient(p)
+    return p * (v - (p * v).sum(-1, keepdim=True))
+
+
+def probabilities(scores, mask):
+    """Softmax over what is valid, in float64."""
+    powers = torch.where(mask, scores.detach().double(), -torch.inf).softmax(-1)
+    return powers.nan_to_num(0.0)
+
+
+def others(seen):
+    """Whether the probabilities are others than those of softmax over what is valid."""
+    expected = probabilities(*seen.args)
+    return seen.value.shape != expected.shape or not torch.allclose(seen.value.double(), expected, atol=1e-2)
+
+
+values_first = mistake(
+    "The probabilities are not right yet, and so the gradient is not: see the check above.", when=others
+)
+written = mistake(
+    "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor ({detail}).",
+    raises="a leaf Variable that requires grad",
+)
+nan_below_right_output = mistake(
+    "The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies "
+    "the zero gradient by that nan. Selecting afterwards is too late; keep nan from arising.",
+    when=lambda seen: seen.value.isfinite().all() and seen.gradient(0).isnan().any(),
+)
+off = "Masked entries must get gradient 0, valid ones the softmax gradient: {detail}."
+
+
+def row_by_row(scores, mask):
+    """Each row by Python floats: exponentials of what is valid, divided by their sum."""
+    rows = []
+    valid = mask.expand(scores.shape).reshape(-1, scores.shape[-1]).tolist()
+    for row, kept in zip(scores.double().reshape(-1, scores.shape[-1]).tolist(), valid, strict=True):
+        largest = max((s for s, k in zip(row, kept, strict=True) if k), default=0.0)
+        powers = [math.exp(s - largest) if k else 0.0 for s, k in zip(row, kept, strict=True)]
+        rows.append([p / (sum(powers) or 1.0) for p in powers])
+    return torch.tensor(rows, dtype=torch.float64).reshape(scores.shape).to(scores.dtype)
+
+
 # %% check="masked-softmax" points=1
 """The probabilities of ordinary scores: 0 where masked, a row without valid entries is 0."""
 with check("masked-softmax") as test:
@@ -91,16 +136,6 @@ with check("masked-softmax") as test:
     seen.leaves_arguments_alone()
 
     ### BEGIN HIDDEN TESTS
-    def row_by_row(scores, mask):
-        """Each row by Python floats: exponentials of what is valid, divided by their sum."""
-        rows = []
-        valid = mask.expand(scores.shape).reshape(-1, scores.shape[-1]).tolist()
-        for row, kept in zip(scores.double().reshape(-1, scores.shape[-1]).tolist(), valid, strict=True):
-            largest = max((s for s, k in zip(row, kept, strict=True) if k), default=0.0)
-            powers = [math.exp(s - largest) if k else 0.0 for s, k in zip(row, kept, strict=True)]
-            rows.append([p / (sum(powers) or 1.0) for p in powers])
-        return torch.tensor(rows, dtype=torch.float64).reshape(scores.shape).to(scores.dtype)
-
     test.hidden("random scores and masks")
     generator = torch.Generator().manual_seed(9)
     some_scores, some_mask = torch.randn(6, 5, generator=generator), torch.rand(6, 5, generator=generator) < 0.5
@@ -112,36 +147,6 @@ with check("masked-softmax") as test:
 # %% check="masked-softmax" points=1
 """The gradient: no nan from a row without valid entries, 0 where masked, softmax's gradient elsewhere."""
 with check("masked-softmax") as test:
-
-    def softmax_gradient(p):
-        """The gradient of the scores, from the probabilities: p_i times (v_i minus the mean of v under p)."""
-        v = incoming_gradient(p)
-        return p * (v - (p * v).sum(-1, keepdim=True))
-
-    def probabilities(scores, mask):
-        """Softmax over what is valid, in float64."""
-        powers = torch.where(mask, scores.detach().double(), -torch.inf).softmax(-1)
-        return powers.nan_to_num(0.0)
-
-    def others(seen):
-        """Whether the probabilities are others than those of softmax over what is valid."""
-        expected = probabilities(*seen.args)
-        return seen.value.shape != expected.shape or not torch.allclose(seen.value.double(), expected, atol=1e-2)
-
-    values_first = mistake(
-        "The probabilities are not right yet, and so the gradient is not: see the check above.", when=others
-    )
-    written = mistake(
-        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor ({detail}).",
-        raises="a leaf Variable that requires grad",
-    )
-    nan_below_right_output = mistake(
-        "The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies "
-        "the zero gradient by that nan. Selecting afterwards is too late; keep nan from arising.",
-        when=lambda seen: seen.value.isfinite().all() and seen.gradient(0).isnan().any(),
-    )
-    off = "Masked entries must get gradient 0, valid ones the softmax gradient: {detail}."
-
     test("rows with three valid entries, one and none")
     some_scores = torch.tensor([[1.0, 2, 4, 3], [2, 6, 5, 1], [5, 3, 2, 7], [1, 8, 2, 3]]).log()
     some_mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]) > 0
@@ -168,39 +173,11 @@ with check("masked-softmax") as test:
         when=lambda seen: not seen.value.isfinite().all(),
     )
 
-    def softmax_gradient(p):
-        """The gradient of the scores, from the probabilities: p_i times (v_i minus the mean of v under p)."""
-        v = incoming_gradient(p)
-        return p * (v - (p * v).sum(-1, keepdim=True))
-
-    def probabilities(scores, mask):
-        """Softmax over what is valid, in float64."""
-        powers = torch.where(mask, scores.detach().double(), -torch.inf).softmax(-1)
-        return powers.nan_to_num(0.0)
-
-    def others(seen):
-        """Whether the probabilities are others than those of softmax over what is valid."""
-        expected = probabilities(*seen.args)
-        return seen.value.shape != expected.shape or not torch.allclose(seen.value.double(), expected, atol=1e-2)
-
-    values_first = mistake(
-        "The probabilities are not right yet, and so the gradient is not: see the check above.", when=others
-    )
-    written = mistake(
-        "`scores` was changed in place, and autograd refuses that for a leaf: make a new tensor ({detail}).",
-        raises="a leaf Variable that requires grad",
-    )
-    nan_below_right_output = mistake(
-        "The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies "
-        "the zero gradient by that nan. Selecting afterwards is too late; keep nan from arising.",
-        when=lambda seen: seen.value.isfinite().all() and seen.gradient(0).isnan().any(),
-    )
     nan_from_masked = mistake(
         "The gradient is nan: a masked score was multiplied or added, not replaced. Masked scores must not enter the "
         "computation.",
         when=lambda seen: seen.gradient(0).isnan().any(),
     )
-    off = "Masked entries must get gradient 0, valid ones the softmax gradient: {detail}."
 
     values_wrong = "The probabilities are not those of softmax over the valid entries: {detail}."
     test("nan and inf at masked places: the probabilities")
@@ -227,16 +204,6 @@ with check("masked-softmax") as test:
     seen.gives_gradients({0: softmax_gradient(some_probs)}, written, nan_from_masked, values_first, because=off)
 
     ### BEGIN HIDDEN TESTS
-    def row_by_row(scores, mask):
-        """Each row by Python floats: exponentials of what is valid, divided by their sum."""
-        rows = []
-        valid = mask.expand(scores.shape).reshape(-1, scores.shape[-1]).tolist()
-        for row, kept in zip(scores.double().reshape(-1, scores.shape[-1]).tolist(), valid, strict=True):
-            largest = max((s for s, k in zip(row, kept, strict=True) if k), default=0.0)
-            powers = [math.exp(s - largest) if k else 0.0 for s, k in zip(row, kept, strict=True)]
-            rows.append([p / (sum(powers) or 1.0) for p in powers])
-        return torch.tensor(rows, dtype=torch.float64).reshape(scores.shape).to(scores.dtype)
-
     small_fill = mistake(
         "The number -1e9 does not exist in float16: use -inf or torch.finfo(dtype).min. {detail}.",
         raises="without overflow|cannot be converted",

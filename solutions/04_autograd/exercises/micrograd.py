@@ -123,6 +123,68 @@ class Value:
         ### END SOLUTION
 
 
+# %% helpers="micrograd"
+def alike(came, wanted):
+    """Whether two lists of numbers, or lists of such lists, agree."""
+    if isinstance(wanted, list):
+        return len(came) == len(wanted) and all(alike(a, b) for a, b in zip(came, wanted, strict=True))
+    return isinstance(came, (int, float)) and math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-9)
+
+
+def are_python_numbers(found):
+    """Judges that all is made of Python's own numbers."""
+    numbers = [n for item in found.value for n in (item if isinstance(item, list) else [item])]
+    odd = [n for n in numbers if type(n) not in (int, float) and n != "too much work"]
+    found.that(
+        not odd,
+        "The class must compute with Python floats, in data and in grad; here it gave another kind.",
+        stage="type",
+    )
+
+
+missing = mistake(
+    "A method is missing: {detail}. `a + b` needs __add__, -a needs __neg__, a ** 3 needs __pow__, and so on.",
+    raises="unsupported operand|bad operand|has no attribute '(backward|tanh|exp|relu|grad)'",
+)
+wrapped = mistake(
+    "A Python number on the right has no .data: make a Value of it first. ({detail})",
+    raises="'(int|float)' object has no attribute",
+)
+
+
+def codes(function):
+    """The code objects of a function, those of functions inside it too."""
+    found = [function.__code__]
+    for code in found:
+        found += [inner for inner in code.co_consts if isinstance(inner, type(code))]
+    return found
+
+
+def libraries_in(Value):
+    """The libraries that the methods of a class use, of torch and numpy; those of its base classes, too."""
+    found = []
+    members = [member for kind in Value.__mro__[:-1] for member in vars(kind).values()]
+    for member in members:
+        member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+        if not hasattr(member, "__code__"):
+            continue
+        for code in codes(member):
+            for step in dis.get_instructions(code):
+                if step.opname == "IMPORT_NAME":
+                    found.append(step.argval)
+                elif step.opname == "LOAD_GLOBAL":
+                    thing = member.__globals__.get(step.argval)
+                    found.append(getattr(thing, "__module__", None) or getattr(thing, "__name__", ""))
+    return sorted({root for root in (str(name).split(".")[0] for name in found) if root in ("torch", "numpy")})
+
+
+def used_libraries(Value):
+    """A small computation, and what the class is made of."""
+    a = Value(0.5)
+    (a.tanh() * a.exp() + a.relu() / 2).backward()
+    return libraries_in(Value)
+
+
 # %% check="micrograd" points=1
 """Values and derivatives of single operations, and the chain rule; by hand."""
 with check("micrograd") as test:
@@ -190,15 +252,6 @@ with check("micrograd") as test:
                 words = "No gradient arrives: backward starts with d self / d self = 1."
             seen.that(right, words, *mistakes, stage="gradient")
 
-    missing = mistake(
-        "A method is missing: {detail}. `a + b` needs __add__, -a needs __neg__, a ** 3 needs __pow__, and so on.",
-        raises="unsupported operand|bad operand|has no attribute '(backward|tanh|exp|relu|grad)'",
-    )
-    wrapped = mistake(
-        "A Python number on the right has no .data: make a Value of it first. ({detail})",
-        raises="'(int|float)' object has no attribute",
-    )
-
     test("every operation on Values, at a = 0.75 and b = -1.25")
     names = ["a + b", "a * b", "a * b * 3", "-a", "a - b", "a ** 3", "a ** -1", "a ** 0.5", "a / b"]
     names += ["a.tanh()", "b.tanh()", "a.exp()", "a.relu()", "b.relu()"]
@@ -218,36 +271,6 @@ with check("micrograd") as test:
     test("the chain rule: ((a * 2 + b) * 3).tanh() and (a / b - a.exp()) ** 2")
     names = ["((a * 2 + b) * 3).tanh()", "(a / b - a.exp()) ** 2"]
     judge(observe_scenario(results_of, Value, names, 0.35, -0.8).expecting(missing), 0.35, -0.8)
-
-    def codes(function):
-        """The code objects of a function, those of functions inside it too."""
-        found = [function.__code__]
-        for code in found:
-            found += [inner for inner in code.co_consts if isinstance(inner, type(code))]
-        return found
-
-    def libraries_in(Value):
-        """The libraries that the methods of a class use, of torch and numpy; those of its base classes, too."""
-        found = []
-        members = [member for kind in Value.__mro__[:-1] for member in vars(kind).values()]
-        for member in members:
-            member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
-            if not hasattr(member, "__code__"):
-                continue
-            for code in codes(member):
-                for step in dis.get_instructions(code):
-                    if step.opname == "IMPORT_NAME":
-                        found.append(step.argval)
-                    elif step.opname == "LOAD_GLOBAL":
-                        thing = member.__globals__.get(step.argval)
-                        found.append(getattr(thing, "__module__", None) or getattr(thing, "__name__", ""))
-        return sorted({root for root in (str(name).split(".")[0] for name in found) if root in ("torch", "numpy")})
-
-    def used_libraries(Value):
-        """A small computation, and what the class is made of."""
-        a = Value(0.5)
-        (a.tanh() * a.exp() + a.relu() / 2).backward()
-        return libraries_in(Value)
 
     test("no torch and no numpy inside the class")
     seen = observe_scenario(used_libraries, Value)
@@ -303,31 +326,6 @@ with check("micrograd") as test:
             built(steps, leaves).backward()
             found.append([0.0 if leaf.grad is None else leaf.grad.item() for leaf in leaves])
         return found
-
-    def alike(came, wanted):
-        """Whether two lists of numbers, or lists of such lists, agree."""
-        if isinstance(wanted, list):
-            return len(came) == len(wanted) and all(alike(a, b) for a, b in zip(came, wanted, strict=True))
-        return isinstance(came, (int, float)) and math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-9)
-
-    def are_python_numbers(found):
-        """Judges that all is made of Python's own numbers."""
-        numbers = [n for item in found.value for n in (item if isinstance(item, list) else [item])]
-        odd = [n for n in numbers if type(n) not in (int, float) and n != "too much work"]
-        found.that(
-            not odd,
-            "The class must compute with Python floats, in data and in grad; here it gave another kind.",
-            stage="type",
-        )
-
-    missing = mistake(
-        "A method is missing: {detail}. `a + b` needs __add__, -a needs __neg__, a ** 3 needs __pow__, and so on.",
-        raises="unsupported operand|bad operand|has no attribute '(backward|tanh|exp|relu|grad)'",
-    )
-    wrapped = mistake(
-        "A Python number on the right has no .data: make a Value of it first. ({detail})",
-        raises="'(int|float)' object has no attribute",
-    )
 
     test("values that are used twice: a * a + a, and (a + b) * (a - b)")
     twice_used = [
@@ -411,31 +409,6 @@ with check("micrograd") as test:
 # %% check="micrograd" points=1
 """backward again, many paths, long chains, numbers on the left, and values that hold 0."""
 with check("micrograd") as test:
-
-    def alike(came, wanted):
-        """Whether two lists of numbers, or lists of such lists, agree."""
-        if isinstance(wanted, list):
-            return len(came) == len(wanted) and all(alike(a, b) for a, b in zip(came, wanted, strict=True))
-        return isinstance(came, (int, float)) and math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-9)
-
-    def are_python_numbers(found):
-        """Judges that all is made of Python's own numbers."""
-        numbers = [n for item in found.value for n in (item if isinstance(item, list) else [item])]
-        odd = [n for n in numbers if type(n) not in (int, float) and n != "too much work"]
-        found.that(
-            not odd,
-            "The class must compute with Python floats, in data and in grad; here it gave another kind.",
-            stage="type",
-        )
-
-    missing = mistake(
-        "A method is missing: {detail}. `a + b` needs __add__, -a needs __neg__, a ** 3 needs __pow__, and so on.",
-        raises="unsupported operand|bad operand|has no attribute '(backward|tanh|exp|relu|grad)'",
-    )
-    wrapped = mistake(
-        "A Python number on the right has no .data: make a Value of it first. ({detail})",
-        raises="'(int|float)' object has no attribute",
-    )
 
     def again_and_again(Value):
         """backward twice on one expression, then on another one that shares a part with it, then on that part."""
@@ -663,36 +636,6 @@ with check("micrograd") as test:
     )
     for x in (400.0, -800.0):
         judge(observe_scenario(results_of, Value, ["a.tanh()"], x).expecting(too_large, missing), x)
-
-    def codes(function):
-        """The code objects of a function, those of functions inside it too."""
-        found = [function.__code__]
-        for code in found:
-            found += [inner for inner in code.co_consts if isinstance(inner, type(code))]
-        return found
-
-    def libraries_in(Value):
-        """The libraries that the methods of a class use, of torch and numpy; those of its base classes, too."""
-        found = []
-        members = [member for kind in Value.__mro__[:-1] for member in vars(kind).values()]
-        for member in members:
-            member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
-            if not hasattr(member, "__code__"):
-                continue
-            for code in codes(member):
-                for step in dis.get_instructions(code):
-                    if step.opname == "IMPORT_NAME":
-                        found.append(step.argval)
-                    elif step.opname == "LOAD_GLOBAL":
-                        thing = member.__globals__.get(step.argval)
-                        found.append(getattr(thing, "__module__", None) or getattr(thing, "__name__", ""))
-        return sorted({root for root in (str(name).split(".")[0] for name in found) if root in ("torch", "numpy")})
-
-    def used_libraries(Value):
-        """A small computation, and what the class is made of."""
-        a = Value(0.5)
-        (a.tanh() * a.exp() + a.relu() / 2).backward()
-        return libraries_in(Value)
 
     test.hidden("no torch and no numpy inside the class (here this must hold, too)")
     seen = observe_scenario(used_libraries, Value)

@@ -58,32 +58,104 @@ class Audit(torch.Tensor):
     ### END GIVEN
 
 
+# %% helpers="audit-tensor"
+def entries(Audit):
+    """The diary as it is now, in plain form; then it is emptied."""
+    taken = list(Audit.diary)
+    Audit.diary.clear()
+    pairs = [isinstance(e, tuple) and len(e) == 2 and isinstance(e[1], (tuple, list)) for e in taken]
+    return [
+        [str(e[0]), [list(s) if isinstance(s, tuple) else type(s).__name__ for s in e[1]]] if pair else "no pair"
+        for e, pair in zip(taken, pairs, strict=True)
+    ]
+
+
+def plain(result):
+    """A result in plain form: its values, and whether it is an Audit tensor; tuples item by item."""
+    with torch._C.DisableTorchFunctionSubclass():
+        if isinstance(result, Tensor):
+            return {"kind": type(result).__name__, "values": result.detach().as_subclass(Tensor).clone()}
+        return [plain(item) for item in result] if isinstance(result, (tuple, list)) else result
+
+
+def made(Audit, rows, columns, start=0.0):
+    """An Audit tensor, and an empty diary."""
+    x = (torch.arange(float(rows * columns)).reshape(rows, columns) + start).as_subclass(Audit)
+    Audit.diary.clear()
+    return x
+
+
+def is_logged(seen, log, *mistakes):
+    """Judge the diary of one call."""
+    came = seen["log"]
+    odd = [entry for entry in came if isinstance(entry, str)]
+    seen.that(not odd, "An entry must be a pair: the function's name and a tuple of shapes.", *mistakes, stage="type")
+    names, wanted = [name for name, _ in came], [name for name, _ in log]
+    words = [name for name in names if "<" in name]
+    seen.that(not words, "An entry begins with func.__name__, such as 'matmul', not with str(func).", stage="type")
+    inner = [name for name in dict.fromkeys(wanted) if names.count(name) > wanted.count(name)]
+    seen.that(not inner, f"A call appears more than once (inner calls are logged too): {', '.join(inner)}.", *mistakes)
+    lost = [name for name in dict.fromkeys(wanted) if names.count(name) < wanted.count(name)]
+    seen.that(not lost, f"A call is missing in the diary: {', '.join(lost)}.", *mistakes)
+    extra = [name for name in dict.fromkeys(names) if name not in wanted]
+    seen.that(not extra, f"The diary holds calls that do not belong there: {', '.join(extra)}.", *mistakes)
+    seen.that(
+        [list(entry) for entry in came] == [[name, [list(s) for s in shapes]] for name, shapes in log],
+        f"The entry must hold the shapes of the direct tensor arguments: expected {log}, got {came}.",
+        *mistakes,
+    )
+
+
+def is_right(seen, values, *mistakes):
+    """Judge the result of one call: an Audit tensor with these values."""
+    came = seen["result"]
+    is_tensor = isinstance(came, dict)
+    kind = came["kind"] if is_tensor else type(came).__name__
+    seen.that(kind == "Audit", f"Results must be Audit tensors, not of type {kind}.", *mistakes, stage="type")
+    right = came["values"].shape == values.shape and torch.allclose(came["values"].float(), values.float())
+    seen.that(right, "The result of the call is wrong.", *mistakes)
+
+
+def recursion_in(words):
+    """Whether the code of the learner went round and round in lines with one of these words."""
+
+    def through(seen):
+        lines = [source for _, _, source in seen.noted.raised["frames"][:-1]]
+        return any(word in line for word in words for line in lines)
+
+    return through
+
+
+known = [
+    mistake(
+        "`func(*args)` on Audit tensors lands in __torch_function__ again: pass the call on through "
+        "super().__torch_function__.",
+        raises="^RecursionError",
+        when=recursion_in(["func(*"]),
+    ),
+    mistake(
+        "`x.shape` and the like go through __torch_function__ again, as __get__: see to it that names with double "
+        "underscores are passed on before you ask for shapes.",
+        raises="^RecursionError",
+        when=recursion_in([".shape", ".size(", ".dim("]),
+    ),
+    mistake(
+        "Formatting an Audit tensor calls its __repr__, which is a torch method too and lands in "
+        "__torch_function__ again: log shapes, not the tensors themselves.",
+        raises="^RecursionError",
+    ),
+    mistake(
+        "`super().torch_function` does not exist; the name has double underscores on both sides.",
+        raises="'super' object has no attribute",
+    ),
+    mistake("`kwargs` may be None: use kwargs or {}.", raises="must be a mapping, not NoneType"),
+    mistake("`Audit.diary` must be a list that belongs to the class.", raises="has no attribute '(diary|clear)'"),
+]
+
+
 # %% check="audit-tensor" points=1
 """One entry for each call, with the shapes; printing leaves none; results are Audit tensors."""
 with check("audit-tensor") as test:
-
-    def entries(Audit):
-        """The diary as it is now, in plain form; then it is emptied."""
-        taken = list(Audit.diary)
-        Audit.diary.clear()
-        pairs = [isinstance(e, tuple) and len(e) == 2 and isinstance(e[1], (tuple, list)) for e in taken]
-        return [
-            [str(e[0]), [list(s) if isinstance(s, tuple) else type(s).__name__ for s in e[1]]] if pair else "no pair"
-            for e, pair in zip(taken, pairs, strict=True)
-        ]
-
-    def plain(result):
-        """A result in plain form: its values, and whether it is an Audit tensor; tuples item by item."""
-        with torch._C.DisableTorchFunctionSubclass():
-            if isinstance(result, Tensor):
-                return {"kind": type(result).__name__, "values": result.detach().as_subclass(Tensor).clone()}
-            return [plain(item) for item in result] if isinstance(result, (tuple, list)) else result
-
-    def made(Audit, rows, columns, start=0.0):
-        """An Audit tensor, and an empty diary."""
-        x = (torch.arange(float(rows * columns)).reshape(rows, columns) + start).as_subclass(Audit)
-        Audit.diary.clear()
-        return x
 
     def one_call(Audit, call):
         """Make one call; its result and the diary."""
@@ -98,73 +170,6 @@ with check("audit-tensor") as test:
         result = calls[call]()
         return {"result": plain(result), "log": entries(Audit)}
 
-    def is_logged(seen, log, *mistakes):
-        """Judge the diary of one call."""
-        came = seen["log"]
-        odd = [entry for entry in came if isinstance(entry, str)]
-        seen.that(
-            not odd, "An entry must be a pair: the function's name and a tuple of shapes.", *mistakes, stage="type"
-        )
-        names, wanted = [name for name, _ in came], [name for name, _ in log]
-        words = [name for name in names if "<" in name]
-        seen.that(not words, "An entry begins with func.__name__, such as 'matmul', not with str(func).", stage="type")
-        inner = [name for name in dict.fromkeys(wanted) if names.count(name) > wanted.count(name)]
-        seen.that(
-            not inner, f"A call appears more than once (inner calls are logged too): {', '.join(inner)}.", *mistakes
-        )
-        lost = [name for name in dict.fromkeys(wanted) if names.count(name) < wanted.count(name)]
-        seen.that(not lost, f"A call is missing in the diary: {', '.join(lost)}.", *mistakes)
-        extra = [name for name in dict.fromkeys(names) if name not in wanted]
-        seen.that(not extra, f"The diary holds calls that do not belong there: {', '.join(extra)}.", *mistakes)
-        seen.that(
-            [list(entry) for entry in came] == [[name, [list(s) for s in shapes]] for name, shapes in log],
-            f"The entry must hold the shapes of the direct tensor arguments: expected {log}, got {came}.",
-            *mistakes,
-        )
-
-    def is_right(seen, values, *mistakes):
-        """Judge the result of one call: an Audit tensor with these values."""
-        came = seen["result"]
-        is_tensor = isinstance(came, dict)
-        kind = came["kind"] if is_tensor else type(came).__name__
-        seen.that(kind == "Audit", f"Results must be Audit tensors, not of type {kind}.", *mistakes, stage="type")
-        right = came["values"].shape == values.shape and torch.allclose(came["values"].float(), values.float())
-        seen.that(right, "The result of the call is wrong.", *mistakes)
-
-    def recursion_in(words):
-        """Whether the code of the learner went round and round in lines with one of these words."""
-
-        def through(seen):
-            lines = [source for _, _, source in seen.noted.raised["frames"][:-1]]
-            return any(word in line for word in words for line in lines)
-
-        return through
-
-    known = [
-        mistake(
-            "`func(*args)` on Audit tensors lands in __torch_function__ again: pass the call on through "
-            "super().__torch_function__.",
-            raises="^RecursionError",
-            when=recursion_in(["func(*"]),
-        ),
-        mistake(
-            "`x.shape` and the like go through __torch_function__ again, as __get__: see to it that names with double "
-            "underscores are passed on before you ask for shapes.",
-            raises="^RecursionError",
-            when=recursion_in([".shape", ".size(", ".dim("]),
-        ),
-        mistake(
-            "Formatting an Audit tensor calls its __repr__, which is a torch method too and lands in "
-            "__torch_function__ again: log shapes, not the tensors themselves.",
-            raises="^RecursionError",
-        ),
-        mistake(
-            "`super().torch_function` does not exist; the name has double underscores on both sides.",
-            raises="'super' object has no attribute",
-        ),
-        mistake("`kwargs` may be None: use kwargs or {}.", raises="must be a mapping, not NoneType"),
-        mistake("`Audit.diary` must be a list that belongs to the class.", raises="has no attribute '(diary|clear)'"),
-    ]
     x, y = torch.arange(6.0).reshape(2, 3), torch.arange(12.0).reshape(3, 4) + 0.5
 
     test("torch.matmul(x, y), x + 1 and F.softmax(x, dim=1): one entry each, results are Audit tensors")
@@ -218,29 +223,6 @@ with check("audit-tensor") as test:
 """Indexing, mixed operands, keyword arguments, several results, gradients: nothing else changes."""
 with check("audit-tensor") as test:
 
-    def entries(Audit):
-        """The diary as it is now, in plain form; then it is emptied."""
-        taken = list(Audit.diary)
-        Audit.diary.clear()
-        pairs = [isinstance(e, tuple) and len(e) == 2 and isinstance(e[1], (tuple, list)) for e in taken]
-        return [
-            [str(e[0]), [list(s) if isinstance(s, tuple) else type(s).__name__ for s in e[1]]] if pair else "no pair"
-            for e, pair in zip(taken, pairs, strict=True)
-        ]
-
-    def plain(result):
-        """A result in plain form: its values, and whether it is an Audit tensor; tuples item by item."""
-        with torch._C.DisableTorchFunctionSubclass():
-            if isinstance(result, Tensor):
-                return {"kind": type(result).__name__, "values": result.detach().as_subclass(Tensor).clone()}
-            return [plain(item) for item in result] if isinstance(result, (tuple, list)) else result
-
-    def made(Audit, rows, columns, start=0.0):
-        """An Audit tensor, and an empty diary."""
-        x = (torch.arange(float(rows * columns)).reshape(rows, columns) + start).as_subclass(Audit)
-        Audit.diary.clear()
-        return x
-
     def one_call(Audit, call):
         """Make one call; its result and the diary."""
         x, y, p = made(Audit, 2, 3), made(Audit, 3, 4, 0.5), torch.ones(2, 3)
@@ -266,73 +248,6 @@ with check("audit-tensor") as test:
         result = calls[call]()
         return {"result": plain(result), "log": entries(Audit)}
 
-    def is_logged(seen, log, *mistakes):
-        """Judge the diary of one call."""
-        came = seen["log"]
-        odd = [entry for entry in came if isinstance(entry, str)]
-        seen.that(
-            not odd, "An entry must be a pair: the function's name and a tuple of shapes.", *mistakes, stage="type"
-        )
-        names, wanted = [name for name, _ in came], [name for name, _ in log]
-        words = [name for name in names if "<" in name]
-        seen.that(not words, "An entry begins with func.__name__, such as 'matmul', not with str(func).", stage="type")
-        inner = [name for name in dict.fromkeys(wanted) if names.count(name) > wanted.count(name)]
-        seen.that(
-            not inner, f"A call appears more than once (inner calls are logged too): {', '.join(inner)}.", *mistakes
-        )
-        lost = [name for name in dict.fromkeys(wanted) if names.count(name) < wanted.count(name)]
-        seen.that(not lost, f"A call is missing in the diary: {', '.join(lost)}.", *mistakes)
-        extra = [name for name in dict.fromkeys(names) if name not in wanted]
-        seen.that(not extra, f"The diary holds calls that do not belong there: {', '.join(extra)}.", *mistakes)
-        seen.that(
-            [list(entry) for entry in came] == [[name, [list(s) for s in shapes]] for name, shapes in log],
-            f"The entry must hold the shapes of the direct tensor arguments: expected {log}, got {came}.",
-            *mistakes,
-        )
-
-    def is_right(seen, values, *mistakes):
-        """Judge the result of one call: an Audit tensor with these values."""
-        came = seen["result"]
-        is_tensor = isinstance(came, dict)
-        kind = came["kind"] if is_tensor else type(came).__name__
-        seen.that(kind == "Audit", f"Results must be Audit tensors, not of type {kind}.", *mistakes, stage="type")
-        right = came["values"].shape == values.shape and torch.allclose(came["values"].float(), values.float())
-        seen.that(right, "The result of the call is wrong.", *mistakes)
-
-    def recursion_in(words):
-        """Whether the code of the learner went round and round in lines with one of these words."""
-
-        def through(seen):
-            lines = [source for _, _, source in seen.noted.raised["frames"][:-1]]
-            return any(word in line for word in words for line in lines)
-
-        return through
-
-    known = [
-        mistake(
-            "`func(*args)` on Audit tensors lands in __torch_function__ again: pass the call on through "
-            "super().__torch_function__.",
-            raises="^RecursionError",
-            when=recursion_in(["func(*"]),
-        ),
-        mistake(
-            "`x.shape` and the like go through __torch_function__ again, as __get__: see to it that names with double "
-            "underscores are passed on before you ask for shapes.",
-            raises="^RecursionError",
-            when=recursion_in([".shape", ".size(", ".dim("]),
-        ),
-        mistake(
-            "Formatting an Audit tensor calls its __repr__, which is a torch method too and lands in "
-            "__torch_function__ again: log shapes, not the tensors themselves.",
-            raises="^RecursionError",
-        ),
-        mistake(
-            "`super().torch_function` does not exist; the name has double underscores on both sides.",
-            raises="'super' object has no attribute",
-        ),
-        mistake("`kwargs` may be None: use kwargs or {}.", raises="must be a mapping, not NoneType"),
-        mistake("`Audit.diary` must be a list that belongs to the class.", raises="has no attribute '(diary|clear)'"),
-    ]
     x, y = torch.arange(6.0).reshape(2, 3), torch.arange(12.0).reshape(3, 4) + 0.5
     p = torch.ones(2, 3)
 

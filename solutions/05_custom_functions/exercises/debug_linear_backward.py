@@ -80,49 +80,64 @@ class LinearFn(torch.autograd.Function):
 #         return g @ weight, x.t() @ g, g
 ### END GIVEN
 
+
+# %% helpers="debug-linear-backward"
+def applied(LinearFn, x, weight, bias):
+    """The layer, called with three arguments."""
+    return LinearFn.apply(x, weight, bias)
+
+
+def numbers(*size, start=0):
+    """A float64 tensor without zeros, equal values or symmetry, that requires grad."""
+    k = torch.arange(start, start + torch.Size(size).numel(), dtype=torch.float64)
+    return ((k * 29 % 67 - 30.5) / 20).reshape(size).requires_grad_()
+
+
+def by_autograd(*inputs):
+    """The value of F.linear, and its gradients for the incoming gradient of an observed backward pass."""
+    out = F.linear(*inputs)
+    tracked = {place: t for place, t in enumerate(inputs) if t is not None and t.requires_grad}
+    grads = torch.autograd.grad(out, list(tracked.values()), incoming_gradient(out))
+    return out.detach(), dict(zip(tracked, grads, strict=True))
+
+
+def like_linear(seen, *inputs, **tolerance):
+    """Judge value and gradients."""
+    value, grads = by_autograd(*inputs)
+    seen.returns(value, because="The forward differs from F.linear: {detail}", **tolerance)
+    seen.gives_gradients(
+        grads,
+        mistake(
+            "x was multiplied by the transposed weight on the way back: with out = x Wᵀ its gradient is g W.",
+            when=lambda seen: torch.allclose(seen.gradient(0), incoming_gradient(value) @ inputs[1].T),
+        ),
+        because="The gradients differ from those of F.linear: {detail}",
+        **tolerance,
+    )
+
+
+transposed = mistake(
+    "The weight gradient is transposed: its shape must be (n_out, n_in). With a square weight nothing raises "
+    "and the numbers are wrong.",
+    raises="invalid gradient at index 1",
+)
+returned = mistake(
+    "`backward` must return one value per argument passed to apply (three when a bias is given).",
+    raises="incorrect number of gradients",
+)
+
+
+def node(LinearFn, x, weight, bias):
+    """What the result remembers."""
+    return {
+        "function": issubclass(LinearFn, torch.autograd.Function),
+        "own node": LinearFn.apply(x, weight, bias).grad_fn.name() == f"{LinearFn.__name__}Backward",
+    }
+
+
 # %% check="debug-linear-backward" points=1
 """Value and gradients as in F.linear, for a matrix, a square weight and a batch of sequences."""
 with check("debug-linear-backward") as test:
-
-    def applied(LinearFn, x, weight, bias):
-        """The layer, called with three arguments."""
-        return LinearFn.apply(x, weight, bias)
-
-    def numbers(*size, start=0):
-        """A float64 tensor without zeros, equal values or symmetry, that requires grad."""
-        k = torch.arange(start, start + torch.Size(size).numel(), dtype=torch.float64)
-        return ((k * 29 % 67 - 30.5) / 20).reshape(size).requires_grad_()
-
-    def by_autograd(*inputs):
-        """The value of F.linear, and its gradients for the incoming gradient of an observed backward pass."""
-        out = F.linear(*inputs)
-        tracked = {place: t for place, t in enumerate(inputs) if t is not None and t.requires_grad}
-        grads = torch.autograd.grad(out, list(tracked.values()), incoming_gradient(out))
-        return out.detach(), dict(zip(tracked, grads, strict=True))
-
-    def like_linear(seen, *inputs, **tolerance):
-        """Judge value and gradients."""
-        value, grads = by_autograd(*inputs)
-        seen.returns(value, because="The forward differs from F.linear: {detail}", **tolerance)
-        seen.gives_gradients(
-            grads,
-            mistake(
-                "x was multiplied by the transposed weight on the way back: with out = x Wᵀ its gradient is g W.",
-                when=lambda seen: torch.allclose(seen.gradient(0), incoming_gradient(value) @ inputs[1].T),
-            ),
-            because="The gradients differ from those of F.linear: {detail}",
-            **tolerance,
-        )
-
-    transposed = mistake(
-        "The weight gradient is transposed: its shape must be (n_out, n_in). With a square weight nothing raises "
-        "and the numbers are wrong.",
-        raises="invalid gradient at index 1",
-    )
-    returned = mistake(
-        "`backward` must return one value per argument passed to apply (three when a bias is given).",
-        raises="incorrect number of gradients",
-    )
     of_square = mistake(
         "The weight gradient is transposed: its shape must be (n_out, n_in). With a square weight nothing raises "
         "and the numbers are wrong.",
@@ -153,13 +168,6 @@ with check("debug-linear-backward") as test:
     seen = observe_scenario(applied, LinearFn, *inputs).expecting(matrices_only)
     like_linear(seen, *inputs)
 
-    def node(LinearFn, x, weight, bias):
-        """What the result remembers."""
-        return {
-            "function": issubclass(LinearFn, torch.autograd.Function),
-            "own node": LinearFn.apply(x, weight, bias).grad_fn.name() == f"{LinearFn.__name__}Backward",
-        }
-
     test("LinearFn is a Function, and its own backward is used")
     observe_scenario(node, LinearFn, *inputs).returns(
         {"function": True, "own node": True},
@@ -182,53 +190,14 @@ with check("debug-linear-backward") as test:
 """With and without bias, any leading dimensions; twice; nothing in vain, nothing unnoticed."""
 with check("debug-linear-backward") as test:
 
-    def applied(LinearFn, x, weight, bias):
-        """The layer, called with three arguments."""
-        return LinearFn.apply(x, weight, bias)
-
     def applied_to_two(LinearFn, x, weight):
         """The layer, called with two arguments."""
         return LinearFn.apply(x, weight)
-
-    def numbers(*size, start=0):
-        """A float64 tensor without zeros, equal values or symmetry, that requires grad."""
-        k = torch.arange(start, start + torch.Size(size).numel(), dtype=torch.float64)
-        return ((k * 29 % 67 - 30.5) / 20).reshape(size).requires_grad_()
-
-    def by_autograd(*inputs):
-        """The value of F.linear, and its gradients for the incoming gradient of an observed backward pass."""
-        out = F.linear(*inputs)
-        tracked = {place: t for place, t in enumerate(inputs) if t is not None and t.requires_grad}
-        grads = torch.autograd.grad(out, list(tracked.values()), incoming_gradient(out))
-        return out.detach(), dict(zip(tracked, grads, strict=True))
-
-    def like_linear(seen, *inputs, **tolerance):
-        """Judge value and gradients."""
-        value, grads = by_autograd(*inputs)
-        seen.returns(value, because="The forward differs from F.linear: {detail}", **tolerance)
-        seen.gives_gradients(
-            grads,
-            mistake(
-                "x was multiplied by the transposed weight on the way back: with out = x Wᵀ its gradient is g W.",
-                when=lambda seen: torch.allclose(seen.gradient(0), incoming_gradient(value) @ inputs[1].T),
-            ),
-            because="The gradients differ from those of F.linear: {detail}",
-            **tolerance,
-        )
 
     def checked(LinearFn, x, weight, bias):
         """gradcheck's opinion."""
         return gradcheck(LinearFn.apply, (x, weight, bias), raise_exception=False)
 
-    transposed = mistake(
-        "The weight gradient is transposed: its shape must be (n_out, n_in). With a square weight nothing raises "
-        "and the numbers are wrong.",
-        raises="invalid gradient at index 1",
-    )
-    returned = mistake(
-        "`backward` must return one value per argument passed to apply (three when a bias is given).",
-        raises="incorrect number of gradients",
-    )
     third = mistake(
         "`apply(x, w)` got two arguments: a third value that backward returns must be None.",
         raises="expected 2, got 3",
@@ -245,13 +214,6 @@ with check("debug-linear-backward") as test:
     torch.manual_seed(2)
     x, weight = torch.randn(5, 4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
     bias = torch.randn(3, dtype=torch.float64)
-
-    def node(LinearFn, x, weight, bias):
-        """What the result remembers."""
-        return {
-            "function": issubclass(LinearFn, torch.autograd.Function),
-            "own node": LinearFn.apply(x, weight, bias).grad_fn.name() == f"{LinearFn.__name__}Backward",
-        }
 
     test("LinearFn is a Function, and its own backward is used (here this must hold, too)")
     observe_scenario(node, LinearFn, *inputs, None).returns(

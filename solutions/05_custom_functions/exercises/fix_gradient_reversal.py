@@ -73,6 +73,14 @@ def grad_reverse(x: Tensor, lam: float = 1.0) -> Tensor:
 #     return GradReverse.apply(x, lam)
 ### END GIVEN
 
+# %% helpers="fix-gradient-reversal"
+scale = "The sign or the factor is wrong, the gradient is -lam times the incoming one: {detail}"
+spoilt = (
+    "`backward` modified its incoming gradient in place: another branch of the graph received the same tensor "
+    "and got a wrong gradient, without an error."
+)
+
+
 # %% check="fix-gradient-reversal" points=1
 """The identity on the way forward, -lam times the gradient on the way back, and nobody else's."""
 with check("fix-gradient-reversal") as test:
@@ -93,7 +101,6 @@ with check("fix-gradient-reversal") as test:
         mistake("Nothing came back: what apply gives must be returned.", when=lambda seen: seen.value is None),
         mistake("The forward must be the identity; only the gradient is scaled.", stage="value"),
     ]
-    scale = "The sign or the factor is wrong, the gradient is -lam times the incoming one: {detail}"
 
     test("lam = 0.5: the result is x, its gradient -0.5 times the incoming one")
     x = torch.tensor([[0.1, -0.7, 1.3], [2.9, -3.1, 0.3]], requires_grad=True)
@@ -111,10 +118,6 @@ with check("fix-gradient-reversal") as test:
         """A sum: both branches of the graph get the same incoming gradient."""
         return b.exp() + grad_reverse(a, 0.5)
 
-    spoilt = (
-        "`backward` modified its incoming gradient in place: another branch of the graph received the same tensor "
-        "and got a wrong gradient, without an error."
-    )
     test("exp(b) + grad_reverse(a, 0.5): the gradient of b is right")
     a, b = torch.tensor([1.5, -2.0, 0.7], requires_grad=True), torch.tensor([0.5, -1.0, 0.3], requires_grad=True)
     seen = observe_scenario(shared, grad_reverse, a, b).expecting(*known)
@@ -175,7 +178,6 @@ with check("fix-gradient-reversal") as test:
             stage="value",
         ),
     ]
-    scale = "The sign or the factor is wrong, the gradient is -lam times the incoming one: {detail}"
     x = torch.tensor([[0.1, -0.7, 1.3], [2.9, -3.1, 0.3]], requires_grad=True)
 
     test("the result is bit for bit x")
@@ -242,10 +244,6 @@ with check("fix-gradient-reversal") as test:
         torch.autograd.grad(grad_reverse(x, 0.5), x, g)
         return g
 
-    spoilt = (
-        "`backward` modified its incoming gradient in place: another branch of the graph received the same tensor "
-        "and got a wrong gradient, without an error."
-    )
     test.hidden("the incoming gradient stays as it is")
     given = torch.tensor([3.0, -2.0, 5.0])
     observe_scenario(started_from, grad_reverse, x, given).expecting(*known).returns(given, because=spoilt)

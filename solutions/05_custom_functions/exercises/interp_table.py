@@ -82,18 +82,45 @@ def interp(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
 #     raise NotImplementedError  # your code here
 ### END GIVEN
 
+
+# %% helpers="interp-table"
+def weights(x, xp):
+    """One row for each x: the weights of the entries of the table in its result."""
+    rows = []
+    for one in x.flatten().tolist():
+        row, places = [0.0] * len(xp), xp.tolist()
+        if one <= places[0]:
+            row[0] = 1.0
+        elif one >= places[-1]:
+            row[-1] = 1.0
+        else:
+            k = max(k for k, place in enumerate(places) if place <= one)
+            row[k + 1] = (one - places[k]) / (places[k + 1] - places[k])
+            row[k] = 1 - row[k + 1]
+        rows.append(row)
+    return torch.tensor(rows, dtype=xp.dtype).reshape(-1, len(xp))
+
+
+known = [
+    mistake(
+        "NumPy cannot take a tensor that is being recorded: inside a Function's forward recording is off, "
+        "elsewhere detach first (and write backward).",
+        raises="numpy\\(\\) on Tensor that requires grad",
+    )
+]
+disconnected = mistake(
+    "No gradient reaches x: what NumPy computes is a constant for autograd.",
+    stage="gradient",
+    when=lambda seen: seen.gradient(0) is None,
+)
+slope_is_off = "The gradient of x is wrong: {detail}"
+
+
 # %% check="interp-table" points=1
 """The values of np.interp and the gradient of x: its slope, inside and outside of the table."""
 with check("interp-table") as test:
     xp = torch.tensor([0.0, 1.0, 3.0, 4.0], dtype=torch.float64)
     fp = torch.tensor([0.0, 2.0, 1.0, 4.0], dtype=torch.float64)
-    known = [
-        mistake(
-            "NumPy cannot take a tensor that is being recorded: inside a Function's forward recording is off, "
-            "elsewhere detach first (and write backward).",
-            raises="numpy\\(\\) on Tensor that requires grad",
-        )
-    ]
 
     def as_came(seen, numbers):
         """Numbers in the dtype of what came: which one is asked for is checked further down."""
@@ -117,13 +144,6 @@ with check("interp-table") as test:
             ).all(),
         ),
     )
-
-    disconnected = mistake(
-        "No gradient reaches x: what NumPy computes is a constant for autograd.",
-        stage="gradient",
-        when=lambda seen: seen.gradient(0) is None,
-    )
-    slope_is_off = "The gradient of x is wrong: {detail}"
 
     test("slopes 2, -0.5 and 3 inside, 0 outside")
     x = torch.tensor([0.25, 0.75, 2.0, 3.5, -1.0, 6.0], dtype=torch.float64, requires_grad=True)
@@ -184,22 +204,6 @@ with check("interp-table") as test:
 """The gradient of fp: each entry adds up the weights that it had, times the incoming gradients."""
 with check("interp-table") as test:
 
-    def weights(x, xp):
-        """One row for each x: the weights of the entries of the table in its result."""
-        rows = []
-        for one in x.flatten().tolist():
-            row, places = [0.0] * len(xp), xp.tolist()
-            if one <= places[0]:
-                row[0] = 1.0
-            elif one >= places[-1]:
-                row[-1] = 1.0
-            else:
-                k = max(k for k, place in enumerate(places) if place <= one)
-                row[k + 1] = (one - places[k]) / (places[k + 1] - places[k])
-                row[k] = 1 - row[k + 1]
-            rows.append(row)
-        return torch.tensor(rows, dtype=xp.dtype).reshape(-1, len(xp))
-
     def last_one_stays(x, xp):
         """The gradient of fp where contributions are assigned by index, twice, in place of being added."""
         table, both = weights(x, xp), torch.zeros(2, len(xp), dtype=xp.dtype)
@@ -208,13 +212,6 @@ with check("interp-table") as test:
             both[0, k], both[1, k + 1] = row[k] * g, row[k + 1] * g
         return both.sum(0)
 
-    known = [
-        mistake(
-            "NumPy cannot take a tensor that is being recorded: inside a Function's forward recording is off, "
-            "elsewhere detach first (and write backward).",
-            raises="numpy\\(\\) on Tensor that requires grad",
-        )
-    ]
     fp_is_off = [
         mistake(
             "`fp` must get a gradient too: a look-up table that can be learned.",
@@ -259,7 +256,7 @@ with check("interp-table") as test:
 # %% check="interp-table" points=1
 """Knots, shapes and dtypes; bad tables are refused; xp gets no gradient; gradcheck."""
 with check("interp-table") as test:
-    known = [
+    known_at_corners = [
         mistake(
             "NumPy cannot take a tensor that is being recorded: inside a Function's forward recording is off, "
             "elsewhere detach first (and write backward).",
@@ -279,13 +276,6 @@ with check("interp-table") as test:
         ),
         mistake("The result must have the dtype of x: {detail}.", stage="dtype"),
     ]
-
-    disconnected = mistake(
-        "No gradient reaches x: what NumPy computes is a constant for autograd.",
-        stage="gradient",
-        when=lambda seen: seen.gradient(0) is None,
-    )
-    slope_is_off = "The gradient of x is wrong: {detail}"
 
     def by_hand(x, xp, fp):
         """Values and slopes, one by one, in float64."""
@@ -333,7 +323,7 @@ with check("interp-table") as test:
             stage="gradient",
             when=lambda seen, left=slopes[:-1]: torch.allclose(seen.gradient(0), incoming_gradient(left) * left),
         )
-        like_np_interp(observe(interp, x, *table).expecting(*known), of_the_left)
+        like_np_interp(observe(interp, x, *table).expecting(*known_at_corners), of_the_left)
 
     ### BEGIN HIDDEN TESTS
     for dtype in (torch.float64, torch.float32):
@@ -344,7 +334,7 @@ with check("interp-table") as test:
             stage="gradient",
         )
         x = places[[0, -1]].to(dtype).requires_grad_()
-        like_np_interp(observe(interp, x, *table).expecting(*known), at_the_ends)
+        like_np_interp(observe(interp, x, *table).expecting(*known_at_corners), at_the_ends)
 
     for idea, x, table in [
         ("a matrix of random places", some_x, (places, entries)),
@@ -361,12 +351,12 @@ with check("interp-table") as test:
     ]:
         test.hidden(idea)
         refuses = mistake(f"x and the table may be of any shape and float dtype, here {idea}: {{detail}}.", raises=".")
-        like_np_interp(observe(interp, x, *table).expecting(*known, refuses))
-        like_np_interp(observe(interp, x.clone().requires_grad_(), *table).expecting(*known, refuses))
+        like_np_interp(observe(interp, x, *table).expecting(*known_at_corners, refuses))
+        like_np_interp(observe(interp, x.clone().requires_grad_(), *table).expecting(*known_at_corners, refuses))
 
     test.hidden("xp gets no gradient, x does")
     trio = [t.clone().requires_grad_() for t in (some_x, places, entries)]
-    seen = observe(interp, *trio).expecting(*known)
+    seen = observe(interp, *trio).expecting(*known_at_corners)
     like_np_interp(seen)
     of_places = seen.gradient(1)
     seen.that(
@@ -388,22 +378,6 @@ with check("interp-table") as test:
             observe(interp, x, *map(torch.tensor, table)).raises(
                 ValueError, because=f"{idea} must raise ValueError.", mistakes=[wrong_kind]
             )
-
-    def weights(x, xp):
-        """One row for each x: the weights of the entries of the table in its result."""
-        rows = []
-        for one in x.flatten().tolist():
-            row, places = [0.0] * len(xp), xp.tolist()
-            if one <= places[0]:
-                row[0] = 1.0
-            elif one >= places[-1]:
-                row[-1] = 1.0
-            else:
-                k = max(k for k, place in enumerate(places) if place <= one)
-                row[k + 1] = (one - places[k]) / (places[k + 1] - places[k])
-                row[k] = 1 - row[k + 1]
-            rows.append(row)
-        return torch.tensor(rows, dtype=xp.dtype).reshape(-1, len(xp))
 
     def has_gradient_of_fp(seen, **tolerance):
         """Judge the gradient of the entries."""
@@ -429,11 +403,11 @@ with check("interp-table") as test:
         single = torch.float32 in (x.dtype, table[0].dtype)
         tolerance = {"rtol": 1e-4, "atol": 1e-5} if single else {"rtol": 1e-7, "atol": 1e-9}
         has_gradient_of_fp(
-            observe(interp, x, table[0], table[1].clone().requires_grad_()).expecting(*known), **tolerance
+            observe(interp, x, table[0], table[1].clone().requires_grad_()).expecting(*known_at_corners), **tolerance
         )
         if "knots" not in idea and not single:
             both = x.clone().requires_grad_(), table[0], table[1].clone().requires_grad_()
-            has_gradient_of_fp(observe(interp, *both).expecting(*known), **tolerance)
+            has_gradient_of_fp(observe(interp, *both).expecting(*known_at_corners), **tolerance)
 
     def checked(interp, x, xp, fp):
         """gradcheck's opinion."""
@@ -442,7 +416,7 @@ with check("interp-table") as test:
     test.hidden("gradcheck in x and fp, away from the knots")
     far = [x for x in (torch.rand(40, dtype=torch.float64) * 7 - 3).tolist() if (places - x).abs().min() > 0.01][:6]
     pair = torch.tensor(far, dtype=torch.float64).reshape(2, 3).requires_grad_(), entries.clone().requires_grad_()
-    observe_scenario(checked, interp, pair[0], places, pair[1]).expecting(*known).returns(
+    observe_scenario(checked, interp, pair[0], places, pair[1]).expecting(*known_at_corners).returns(
         True, because="gradcheck in x and fp fails."
     )
     ### END HIDDEN TESTS

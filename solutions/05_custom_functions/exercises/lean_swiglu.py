@@ -67,6 +67,35 @@ def swiglu(a: Tensor, b: Tensor) -> Tensor:
 #     raise NotImplementedError  # your code here
 ### END GIVEN
 
+
+# %% helpers="lean-swiglu"
+def kept(swiglu, a, b):
+    """Bytes of the storages that the hooks see, of those not a's or b's, and of others on the graph's nodes."""
+    saved, held, beside = {}, [], {}
+    own = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
+
+    def note(tensor):
+        held.append(tensor)
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        out = swiglu(a, b)
+    nodes, values = [out.grad_fn], []
+    for node in nodes:
+        nodes += [other for other, _ in node.next_functions if other is not None and other not in nodes]
+        values += getattr(node, "__dict__", {}).values()
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            values += value
+        elif isinstance(value, dict):
+            values += value.values()
+        elif isinstance(value, Tensor) and value.untyped_storage().data_ptr() not in saved:
+            beside[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+    foreign = sum(size for storage, size in saved.items() if storage not in own)
+    return {"saved": sum(saved.values()), "foreign": foreign, "beside": sum(beside.values())}
+
+
 # %% check="lean-swiglu" points=2
 """Values and gradients of silu(a) * b; only a and b are kept for backward."""
 with check("lean-swiglu") as test:
@@ -74,32 +103,6 @@ with check("lean-swiglu") as test:
     def plain(a, b):
         """The formula, with three tensors kept."""
         return a * torch.sigmoid(a) * b
-
-    def kept(swiglu, a, b):
-        """Bytes of the storages that the hooks see, of those not a's or b's, and of others on the graph's nodes."""
-        saved, held, beside = {}, [], {}
-        own = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
-
-        def note(tensor):
-            held.append(tensor)
-            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            out = swiglu(a, b)
-        nodes, values = [out.grad_fn], []
-        for node in nodes:
-            nodes += [other for other, _ in node.next_functions if other is not None and other not in nodes]
-            values += getattr(node, "__dict__", {}).values()
-        for value in values:
-            if isinstance(value, (list, tuple)):
-                values += value
-            elif isinstance(value, dict):
-                values += value.values()
-            elif isinstance(value, Tensor) and value.untyped_storage().data_ptr() not in saved:
-                beside[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
-        foreign = sum(size for storage, size in saved.items() if storage not in own)
-        return {"saved": sum(saved.values()), "foreign": foreign, "beside": sum(beside.values())}
 
     k = torch.arange(12.0, dtype=torch.float64).reshape(3, 4)
     a, b = ((k * 7 % 12 - 5.25) / 3).requires_grad_(), ((k * 5 % 13 - 4.75) / 2).requires_grad_()
@@ -168,32 +171,6 @@ with check("lean-swiglu") as test:
     torch.manual_seed(4)
     a, b = torch.randn(3, 4, dtype=torch.float64, requires_grad=True), torch.rand(3, 4, requires_grad=True)
     b = (b.detach() + 0.5).double().requires_grad_()
-
-    def kept(swiglu, a, b):
-        """Bytes of the storages that the hooks see, of those not a's or b's, and of others on the graph's nodes."""
-        saved, held, beside = {}, [], {}
-        own = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
-
-        def note(tensor):
-            held.append(tensor)
-            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            out = swiglu(a, b)
-        nodes, values = [out.grad_fn], []
-        for node in nodes:
-            nodes += [other for other, _ in node.next_functions if other is not None and other not in nodes]
-            values += getattr(node, "__dict__", {}).values()
-        for value in values:
-            if isinstance(value, (list, tuple)):
-                values += value
-            elif isinstance(value, dict):
-                values += value.values()
-            elif isinstance(value, Tensor) and value.untyped_storage().data_ptr() not in saved:
-                beside[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
-        foreign = sum(size for storage, size in saved.items() if storage not in own)
-        return {"saved": sum(saved.values()), "foreign": foreign, "beside": sum(beside.values())}
 
     test("only a and b are kept for backward (here this must hold, too)")
     observe_scenario(kept, swiglu, a, b).returns(

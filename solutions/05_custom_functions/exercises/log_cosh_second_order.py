@@ -74,18 +74,64 @@ def log_cosh(x: Tensor) -> Tensor:
 #     return LogCosh.apply(x)
 ### END GIVEN
 
+# %% helpers="log-cosh-second-order"
+one_tensor = mistake(
+    "`log_cosh` returns one tensor; keep an additional output to yourself.",
+    when=lambda seen: isinstance(seen.value, (tuple, list)),
+)
+not_connected = mistake(
+    "No gradient reaches x: the result is not connected to it.", raises="does not require grad and does not have"
+)
+not_two = mistake("`log_cosh` returns one tensor; keep an additional output to yourself.", raises="'tuple' object")
+
+
+def derivatives(log_cosh, x, g):
+    """The first derivative, and the second one for an incoming gradient g that is tracked."""
+    (first,) = torch.autograd.grad(log_cosh(x), x, g, create_graph=True)
+    try:
+        first.sum().backward()
+    except RuntimeError as error:
+        return {"error": str(error)}
+    return {"first": first.detach(), "second": torch.zeros_like(x) if x.grad is None else x.grad}
+
+
+def has_derivatives(seen, first, second, *mistakes):
+    """Judge what `derivatives` found."""
+    seen.expecting(not_connected)
+    error = seen.value.get("error", "")
+    seen.that(
+        "once_differentiable" not in error,
+        "The second derivative raises: once_differentiable forbids it, asked for is the right value.",
+        stage="gradient",
+    )
+    seen.that(
+        not error,
+        "The second derivative raises: what backward computed is not connected to x or to its incoming gradient "
+        "(no_grad, detach or .data cuts it off).",
+        stage="gradient",
+    )
+    seen.returns(
+        {"first": first, "second": second},
+        not_two,
+        *mistakes,
+        mistake(
+            "The first derivative is wrong: {detail}",
+            when=lambda seen: not torch.allclose(seen["first"], first, rtol=1e-6, atol=1e-9),
+        ),
+        mistake(
+            "The second derivative is 0: the saved tanh is a constant for backward. Save x and recompute, "
+            "or return it as an output.",
+            when=lambda seen: not seen["second"].any(),
+        ),
+        because="The second derivative is wrong: {detail}",
+        rtol=1e-6,
+        atol=1e-9,
+    )
+
+
 # %% check="log-cosh-second-order" points=1
 """Value, first and second derivative where cosh does not overflow."""
 with check("log-cosh-second-order") as test:
-    one_tensor = mistake(
-        "`log_cosh` returns one tensor; keep an additional output to yourself.",
-        when=lambda seen: isinstance(seen.value, (tuple, list)),
-    )
-    not_connected = mistake(
-        "No gradient reaches x: the result is not connected to it.", raises="does not require grad and does not have"
-    )
-    not_two = mistake("`log_cosh` returns one tensor; keep an additional output to yourself.", raises="'tuple' object")
-
     test("values between -3 and 3")
     x = torch.tensor([-3.0, -1.2, 0.01, 0.5, 3.0], dtype=torch.float64)
     seen = observe(log_cosh, x)
@@ -105,48 +151,6 @@ with check("log-cosh-second-order") as test:
         {0: incoming_gradient(slopes) * slopes}, because="The first derivative is wrong: {detail}", rtol=1e-5, atol=1e-8
     )
 
-    def derivatives(log_cosh, x, g):
-        """The first derivative, and the second one for an incoming gradient g that is tracked."""
-        (first,) = torch.autograd.grad(log_cosh(x), x, g, create_graph=True)
-        try:
-            first.sum().backward()
-        except RuntimeError as error:
-            return {"error": str(error)}
-        return {"first": first.detach(), "second": torch.zeros_like(x) if x.grad is None else x.grad}
-
-    def has_derivatives(seen, first, second, *mistakes):
-        """Judge what `derivatives` found."""
-        seen.expecting(not_connected)
-        error = seen.value.get("error", "")
-        seen.that(
-            "once_differentiable" not in error,
-            "The second derivative raises: once_differentiable forbids it, asked for is the right value.",
-            stage="gradient",
-        )
-        seen.that(
-            not error,
-            "The second derivative raises: what backward computed is not connected to x or to its incoming gradient "
-            "(no_grad, detach or .data cuts it off).",
-            stage="gradient",
-        )
-        seen.returns(
-            {"first": first, "second": second},
-            not_two,
-            *mistakes,
-            mistake(
-                "The first derivative is wrong: {detail}",
-                when=lambda seen: not torch.allclose(seen["first"], first, rtol=1e-6, atol=1e-9),
-            ),
-            mistake(
-                "The second derivative is 0: the saved tanh is a constant for backward. Save x and recompute, "
-                "or return it as an output.",
-                when=lambda seen: not seen["second"].any(),
-            ),
-            because="The second derivative is wrong: {detail}",
-            rtol=1e-6,
-            atol=1e-9,
-        )
-
     test("the second derivative is 1 - tanh(x)²")
     x = torch.tensor([-2.0, 0.5, 1.0], dtype=torch.float64, requires_grad=True)
     ones = torch.ones(3, dtype=torch.float64, requires_grad=True)
@@ -165,14 +169,6 @@ with check("log-cosh-second-order") as test:
 # %% check="log-cosh-second-order" points=1
 """Values where cosh overflows; both derivatives at 0 and far out; shapes and dtypes; gradgradcheck."""
 with check("log-cosh-second-order") as test:
-    one_tensor = mistake(
-        "`log_cosh` returns one tensor; keep an additional output to yourself.",
-        when=lambda seen: isinstance(seen.value, (tuple, list)),
-    )
-    not_connected = mistake(
-        "No gradient reaches x: the result is not connected to it.", raises="does not require grad and does not have"
-    )
-    not_two = mistake("`log_cosh` returns one tensor; keep an additional output to yourself.", raises="'tuple' object")
     value_is_off = [
         mistake(
             "`cosh` overflows for large |x|: {detail}. Take e^|x| out of the logarithm.",
@@ -188,48 +184,6 @@ with check("log-cosh-second-order") as test:
     seen = observe(log_cosh, x)
     seen.returns(torch.tensor([0.0, *far], dtype=torch.float64), *value_is_off, **precise)
     seen.leaves_arguments_alone()
-
-    def derivatives(log_cosh, x, g):
-        """The first derivative, and the second one for an incoming gradient g that is tracked."""
-        (first,) = torch.autograd.grad(log_cosh(x), x, g, create_graph=True)
-        try:
-            first.sum().backward()
-        except RuntimeError as error:
-            return {"error": str(error)}
-        return {"first": first.detach(), "second": torch.zeros_like(x) if x.grad is None else x.grad}
-
-    def has_derivatives(seen, first, second, *mistakes):
-        """Judge what `derivatives` found."""
-        seen.expecting(not_connected)
-        error = seen.value.get("error", "")
-        seen.that(
-            "once_differentiable" not in error,
-            "The second derivative raises: once_differentiable forbids it, asked for is the right value.",
-            stage="gradient",
-        )
-        seen.that(
-            not error,
-            "The second derivative raises: what backward computed is not connected to x or to its incoming gradient "
-            "(no_grad, detach or .data cuts it off).",
-            stage="gradient",
-        )
-        seen.returns(
-            {"first": first, "second": second},
-            not_two,
-            *mistakes,
-            mistake(
-                "The first derivative is wrong: {detail}",
-                when=lambda seen: not torch.allclose(seen["first"], first, rtol=1e-6, atol=1e-9),
-            ),
-            mistake(
-                "The second derivative is 0: the saved tanh is a constant for backward. Save x and recompute, "
-                "or return it as an output.",
-                when=lambda seen: not seen["second"].any(),
-            ),
-            because="The second derivative is wrong: {detail}",
-            rtol=1e-6,
-            atol=1e-9,
-        )
 
     ### BEGIN HIDDEN TESTS
     test.hidden("x = 0: the first derivative is 0, the second is 1")

@@ -85,31 +85,40 @@ class ScaledEye:
     ### END GIVEN
 
 
+# %% helpers="scaled-eye"
+def product(ScaledEye, spelling, n, c, t):
+    """E times t or t times E, in one of five spellings."""
+    E = ScaledEye(n, c)
+    if spelling == "torch.matmul(E, t)":
+        return torch.matmul(E, t)
+    if spelling == "torch.matmul(t, E)":
+        return torch.matmul(t, E)
+    if spelling == "E @ t":
+        return E @ t
+    return t @ E if spelling == "t @ E" else t.matmul(E)
+
+
+refused = mistake(
+    "torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(), "
+    "kwargs=None).",
+    raises="must be Tensor, not ",
+)
+
+
+def dense(seen, n):
+    """The operations that made a tensor of n * n elements or more."""
+    return ", ".join(dict.fromkeys(op["name"] for op in seen.noted.ops if op["elements"] >= n * n))
+
+
 # %% check="scaled-eye" points=1
 """Products with a tensor, from both sides, without a dense matrix."""
 with check("scaled-eye") as test:
-
-    def product(ScaledEye, spelling, n, c, t):
-        """E times t or t times E, in one of five spellings."""
-        E = ScaledEye(n, c)
-        if spelling == "torch.matmul(E, t)":
-            return torch.matmul(E, t)
-        if spelling == "torch.matmul(t, E)":
-            return torch.matmul(t, E)
-        if spelling == "E @ t":
-            return E @ t
-        return t @ E if spelling == "t @ E" else t.matmul(E)
 
     def handler(ScaledEye):
         """What kind of thing ScaledEye is."""
         is_class = isinstance(ScaledEye, type)
         return {"class": is_class, "tensor": is_class and issubclass(ScaledEye, Tensor)}
 
-    refused = mistake(
-        "torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(), "
-        "kwargs=None).",
-        raises="must be Tensor, not ",
-    )
     vector = torch.tensor([1.0, -2.0, 4.0])
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0]])
 
@@ -131,10 +140,6 @@ with check("scaled-eye") as test:
     seen.returns(torch.tensor([2.5, -5.0, 10.0]), one_sided)
     seen = observe_scenario(product, ScaledEye, "torch.matmul(t, E)", 3, 2.5, matrix.t())
     seen.returns(torch.tensor([[2.5, 7.5, -10.0], [5.0, 12.5, 17.5]]), one_sided)
-
-    def dense(seen, n):
-        """The operations that made a tensor of n * n elements or more."""
-        return ", ".join(dict.fromkeys(op["name"] for op in seen.noted.ops if op["elements"] >= n * n))
 
     test("n = 1000: no n × n tensor")
     long = torch.arange(1000.0)
@@ -161,17 +166,6 @@ with check("scaled-eye") as test:
 """Trace, diagonal, operators, two ScaledEyes; unknown functions and further arguments; gradients of c."""
 with check("scaled-eye") as test:
 
-    def product(ScaledEye, spelling, n, c, t):
-        """E times t or t times E, in one of five spellings."""
-        E = ScaledEye(n, c)
-        if spelling == "torch.matmul(E, t)":
-            return torch.matmul(E, t)
-        if spelling == "torch.matmul(t, E)":
-            return torch.matmul(t, E)
-        if spelling == "E @ t":
-            return E @ t
-        return t @ E if spelling == "t @ E" else t.matmul(E)
-
     def handler(ScaledEye):
         """What kind of method __torch_function__ is, and whether torch warns when it meets the class."""
         torch.matmul(ScaledEye(3, 2.5), torch.ones(3))
@@ -183,11 +177,6 @@ with check("scaled-eye") as test:
             "tensor": is_class and issubclass(ScaledEye, Tensor),
         }
 
-    refused = mistake(
-        "torch functions refuse the object: it needs a classmethod __torch_function__(cls, func, types, args=(), "
-        "kwargs=None).",
-        raises="must be Tensor, not ",
-    )
     vector = torch.tensor([1.0, -2.0, 4.0])
     matrix = torch.tensor([[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0]])
 
@@ -302,10 +291,6 @@ with check("scaled-eye") as test:
                 -0.75 * t, other_dtype, must_work, mistake("The dtype of t must be kept: {detail}", stage="dtype")
             )
             seen.warned_nothing(because="torch warns about the class: {detail}")
-
-    def dense(seen, n):
-        """The operations that made a tensor of n * n elements or more."""
-        return ", ".join(dict.fromkeys(op["name"] for op in seen.noted.ops if op["elements"] >= n * n))
 
     for n in (12, 1000, 100_000):
         test.hidden(f"n = {n:,}: no n × n tensor")

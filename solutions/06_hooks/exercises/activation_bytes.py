@@ -54,6 +54,55 @@ def activation_bytes(model: nn.Module, x: Tensor) -> int:
     ### END SOLUTION
 
 
+# %% helpers="activation-bytes"
+def three_layers():
+    """Linear, ReLU, Linear."""
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 5))
+
+
+def watched(measure, model, x):
+    """Measure, and note what happened to the model and to x."""
+    leaves, tensors = [*model.parameters(), x], [*model.parameters(), *model.buffers(), x]
+    calls, modes = [], [module.training for module in model.modules()]
+    grads, flags = [t.grad for t in leaves], [t.requires_grad for t in leaves]
+    values = [t.tolist() for t in tensors]
+    tables = [table for m in model.modules() for kind, table in vars(m).items() if kind.endswith("_hooks")]
+    counter = model.register_forward_pre_hook(lambda *args: calls.append(1))
+    hooks = [len(table) for table in tables]
+    came = measure(model, x)
+    changed = {
+        "gradients": any(t.grad is not grad for t, grad in zip(leaves, grads, strict=True)),
+        "requires_grad": [t.requires_grad for t in leaves] != flags,
+        "training mode": [module.training for module in model.modules()] != modes,
+        "values": [t.tolist() for t in tensors] != values,
+        "hooks": [len(table) for table in tables] != hooks,
+        "hooks of saved tensors": torch._C._autograd._top_saved_tensors_default_hooks(True) is not None,
+    }
+    counter.remove()
+    return {"bytes": came, "calls": len(calls), "changed": [what for what, differs in changed.items() if differs]}
+
+
+sentences = {
+    "params": "Parameters or buffers are included: Linear saves its weight too (as a transposed view). Exclude by "
+    "storage, not by object identity.",
+    "lost": "Storages are missing: what pack neither returns nor keeps is freed during forward, and its address is "
+    "given to the next one.",
+    "shape": "Two storages of one shape are two storages.",
+    "twice": "A storage that is saved through two views, or twice, was counted twice.",
+    "numel": "That is the number of elements, not bytes; half precision takes two bytes each.",
+    "outputs": "You summed the layers' outputs. Not every output is saved (a last Linear does not need its own), "
+    "and some layers save their input or extra tensors.",
+    "no x": "x is missing: a layer saves its input for the gradient of its weight, and the first one's input is x.",
+    "view": "You counted the size of the view. What is kept alive is the whole storage behind it; an expanded "
+    "tensor is the other way round.",
+}
+
+
+def batch_of(size, dtype=torch.float32):
+    """A batch of inputs."""
+    return (torch.arange(8 * size) * 7 % 11 - 5).reshape(size, 8).to(dtype)
+
+
 # %% check="activation-bytes" points=1
 """The bytes of all distinct storages that are saved, parameters and buffers not counted."""
 with check("activation-bytes") as test:
@@ -64,31 +113,6 @@ with check("activation-bytes") as test:
         def forward(self, x):
             return x * x
 
-    def three_layers():
-        """Linear, ReLU, Linear."""
-        return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 5))
-
-    def watched(measure, model, x):
-        """Measure, and note what happened to the model and to x."""
-        leaves, tensors = [*model.parameters(), x], [*model.parameters(), *model.buffers(), x]
-        calls, modes = [], [module.training for module in model.modules()]
-        grads, flags = [t.grad for t in leaves], [t.requires_grad for t in leaves]
-        values = [t.tolist() for t in tensors]
-        tables = [table for m in model.modules() for kind, table in vars(m).items() if kind.endswith("_hooks")]
-        counter = model.register_forward_pre_hook(lambda *args: calls.append(1))
-        hooks = [len(table) for table in tables]
-        came = measure(model, x)
-        changed = {
-            "gradients": any(t.grad is not grad for t, grad in zip(leaves, grads, strict=True)),
-            "requires_grad": [t.requires_grad for t in leaves] != flags,
-            "training mode": [module.training for module in model.modules()] != modes,
-            "values": [t.tolist() for t in tensors] != values,
-            "hooks": [len(table) for table in tables] != hooks,
-            "hooks of saved tensors": torch._C._autograd._top_saved_tensors_default_hooks(True) is not None,
-        }
-        counter.remove()
-        return {"bytes": came, "calls": len(calls), "changed": [what for what, differs in changed.items() if differs]}
-
     def of_three_layers(measure, x):
         """Measure what three layers keep, in the dtype of x."""
         return watched(measure, three_layers().to(x.dtype), x)
@@ -96,21 +120,6 @@ with check("activation-bytes") as test:
     def of_square(measure, x):
         """Measure what a square keeps."""
         return watched(measure, Square(), x)
-
-    sentences = {
-        "params": "Parameters or buffers are included: Linear saves its weight too (as a transposed view). Exclude by "
-        "storage, not by object identity.",
-        "lost": "Storages are missing: what pack neither returns nor keeps is freed during forward, and its address is "
-        "given to the next one.",
-        "shape": "Two storages of one shape are two storages.",
-        "twice": "A storage that is saved through two views, or twice, was counted twice.",
-        "numel": "That is the number of elements, not bytes; half precision takes two bytes each.",
-        "outputs": "You summed the layers' outputs. Not every output is saved (a last Linear does not need its own), "
-        "and some layers save their input or extra tensors.",
-        "no x": "x is missing: a layer saves its input for the gradient of its weight, and the first one's input is x.",
-        "view": "You counted the size of the view. What is kept alive is the whole storage behind it; an expanded "
-        "tensor is the other way round.",
-    }
 
     def judge(seen, expected, **betrayed):
         """Judge the number of bytes; numbers that betray a misconception are given by its name."""
@@ -137,10 +146,6 @@ with check("activation-bytes") as test:
         ]
         seen.that(came == expected, f"Autograd keeps {expected} bytes here; your instrument says {came}.", *named)
         seen.that(seen["calls"] == 1, "model(x) must run once.", stage="rule")
-
-    def batch_of(size, dtype=torch.float32):
-        """A batch of inputs."""
-        return (torch.arange(8 * size) * 7 % 11 - 5).reshape(size, 8).to(dtype)
 
     test("Linear, ReLU, Linear; a batch of 10: x (320 bytes) and the output of ReLU (640 bytes)")
     seen = observe_scenario(of_three_layers, activation_bytes, batch_of(10))
@@ -169,42 +174,6 @@ with check("activation-bytes") as test:
 # %% check="activation-bytes" points=1
 """Custom Functions, views and frozen layers, many layers; nothing is saved under no_grad; no trace."""
 with check("activation-bytes") as test:
-
-    def watched(measure, model, x):
-        """Measure, and note what happened to the model and to x."""
-        leaves, tensors = [*model.parameters(), x], [*model.parameters(), *model.buffers(), x]
-        calls, modes = [], [module.training for module in model.modules()]
-        grads, flags = [t.grad for t in leaves], [t.requires_grad for t in leaves]
-        values = [t.tolist() for t in tensors]
-        tables = [table for m in model.modules() for kind, table in vars(m).items() if kind.endswith("_hooks")]
-        counter = model.register_forward_pre_hook(lambda *args: calls.append(1))
-        hooks = [len(table) for table in tables]
-        came = measure(model, x)
-        changed = {
-            "gradients": any(t.grad is not grad for t, grad in zip(leaves, grads, strict=True)),
-            "requires_grad": [t.requires_grad for t in leaves] != flags,
-            "training mode": [module.training for module in model.modules()] != modes,
-            "values": [t.tolist() for t in tensors] != values,
-            "hooks": [len(table) for table in tables] != hooks,
-            "hooks of saved tensors": torch._C._autograd._top_saved_tensors_default_hooks(True) is not None,
-        }
-        counter.remove()
-        return {"bytes": came, "calls": len(calls), "changed": [what for what, differs in changed.items() if differs]}
-
-    sentences = {
-        "params": "Parameters or buffers are included: Linear saves its weight too (as a transposed view). Exclude by "
-        "storage, not by object identity.",
-        "lost": "Storages are missing: what pack neither returns nor keeps is freed during forward, and its address is "
-        "given to the next one.",
-        "shape": "Two storages of one shape are two storages.",
-        "twice": "A storage that is saved through two views, or twice, was counted twice.",
-        "numel": "That is the number of elements, not bytes; half precision takes two bytes each.",
-        "outputs": "You summed the layers' outputs. Not every output is saved (a last Linear does not need its own), "
-        "and some layers save their input or extra tensors.",
-        "no x": "x is missing: a layer saves its input for the gradient of its weight, and the first one's input is x.",
-        "view": "You counted the size of the view. What is kept alive is the whole storage behind it; an expanded "
-        "tensor is the other way round.",
-    }
 
     def judge(seen, expected, note="", **betrayed):
         """Judge the number of bytes; numbers that betray a misconception are given by its name."""
@@ -237,10 +206,6 @@ with check("activation-bytes") as test:
         ]
         seen.that(came == expected, f"Autograd keeps {expected} bytes here; your instrument says {came}.", *named)
         seen.that(seen["calls"] == 1, "model(x) must run once.", stage="rule")
-
-    def batch_of(size, dtype=torch.float32):
-        """A batch of inputs."""
-        return (torch.arange(8 * size) * 7 % 11 - 5).reshape(size, 8).to(dtype)
 
     class SavesExtra(torch.autograd.Function):
         """Saves its input and a tensor of its own."""
@@ -300,10 +265,6 @@ with check("activation-bytes") as test:
         judge(observe_scenario(of_function, activation_bytes, kind, tracked), expected, **betrayed)
 
     ### BEGIN HIDDEN TESTS
-    def three_layers():
-        """Linear, ReLU, Linear."""
-        return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 5))
-
     class Slice(nn.Module):
         """Saves a small view of a large storage."""
 

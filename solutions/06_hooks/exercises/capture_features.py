@@ -63,26 +63,37 @@ def capture_features(
     ### END SOLUTION
 
 
+# %% helpers="capture-features"
+def small_net():
+    """body.0, body.1, body.2, head and last, one after the other."""
+    torch.manual_seed(3)
+    net = nn.Sequential()
+    net.add_module("body", nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)))
+    net.add_module("head", nn.Linear(4, 2))
+    net.add_module("last", nn.Tanh())
+    return net
+
+
+def features_of(capture, names, x):
+    """Capture features of the small net."""
+    return capture(small_net(), names, x)
+
+
+def filled(seen):
+    """The names under which something arrived."""
+    return [name for name, entries in seen.value[1].items() if not isinstance(entries, list) or entries]
+
+
+pair = "Return the model's output and the dict of features, in this order."
+still_attached = (
+    "The stored feature still requires grad, so it keeps the whole graph alive. "
+    "Detach it (but not the output you return)."
+)
+
+
 # %% check="capture-features" points=1
 """Output and features are those of the named layers; features are detached, the output is not."""
 with check("capture-features") as test:
-
-    def small_net():
-        """body.0, body.1, body.2, head and last, one after the other."""
-        torch.manual_seed(3)
-        net = nn.Sequential()
-        net.add_module("body", nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)))
-        net.add_module("head", nn.Linear(4, 2))
-        net.add_module("last", nn.Tanh())
-        return net
-
-    def features_of(capture, names, x):
-        """Capture features of the small net."""
-        return capture(small_net(), names, x)
-
-    def filled(seen):
-        """The names under which something arrived."""
-        return [name for name, entries in seen.value[1].items() if not isinstance(entries, list) or entries]
 
     def all_under_one_name(seen):
         """Whether the hooks share a name that they can't all have."""
@@ -92,11 +103,6 @@ with check("capture-features") as test:
     children_only = (
         "Only direct children are found; 'body.0' lives deeper. "
         "Look the names up in named_modules() or with get_submodule()."
-    )
-    pair = "Return the model's output and the dict of features, in this order."
-    still_attached = (
-        "The stored feature still requires grad, so it keeps the whole graph alive. "
-        "Detach it (but not the output you return)."
     )
     known = [
         mistake(children_only, raises=r"(Key|Attribute)Error.*body\.0"),
@@ -183,7 +189,7 @@ with check("capture-features") as test:
 """No hook stays and none is lost, also after an error; an unknown name is refused at once."""
 with check("capture-features") as test:
 
-    def small_net():
+    def net_with_norm():
         """body.0, body.1, body.2 and head, one after the other."""
         net = nn.Sequential()
         net.add_module("body", nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 4)))
@@ -220,7 +226,7 @@ with check("capture-features") as test:
 
     def with_hooks_of_others(capture, x):
         """Capture features of a model on which somebody else has hooks; two of them count calls."""
-        net, calls = small_net(), []
+        net, calls = net_with_norm(), []
         net.body[1].eval()
         net.body[0].register_forward_hook(lambda *args: calls.append("body.0"))
         net.body[2].register_forward_pre_hook(lambda *args: calls.append("body.2"))
@@ -278,7 +284,7 @@ with check("capture-features") as test:
 
     def forward_raises(capture, x):
         """Capture features of a model whose forward raises."""
-        net, raised = small_net(), "nothing"
+        net, raised = net_with_norm(), "nothing"
         net.add_module("broken", Broken())
         net.head.register_forward_hook(lambda *args: None)
         before = hooks_on(net)
@@ -299,7 +305,7 @@ with check("capture-features") as test:
 
     def unknown_name(capture, names, x):
         """Ask for a name that does not exist."""
-        net, runs, raised = small_net(), [], ["nothing", ""]
+        net, runs, raised = net_with_norm(), [], ["nothing", ""]
         net.body[0].register_forward_pre_hook(lambda *args: runs.append(1))
         before = hooks_on(net)
         try:
@@ -332,7 +338,6 @@ with check("capture-features") as test:
 # %% check="capture-features" points=1
 """Features are copies, one for each call; names of all kinds; the model runs in its own mode."""
 with check("capture-features") as test:
-    pair = "Return the model's output and the dict of features, in this order."
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
     def before_in_place(capture, x):
@@ -427,27 +432,6 @@ with check("capture-features") as test:
     seen.that(seen.value[0]["state"].requires_grad, "The returned output has lost its graph.", stage="gradient")
 
     ### BEGIN HIDDEN TESTS
-    def small_net():
-        """body.0, body.1, body.2, head and last, one after the other."""
-        torch.manual_seed(3)
-        net = nn.Sequential()
-        net.add_module("body", nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)))
-        net.add_module("head", nn.Linear(4, 2))
-        net.add_module("last", nn.Tanh())
-        return net
-
-    def features_of(capture, names, x):
-        """Capture features of the small net."""
-        return capture(small_net(), names, x)
-
-    def filled(seen):
-        """The names under which something arrived."""
-        return [name for name, entries in seen.value[1].items() if not isinstance(entries, list) or entries]
-
-    still_attached = (
-        "The stored feature still requires grad, so it keeps the whole graph alive. "
-        "Detach it (but not the output you return)."
-    )
     net = small_net()
     body_0 = net.body[0](x)
     body_2 = net.body[2](net.body[1](body_0))

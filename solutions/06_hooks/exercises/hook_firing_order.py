@@ -51,6 +51,22 @@ ORDER_X_PLAIN = ["net.pre", "a.fwd", "b.fwd", "net.fwd", "net.bwd", "b.bwd", "a.
 # ORDER_X_PLAIN = ...  # nine labels
 ### END GIVEN
 
+
+# %% helpers="hook-firing-order"
+def labels_in(value):
+    """The labels of a list, a tuple or a string; None for anything else."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(part, str) for part in parts):
+        return None
+    labels = ["".join(label.split()).lower() for label in ",".join(parts).split(",")]
+    return [label for label in labels if label]
+
+
+def out_of_order(first, second):
+    """Whether an answer puts these two labels the wrong way round."""
+    return lambda seen: labels_in(seen.value).index(first) > labels_in(seen.value).index(second)
+
+
 # %% check="hook-firing-order" points=1
 """The first list, for an x that requires grad, against a run of the net."""
 with check("hook-firing-order") as test:
@@ -74,18 +90,6 @@ with check("hook-firing-order") as test:
         x.register_hook(noting("x.grad"))
         net(x).sum().backward()
         return fired
-
-    def labels_in(value):
-        """The labels of a list, a tuple or a string; None for anything else."""
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        if not all(isinstance(part, str) for part in parts):
-            return None
-        labels = ["".join(label.split()).lower() for label in ",".join(parts).split(",")]
-        return [label for label in labels if label]
-
-    def out_of_order(first, second):
-        """Whether an answer puts these two labels the wrong way round."""
-        return lambda seen: labels_in(seen.value).index(first) > labels_in(seen.value).index(second)
 
     def waits(order):
         """What the order of firing must keep: all labels but those of the weight, and what the weight's wait for."""
@@ -182,18 +186,6 @@ with check("hook-firing-order") as test:
             warnings.simplefilter("ignore")  # torch warns that no input of a and net requires grad
             net(x).sum().backward()
         return fired
-
-    def labels_in(value):
-        """The labels of a list, a tuple or a string; None for anything else."""
-        parts = value if isinstance(value, (list, tuple)) else [value]
-        if not all(isinstance(part, str) for part in parts):
-            return None
-        labels = ["".join(label.split()).lower() for label in ",".join(parts).split(",")]
-        return [label for label in labels if label]
-
-    def out_of_order(first, second):
-        """Whether an answer puts these two labels the wrong way round."""
-        return lambda seen: labels_in(seen.value).index(first) > labels_in(seen.value).index(second)
 
     known = [
         mistake(

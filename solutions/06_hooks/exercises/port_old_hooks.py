@@ -87,100 +87,106 @@ def gradient_report(
     ### END GIVEN
 
 
+# %% helpers="port-old-hooks"
+def nested_net(width=4):
+    """enc.0, enc.1 (no parameters), enc.2 (no bias), head and last (no parameters), with fixed weights."""
+    net = nn.Sequential()
+    encoder = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, width, bias=False))
+    net.add_module("enc", encoder)
+    net.add_module("head", nn.Linear(width, 3))
+    net.add_module("last", nn.Tanh())
+    with torch.no_grad():
+        for shift, parameter in enumerate(net.parameters()):
+            numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
+            parameter.copy_(numbers.reshape(parameter.shape))
+    return net
+
+
+def weighted_loss(out):
+    """A loss that treats every output differently."""
+    weights = torch.arange(1.0, out.numel() + 1, dtype=out.dtype).reshape(out.shape)
+    return (weights * out.square()).sum()
+
+
+def report_of(answer, x):
+    """The report on the nested net."""
+    return answer(nested_net(), x, weighted_loss)
+
+
+def by_hand(net, steps, x):
+    """The report, layer after layer, with one torch.autograd.grad for each entry."""
+    ends = {}
+    for name in steps:
+        before, x = x, net.get_submodule(name)(x)
+        ends[name] = (x, before)
+    loss, report = weighted_loss(x), {}
+    for name, (output, before) in ends.items():
+        layer = net.get_submodule(name)
+        if list(layer.parameters()):
+            belongings = (output, before, layer.weight, getattr(layer, "bias", None))
+            report[name] = {}
+            for what, tensor in zip(("output", "input", "weight", "bias"), belongings, strict=True):
+                tracked = tensor is not None and tensor.requires_grad
+                grad = torch.autograd.grad(loss, tensor, retain_graph=True)[0] if tracked else None
+                report[name][what] = grad
+    return report
+
+
+def filled(seen):
+    """The names of entries that hold something."""
+    return [name for name, entry in seen.value.items() if entry]
+
+
+known = [
+    mistake(
+        "FutureWarning: you still register the non-full hook. Its grad_input lists the inputs of the last autograd "
+        "node, not of the layer.",
+        when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
+    ),
+    mistake(
+        "All reports overwrite each other under one name: bind the loop variable when defining the hook.",
+        when=lambda seen: (
+            filled(seen) in ([name] for name in ("enc", "enc.2", "last"))
+            or (filled(seen) == ["head"] and seen.value["head"]["output"].shape != (2, 3))
+        ),
+    ),
+    mistake(
+        "Layers inside a container are missing: named_children() is one level deep.",
+        when=lambda seen: "head" in filled(seen) and "enc.0" not in filled(seen),
+    ),
+    mistake(
+        "Containers or layers without parameters are listed; only leaf modules with parameters belong in the report.",
+        when=lambda seen: {"", "enc", "enc.1", "last"} & set(seen.value),
+    ),
+    mistake(
+        "The parameters of a layer are listed one by one: an entry stands for a layer, such as 'enc.0'.",
+        when=lambda seen: "enc.0.weight" in seen.value,
+    ),
+    mistake(
+        "A full hook's grad_input has one entry for each input and none for parameters: read the gradients of "
+        "weight and bias elsewhere.",
+        raises="IndexError: tuple index out of range",
+    ),
+    mistake(
+        "A layer without a bias has None there; here it raised: {detail}", raises="'NoneType' object has no .*grad"
+    ),
+]
+no_input_gradient = [
+    mistake(
+        "The first layer's input needs no gradient: report None, not zeros - "
+        "and do not switch on requires_grad for the caller's tensor.",
+        when=lambda seen: not seen.value["enc.0"]["input"].any(),
+    ),
+    mistake(
+        "The first layer's input needs no gradient: report None, and do not switch on requires_grad to get one.",
+        when=lambda seen: isinstance(seen.value["enc.0"]["input"], Tensor),
+    ),
+]
+
+
 # %% check="port-old-hooks" points=1
 """One entry for each leaf module with parameters, with the right gradients."""
 with check("port-old-hooks") as test:
-
-    def nested_net(width=4):
-        """enc.0, enc.1 (no parameters), enc.2 (no bias), head and last (no parameters), with fixed weights."""
-        net = nn.Sequential()
-        encoder = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, width, bias=False))
-        net.add_module("enc", encoder)
-        net.add_module("head", nn.Linear(width, 3))
-        net.add_module("last", nn.Tanh())
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
-
-    def weighted_loss(out):
-        """A loss that treats every output differently."""
-        weights = torch.arange(1.0, out.numel() + 1, dtype=out.dtype).reshape(out.shape)
-        return (weights * out.square()).sum()
-
-    def report_of(answer, x):
-        """The report on the nested net."""
-        return answer(nested_net(), x, weighted_loss)
-
-    def by_hand(net, steps, x):
-        """The report, layer after layer, with one torch.autograd.grad for each entry."""
-        ends = {}
-        for name in steps:
-            before, x = x, net.get_submodule(name)(x)
-            ends[name] = (x, before)
-        loss, report = weighted_loss(x), {}
-        for name, (output, before) in ends.items():
-            layer = net.get_submodule(name)
-            if list(layer.parameters()):
-                belongings = (output, before, layer.weight, getattr(layer, "bias", None))
-                report[name] = {}
-                for what, tensor in zip(("output", "input", "weight", "bias"), belongings, strict=True):
-                    tracked = tensor is not None and tensor.requires_grad
-                    grad = torch.autograd.grad(loss, tensor, retain_graph=True)[0] if tracked else None
-                    report[name][what] = grad
-        return report
-
-    def filled(seen):
-        """The names of entries that hold something."""
-        return [name for name, entry in seen.value.items() if entry]
-
-    known = [
-        mistake(
-            "FutureWarning: you still register the non-full hook. Its grad_input lists the inputs of the last autograd "
-            "node, not of the layer.",
-            when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
-        ),
-        mistake(
-            "All reports overwrite each other under one name: bind the loop variable when defining the hook.",
-            when=lambda seen: (
-                filled(seen) in ([name] for name in ("enc", "enc.2", "last"))
-                or (filled(seen) == ["head"] and seen.value["head"]["output"].shape != (2, 3))
-            ),
-        ),
-        mistake(
-            "Layers inside a container are missing: named_children() is one level deep.",
-            when=lambda seen: "head" in filled(seen) and "enc.0" not in filled(seen),
-        ),
-        mistake(
-            "Containers or layers without parameters are listed; only leaf modules with parameters belong in the "
-            "report.",
-            when=lambda seen: {"", "enc", "enc.1", "last"} & set(seen.value),
-        ),
-        mistake(
-            "The parameters of a layer are listed one by one: an entry stands for a layer, such as 'enc.0'.",
-            when=lambda seen: "enc.0.weight" in seen.value,
-        ),
-        mistake(
-            "A full hook's grad_input has one entry for each input and none for parameters: read the gradients of "
-            "weight and bias elsewhere.",
-            raises="IndexError: tuple index out of range",
-        ),
-        mistake(
-            "A layer without a bias has None there; here it raised: {detail}", raises="'NoneType' object has no .*grad"
-        ),
-    ]
-    no_input_gradient = [
-        mistake(
-            "The first layer's input needs no gradient: report None, not zeros - "
-            "and do not switch on requires_grad for the caller's tensor.",
-            when=lambda seen: not seen.value["enc.0"]["input"].any(),
-        ),
-        mistake(
-            "The first layer's input needs no gradient: report None, and do not switch on requires_grad to get one.",
-            when=lambda seen: isinstance(seen.value["enc.0"]["input"], Tensor),
-        ),
-    ]
     in_out = [
         mistake(
             "weight gradients have the weight's own shape (out, in); the transpose belonged to the old hook.",
@@ -339,82 +345,6 @@ with check("port-old-hooks") as test:
 # %% check="port-old-hooks" points=1
 """The gradients of this loss, whatever .grad holds; square and other layers; x that requires grad."""
 with check("port-old-hooks") as test:
-
-    def nested_net(width=4):
-        """enc.0, enc.1 (no parameters), enc.2 (no bias), head and last (no parameters), with fixed weights."""
-        net = nn.Sequential()
-        encoder = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, width, bias=False))
-        net.add_module("enc", encoder)
-        net.add_module("head", nn.Linear(width, 3))
-        net.add_module("last", nn.Tanh())
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
-
-    def weighted_loss(out):
-        """A loss that treats every output differently."""
-        weights = torch.arange(1.0, out.numel() + 1, dtype=out.dtype).reshape(out.shape)
-        return (weights * out.square()).sum()
-
-    def by_hand(net, steps, x):
-        """The report, layer after layer, with one torch.autograd.grad for each entry."""
-        ends = {}
-        for name in steps:
-            before, x = x, net.get_submodule(name)(x)
-            ends[name] = (x, before)
-        loss, report = weighted_loss(x), {}
-        for name, (output, before) in ends.items():
-            layer = net.get_submodule(name)
-            if list(layer.parameters()):
-                belongings = (output, before, layer.weight, getattr(layer, "bias", None))
-                report[name] = {}
-                for what, tensor in zip(("output", "input", "weight", "bias"), belongings, strict=True):
-                    tracked = tensor is not None and tensor.requires_grad
-                    grad = torch.autograd.grad(loss, tensor, retain_graph=True)[0] if tracked else None
-                    report[name][what] = grad
-        return report
-
-    def filled(seen):
-        """The names of entries that hold something."""
-        return [name for name, entry in seen.value.items() if entry]
-
-    known = [
-        mistake(
-            "FutureWarning: you still register the non-full hook. Its grad_input lists the inputs of the last autograd "
-            "node, not of the layer.",
-            when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
-        ),
-        mistake(
-            "All reports overwrite each other under one name: bind the loop variable when defining the hook.",
-            when=lambda seen: (
-                filled(seen) in ([name] for name in ("enc", "enc.2", "last"))
-                or (filled(seen) == ["head"] and seen.value["head"]["output"].shape != (2, 3))
-            ),
-        ),
-        mistake(
-            "Layers inside a container are missing: named_children() is one level deep.",
-            when=lambda seen: "head" in filled(seen) and "enc.0" not in filled(seen),
-        ),
-        mistake(
-            "Containers or layers without parameters are listed; only leaf modules with parameters belong in the "
-            "report.",
-            when=lambda seen: {"", "enc", "enc.1", "last"} & set(seen.value),
-        ),
-        mistake(
-            "The parameters of a layer are listed one by one: an entry stands for a layer, such as 'enc.0'.",
-            when=lambda seen: "enc.0.weight" in seen.value,
-        ),
-        mistake(
-            "A full hook's grad_input has one entry for each input and none for parameters: read the gradients of "
-            "weight and bias elsewhere.",
-            raises="IndexError: tuple index out of range",
-        ),
-        mistake(
-            "A layer without a bias has None there; here it raised: {detail}", raises="'NoneType' object has no .*grad"
-        ),
-    ]
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
     steps = ["enc.0", "enc.1", "enc.2", "head", "last"]
     wanted = by_hand(nested_net(), steps, x)
@@ -425,18 +355,6 @@ with check("port-old-hooks") as test:
         for shift, parameter in enumerate(net.parameters()):
             parameter.grad = torch.full_like(parameter, 100.0 + shift)
         return answer(net, x, weighted_loss)
-
-    no_input_gradient = [
-        mistake(
-            "The first layer's input needs no gradient: report None, not zeros - "
-            "and do not switch on requires_grad for the caller's tensor.",
-            when=lambda seen: not seen.value["enc.0"]["input"].any(),
-        ),
-        mistake(
-            "The first layer's input needs no gradient: report None, and do not switch on requires_grad to get one.",
-            when=lambda seen: isinstance(seen.value["enc.0"]["input"], Tensor),
-        ),
-    ]
 
     in_out = [
         mistake(
@@ -472,10 +390,6 @@ with check("port-old-hooks") as test:
     )
 
     ### BEGIN HIDDEN TESTS
-    def report_of(answer, x):
-        """The report on the nested net."""
-        return answer(nested_net(), x, weighted_loss)
-
     test.hidden("an x that requires grad")
     seen = observe_scenario(report_of, gradient_report, x.clone().requires_grad_()).expecting(*known)
     seen.returns(

@@ -51,42 +51,61 @@ def attach_sgd(model: nn.Module, lr: float) -> Callable[[], None]:
     ### END SOLUTION
 
 
+# %% helpers="update-inside-backward"
+def small_net():
+    """Three Linear layers with fixed weights."""
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    with torch.no_grad():
+        for shift, parameter in enumerate(net.parameters()):
+            numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
+            parameter.copy_(numbers.reshape(parameter.shape))
+    return net
+
+
+def loss_of(net, x):
+    """The sum of squares of the net's output."""
+    return net(x).square().sum()
+
+
+def values_of(net):
+    """Copies of the parameters."""
+    return {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+
+
+def with_gradient(net):
+    """The names of parameters whose .grad is not None."""
+    return [name for name, parameter in net.named_parameters() if parameter.grad is not None]
+
+
+def by_hand(net, x, lr, steps):
+    """The parameters after each of some steps of plain SGD."""
+    found = []
+    for _ in range(steps):
+        parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
+        grads = torch.autograd.grad(loss_of(net, x), parameters, materialize_grads=True)
+        with torch.no_grad():
+            for parameter, grad in zip(parameters, grads, strict=True):
+                parameter -= lr * grad
+        found.append(values_of(net))
+    return found
+
+
+def same_weights(came, expected):
+    """Whether all parameters agree."""
+    return all(torch.allclose(came[name], expected[name], rtol=1e-4, atol=1e-5) for name in expected)
+
+
+no_gradient = mistake(
+    "A hook found no gradient. In a tensor hook .grad is not filled yet (None, or the previous value), in a "
+    "module's backward hook perhaps not. Use the post-accumulate hook; and hook each parameter once, since a "
+    "second hook finds a gradient that the first one has freed.",
+    raises="NoneType",
+)
+
+
 # %% check="update-inside-backward" points=1
 """The weights of plain SGD from backward alone; one gradient at a time."""
 with check("update-inside-backward") as test:
-
-    def small_net():
-        """Three Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
-
-    def loss_of(net, x):
-        """The sum of squares of the net's output."""
-        return net(x).square().sum()
-
-    def values_of(net):
-        """Copies of the parameters."""
-        return {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
-
-    def with_gradient(net):
-        """The names of parameters whose .grad is not None."""
-        return [name for name, parameter in net.named_parameters() if parameter.grad is not None]
-
-    def by_hand(net, x, lr, steps):
-        """The parameters after each of some steps of plain SGD."""
-        found = []
-        for _ in range(steps):
-            parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
-            grads = torch.autograd.grad(loss_of(net, x), parameters, materialize_grads=True)
-            with torch.no_grad():
-                for parameter, grad in zip(parameters, grads, strict=True):
-                    parameter -= lr * grad
-            found.append(values_of(net))
-        return found
 
     def trained(attach, x):
         """Three backward passes, watched: what is alive and what has been updated when a gradient is complete."""
@@ -123,17 +142,6 @@ with check("update-inside-backward") as test:
         tensor_hooks = sum(len(parameter._backward_hooks or {}) for parameter in parameters.values())
         facts = {"alive": max(alive), "late": len(late), "tensor hooks": tensor_hooks, "callable": callable(detach)}
         return facts | {"steps": steps}
-
-    def same_weights(came, expected):
-        """Whether all parameters agree."""
-        return all(torch.allclose(came[name], expected[name], rtol=1e-4, atol=1e-5) for name in expected)
-
-    no_gradient = mistake(
-        "A hook found no gradient. In a tensor hook .grad is not filled yet (None, or the previous value), in a "
-        "module's backward hook perhaps not. Use the post-accumulate hook; and hook each parameter once, since a "
-        "second hook finds a gradient that the first one has freed.",
-        raises="NoneType",
-    )
 
     test("three steps, the same as plain SGD; .grad is None afterwards")
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
@@ -191,34 +199,6 @@ with check("update-inside-backward") as test:
 # %% check="update-inside-backward" points=1
 """detach() ends it; frozen, tied and idle parameters; several models."""
 with check("update-inside-backward") as test:
-
-    def small_net():
-        """Three Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 11 / 8 + shift / 16 - 0.6
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
-
-    def loss_of(net, x):
-        """The sum of squares of the net's output."""
-        return net(x).square().sum()
-
-    def values_of(net):
-        """Copies of the parameters."""
-        return {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
-
-    def with_gradient(net):
-        """The names of parameters whose .grad is not None."""
-        return [name for name, parameter in net.named_parameters() if parameter.grad is not None]
-
-    no_gradient = mistake(
-        "A hook found no gradient. In a tensor hook .grad is not filled yet (None, or the previous value), in a "
-        "module's backward hook perhaps not. Use the post-accumulate hook; and hook each parameter once, since a "
-        "second hook finds a gradient that the first one has freed.",
-        raises="NoneType",
-    )
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
     def detached(attach, x):
@@ -263,22 +243,6 @@ with check("update-inside-backward") as test:
     )
 
     ### BEGIN HIDDEN TESTS
-    def by_hand(net, x, lr, steps):
-        """The parameters after each of some steps of plain SGD."""
-        found = []
-        for _ in range(steps):
-            parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
-            grads = torch.autograd.grad(loss_of(net, x), parameters, materialize_grads=True)
-            with torch.no_grad():
-                for parameter, grad in zip(parameters, grads, strict=True):
-                    parameter -= lr * grad
-            found.append(values_of(net))
-        return found
-
-    def same_weights(came, expected):
-        """Whether all parameters agree."""
-        return all(torch.allclose(came[name], expected[name], rtol=1e-4, atol=1e-5) for name in expected)
-
     def special_net(kind):
         """A net with a frozen layer, tied weights or a layer that the loss does not need; nested, or in float64."""
         net = small_net()

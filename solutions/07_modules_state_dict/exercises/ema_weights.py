@@ -75,194 +75,205 @@ class EMA(nn.Module):
         ### END SOLUTION
 
 
+# %% helpers="ema-weights"
+class Tied(nn.Module):
+    """Two names for one weight, and a frozen parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(4, 3)
+        self.head = nn.Linear(3, 4)
+        self.head.weight = self.embedding.weight
+        self.head.bias.requires_grad_(False)
+
+
+class Alike(nn.Module):
+    """Names that become the same when dots become underscores."""
+
+    def __init__(self):
+        super().__init__()
+        self.x = nn.Sequential(OrderedDict(y=nn.Linear(2, 1)))
+        self.x_y = nn.Linear(2, 1)
+        self.x__y = nn.Linear(2, 1)
+
+
+def model_of(kind):
+    """A model of some kind."""
+    if kind == "alike":
+        return Alike()
+    if kind == "tied":
+        return Tied()
+    if kind == "flat":
+        return nn.Linear(2, 3)
+    return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+
+
+def moved(net, shift):
+    """The net, every entry set to numbers that depend on its place and on the shift."""
+    with torch.no_grad():
+        for place, tensor in enumerate(net.state_dict().values()):
+            numbers = torch.arange(tensor.numel()) * 7 % 11 / 4 + place / 2 + shift
+            tensor.copy_(numbers.reshape(tensor.shape))
+    return net
+
+
+def copies_of(state):
+    """Copies of a dict of tensors; None for anything else."""
+    if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+        return None
+    return {str(name): tensor.detach().clone() for name, tensor in state.items()}
+
+
+def tracked_in(ema):
+    """Which tensors of an EMA require grad."""
+    named = [*ema.named_parameters(), *ema.named_buffers(), *ema.average().items()]
+    return sorted({str(name) for name, tensor in named if tensor.requires_grad})
+
+
+def story(answer, kind, decay, shifts):
+    """Make an EMA, move the model without an update, then with one after each move; note everything."""
+    net = moved(model_of(kind), 0.5)
+    facts = {"models": [copies_of(net.state_dict())], "averages": [], "changed": []}
+    ema = answer(net) if decay is None else answer(net, decay)
+    facts["is module"] = isinstance(ema, nn.Module)
+    if not facts["is module"]:
+        return facts
+    facts["averages"].append(copies_of(ema.average()))
+    moved(net, 30.0)
+    facts["untouched"] = copies_of(ema.average())
+    objects = [id(parameter) for parameter in net.parameters()]
+    for shift in shifts:
+        moved(net, shift)
+        before = copies_of(net.state_dict())
+        ema.update(net)
+        now = copies_of(net.state_dict())
+        facts["changed"] += [name for name in before if not torch.equal(before[name], now[name])]
+        facts["models"].append(before)
+        facts["averages"].append(copies_of(ema.average()))
+    facts["replaced"] = objects != [id(parameter) for parameter in net.parameters()]
+    if facts["averages"][-1] is not None:
+        facts["tracked"] = tracked_in(ema)
+        facts["trainable"] = [name for name, parameter in ema.named_parameters() if parameter.requires_grad]
+    return facts
+
+
+known = [
+    mistake(
+        "A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().",
+        raises="buffer name can",
+    ),
+    mistake(
+        "Integer entries cannot be averaged: copy them.",
+        raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
+    ),
+    mistake("super().__init__() comes first in __init__.", raises="before Module.__init__"),
+]
+
+
+def same_state(came, state, tolerance=1e-5):
+    """Whether two states agree in names, dtypes and values."""
+    return came.keys() == state.keys() and all(
+        came[name].dtype == state[name].dtype
+        and came[name].shape == state[name].shape
+        and torch.allclose(came[name].double(), state[name].double(), rtol=tolerance, atol=tolerance)
+        for name in state
+    )
+
+
+def averaged(average, current, decay):
+    """The formula, entry by entry."""
+    return {
+        name: decay * average[name] + (1 - decay) * current[name]
+        if average[name].is_floating_point()
+        else current[name].clone()
+        for name in average
+    }
+
+
+def judge(seen, decay):
+    """Judge names, start, each update, the model and who requires grad."""
+    seen.expecting(*known)
+    seen.that(seen["is module"], "EMA must be a module.", stage="type")
+    names = set(seen["models"][0])
+    for average in seen["averages"]:
+        seen.that(average is not None, "average() must return a dict from names to tensors.", stage="type")
+        seen.that(
+            average.keys() == names,
+            "average() must have the names of model.state_dict().",
+            mistake(
+                "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
+                when=lambda seen, average=average: {*average} == {n for n in names if "weight" in n or "bias" in n},
+            ),
+            mistake(
+                "All entries of the state_dict belong in average(), the integer ones too.",
+                when=lambda seen, average=average: {*average} == {n for n in names if "tracked" not in n},
+            ),
+            stage="shape",
+        )
+    one_name = mistake(
+        "Names that differ only in dots and underscores have become one.", when=lambda seen: seen.args[1] == "alike"
+    )
+    starts = same_state(seen["averages"][0], seen["models"][0])
+    seen.that(starts, "The EMA starts at the model's current values.", one_name)
+    seen.that(
+        same_state(seen["untouched"], seen["models"][0]),
+        "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
+        stage="aliasing",
+    )
+    changed = ", ".join(dict.fromkeys(seen["changed"]))
+    seen.that(not changed, f"update() changed the model: {changed}.", stage="arguments")
+    expected = seen["averages"][0]
+    for current, average in zip(seen["models"][1:], seen["averages"][1:], strict=True):
+        before, expected = expected, averaged(expected, current, decay)
+        wrong = [name for name in expected if not same_state({name: average[name]}, {name: expected[name]})]
+        exchanged = averaged(before, current, 1 - decay)
+        twice = averaged(expected, current, decay)
+        whole = [name for name in wrong if not expected[name].is_floating_point()]
+        seen.that(
+            not whole,
+            f"Integer entries cannot be averaged: copy them, with their dtype ({', '.join(whole)}).",
+        )
+        seen.that(
+            not wrong,
+            f"The average is not decay * average + (1 - decay) * current: {', '.join(wrong)}.",
+            mistake(
+                "decay and 1 - decay are exchanged: the average moved almost all the way.",
+                when=lambda seen, average=average, exchanged=exchanged: same_state(average, exchanged),
+            ),
+            mistake(
+                "A weight with two names was averaged twice: state_dict() lists it under both.",
+                when=lambda seen, average=average, twice=twice, wrong=wrong: (
+                    seen.args[1] == "tied" and all(same_state({n: average[n]}, {n: twice[n]}) for n in wrong)
+                ),
+            ),
+            mistake(
+                "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
+                when=lambda seen, wrong=wrong: all("running" in name for name in wrong),
+            ),
+            one_name,
+            mistake(
+                f"Not updated: {', '.join(wrong)}.",
+                when=lambda seen, average=average, before=before, wrong=wrong: all(
+                    torch.equal(average[name], before[name]) for name in wrong
+                ),
+            ),
+        )
+    seen.that(
+        not seen["trainable"],
+        "ema.parameters() holds trainable parameters: an optimizer would train the average.",
+        stage="gradient",
+    )
+    seen.that(
+        not seen["tracked"],
+        "The averages require grad (or grow a graph): update under no_grad, from detached values.",
+        stage="gradient",
+    )
+    seen.that(not seen["replaced"], "update() replaced the model's parameters.", stage="aliasing")
+
+
 # %% check="ema-weights" points=1
 """The formula for parameters and buffers; nothing requires grad."""
 with check("ema-weights") as test:
-
-    class Tied(nn.Module):
-        """Two names for one weight, and a frozen parameter."""
-
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(4, 3)
-            self.head = nn.Linear(3, 4)
-            self.head.weight = self.embedding.weight
-            self.head.bias.requires_grad_(False)
-
-    class Alike(nn.Module):
-        """Names that become the same when dots become underscores."""
-
-        def __init__(self):
-            super().__init__()
-            self.x = nn.Sequential(OrderedDict(y=nn.Linear(2, 1)))
-            self.x_y = nn.Linear(2, 1)
-            self.x__y = nn.Linear(2, 1)
-
-    def model_of(kind):
-        """A model of some kind."""
-        if kind == "alike":
-            return Alike()
-        if kind == "tied":
-            return Tied()
-        if kind == "flat":
-            return nn.Linear(2, 3)
-        return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-
-    def moved(net, shift):
-        """The net, every entry set to numbers that depend on its place and on the shift."""
-        with torch.no_grad():
-            for place, tensor in enumerate(net.state_dict().values()):
-                numbers = torch.arange(tensor.numel()) * 7 % 11 / 4 + place / 2 + shift
-                tensor.copy_(numbers.reshape(tensor.shape))
-        return net
-
-    def copies_of(state):
-        """Copies of a dict of tensors; None for anything else."""
-        if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-            return None
-        return {str(name): tensor.detach().clone() for name, tensor in state.items()}
-
-    def tracked_in(ema):
-        """Which tensors of an EMA require grad."""
-        named = [*ema.named_parameters(), *ema.named_buffers(), *ema.average().items()]
-        return sorted({str(name) for name, tensor in named if tensor.requires_grad})
-
-    def story(answer, kind, decay, shifts):
-        """Make an EMA, move the model without an update, then with one after each move; note everything."""
-        net = moved(model_of(kind), 0.5)
-        facts = {"models": [copies_of(net.state_dict())], "averages": [], "changed": []}
-        ema = answer(net) if decay is None else answer(net, decay)
-        facts["is module"] = isinstance(ema, nn.Module)
-        if not facts["is module"]:
-            return facts
-        facts["averages"].append(copies_of(ema.average()))
-        moved(net, 30.0)
-        facts["untouched"] = copies_of(ema.average())
-        objects = [id(parameter) for parameter in net.parameters()]
-        for shift in shifts:
-            moved(net, shift)
-            before = copies_of(net.state_dict())
-            ema.update(net)
-            now = copies_of(net.state_dict())
-            facts["changed"] += [name for name in before if not torch.equal(before[name], now[name])]
-            facts["models"].append(before)
-            facts["averages"].append(copies_of(ema.average()))
-        facts["replaced"] = objects != [id(parameter) for parameter in net.parameters()]
-        if facts["averages"][-1] is not None:
-            facts["tracked"] = tracked_in(ema)
-            facts["trainable"] = [name for name, parameter in ema.named_parameters() if parameter.requires_grad]
-        return facts
-
-    known = [
-        mistake(
-            "A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().",
-            raises="buffer name can",
-        ),
-        mistake(
-            "Integer entries cannot be averaged: copy them.",
-            raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
-        ),
-        mistake("super().__init__() comes first in __init__.", raises="before Module.__init__"),
-    ]
-
-    def same_state(came, state, tolerance=1e-5):
-        """Whether two states agree in names, dtypes and values."""
-        return came.keys() == state.keys() and all(
-            came[name].dtype == state[name].dtype
-            and came[name].shape == state[name].shape
-            and torch.allclose(came[name].double(), state[name].double(), rtol=tolerance, atol=tolerance)
-            for name in state
-        )
-
-    def averaged(average, current, decay):
-        """The formula, entry by entry."""
-        return {
-            name: decay * average[name] + (1 - decay) * current[name]
-            if average[name].is_floating_point()
-            else current[name].clone()
-            for name in average
-        }
-
-    def judge(seen, decay):
-        """Judge names, start, each update, the model and who requires grad."""
-        seen.expecting(*known)
-        seen.that(seen["is module"], "EMA must be a module.", stage="type")
-        names = set(seen["models"][0])
-        for average in seen["averages"]:
-            seen.that(average is not None, "average() must return a dict from names to tensors.", stage="type")
-            seen.that(
-                average.keys() == names,
-                "average() must have the names of model.state_dict().",
-                mistake(
-                    "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
-                    when=lambda seen, average=average: {*average} == {n for n in names if "weight" in n or "bias" in n},
-                ),
-                mistake(
-                    "All entries of the state_dict belong in average(), the integer ones too.",
-                    when=lambda seen, average=average: {*average} == {n for n in names if "tracked" not in n},
-                ),
-                stage="shape",
-            )
-        one_name = mistake(
-            "Names that differ only in dots and underscores have become one.", when=lambda seen: seen.args[1] == "alike"
-        )
-        starts = same_state(seen["averages"][0], seen["models"][0])
-        seen.that(starts, "The EMA starts at the model's current values.", one_name)
-        seen.that(
-            same_state(seen["untouched"], seen["models"][0]),
-            "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
-            stage="aliasing",
-        )
-        changed = ", ".join(dict.fromkeys(seen["changed"]))
-        seen.that(not changed, f"update() changed the model: {changed}.", stage="arguments")
-        expected = seen["averages"][0]
-        for current, average in zip(seen["models"][1:], seen["averages"][1:], strict=True):
-            before, expected = expected, averaged(expected, current, decay)
-            wrong = [name for name in expected if not same_state({name: average[name]}, {name: expected[name]})]
-            exchanged = averaged(before, current, 1 - decay)
-            twice = averaged(expected, current, decay)
-            whole = [name for name in wrong if not expected[name].is_floating_point()]
-            seen.that(
-                not whole,
-                f"Integer entries cannot be averaged: copy them, with their dtype ({', '.join(whole)}).",
-            )
-            seen.that(
-                not wrong,
-                f"The average is not decay * average + (1 - decay) * current: {', '.join(wrong)}.",
-                mistake(
-                    "decay and 1 - decay are exchanged: the average moved almost all the way.",
-                    when=lambda seen, average=average, exchanged=exchanged: same_state(average, exchanged),
-                ),
-                mistake(
-                    "A weight with two names was averaged twice: state_dict() lists it under both.",
-                    when=lambda seen, average=average, twice=twice, wrong=wrong: (
-                        seen.args[1] == "tied" and all(same_state({n: average[n]}, {n: twice[n]}) for n in wrong)
-                    ),
-                ),
-                mistake(
-                    "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
-                    when=lambda seen, wrong=wrong: all("running" in name for name in wrong),
-                ),
-                one_name,
-                mistake(
-                    f"Not updated: {', '.join(wrong)}.",
-                    when=lambda seen, average=average, before=before, wrong=wrong: all(
-                        torch.equal(average[name], before[name]) for name in wrong
-                    ),
-                ),
-            )
-        seen.that(
-            not seen["trainable"],
-            "ema.parameters() holds trainable parameters: an optimizer would train the average.",
-            stage="gradient",
-        )
-        seen.that(
-            not seen["tracked"],
-            "The averages require grad (or grow a graph): update under no_grad, from detached values.",
-            stage="gradient",
-        )
-        seen.that(not seen["replaced"], "update() replaced the model's parameters.", stage="aliasing")
-
     test("two updates with decay 0.75: parameters and batch-norm statistics are averaged, the counter is copied")
     seen = observe_scenario(story, EMA, "batch norm", 0.75, [4.0, -2.0])
     judge(seen, 0.75)
@@ -288,12 +299,6 @@ with check("ema-weights") as test:
                 tensor.copy_(numbers.reshape(tensor.shape))
         return net
 
-    def copies_of(state):
-        """Copies of a dict of tensors; None for anything else."""
-        if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-            return None
-        return {str(name): tensor.detach().clone() for name, tensor in state.items()}
-
     def same_values(came, state, tolerance=1e-5):
         """Whether two states agree in names and values."""
         return came.keys() == state.keys() and all(
@@ -316,7 +321,7 @@ with check("ema-weights") as test:
         filled = [name for name, parameter in ema.named_parameters() if parameter.grad is not None]
         return {"before": before, "after": copies_of(ema.average()), "graphs": graphs, "filled": filled}
 
-    known = [
+    known_here = [
         mistake(
             "A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().",
             raises="buffer name can",
@@ -328,7 +333,7 @@ with check("ema-weights") as test:
     ]
 
     test("training the model does not move the average")
-    seen = observe_scenario(beside_training, EMA).expecting(*known)
+    seen = observe_scenario(beside_training, EMA).expecting(*known_here)
     seen.that(seen["before"] is not None, "average() must return a dict from names to tensors.", stage="type")
     seen.that(
         same_values(seen["after"], seen["before"]),
@@ -372,7 +377,7 @@ with check("ema-weights") as test:
         return facts
 
     test("copy_to writes the averages into a model, in place")
-    seen = observe_scenario(copied, EMA).expecting(*known)
+    seen = observe_scenario(copied, EMA).expecting(*known_here)
     seen.that(
         same_values(seen["target"], seen["average"]),
         "After copy_to the model must hold the averages, parameters and buffers.",
@@ -432,7 +437,7 @@ with check("ema-weights") as test:
     ):
         test.hidden("an EMA that is cast, and goes on from a model in another dtype")
         seen = observe_scenario(cast_and_moved, EMA, ema_dtype, net_dtype).expecting(
-            *known,
+            *known_here,
             mistake(
                 "After a cast of the EMA update() must go on, whatever the model's dtype: cast the current values.",
                 stage="raised",
@@ -491,79 +496,6 @@ with check("ema-weights") as test:
 """The averages are saved; decay from 0 to 1; tied weights and special names."""
 with check("ema-weights") as test:
 
-    class Tied(nn.Module):
-        """Two names for one weight, and a frozen parameter."""
-
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(4, 3)
-            self.head = nn.Linear(3, 4)
-            self.head.weight = self.embedding.weight
-            self.head.bias.requires_grad_(False)
-
-    class Alike(nn.Module):
-        """Names that become the same when dots become underscores."""
-
-        def __init__(self):
-            super().__init__()
-            self.x = nn.Sequential(OrderedDict(y=nn.Linear(2, 1)))
-            self.x_y = nn.Linear(2, 1)
-            self.x__y = nn.Linear(2, 1)
-
-    def model_of(kind):
-        """A model of some kind."""
-        if kind == "alike":
-            return Alike()
-        if kind == "tied":
-            return Tied()
-        if kind == "flat":
-            return nn.Linear(2, 3)
-        return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-
-    def moved(net, shift):
-        """The net, every entry set to numbers that depend on its place and on the shift."""
-        with torch.no_grad():
-            for place, tensor in enumerate(net.state_dict().values()):
-                numbers = torch.arange(tensor.numel()) * 7 % 11 / 4 + place / 2 + shift
-                tensor.copy_(numbers.reshape(tensor.shape))
-        return net
-
-    def copies_of(state):
-        """Copies of a dict of tensors; None for anything else."""
-        if not isinstance(state, Mapping) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-            return None
-        return {str(name): tensor.detach().clone() for name, tensor in state.items()}
-
-    known = [
-        mistake(
-            "A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().",
-            raises="buffer name can",
-        ),
-        mistake(
-            "Integer entries cannot be averaged: copy them.",
-            raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
-        ),
-        mistake("super().__init__() comes first in __init__.", raises="before Module.__init__"),
-    ]
-
-    def same_state(came, state, tolerance=1e-5):
-        """Whether two states agree in names, dtypes and values."""
-        return came.keys() == state.keys() and all(
-            came[name].dtype == state[name].dtype
-            and came[name].shape == state[name].shape
-            and torch.allclose(came[name].double(), state[name].double(), rtol=tolerance, atol=tolerance)
-            for name in state
-        )
-
-    def averaged(average, current, decay):
-        """The formula, entry by entry."""
-        return {
-            name: decay * average[name] + (1 - decay) * current[name]
-            if average[name].is_floating_point()
-            else current[name].clone()
-            for name in average
-        }
-
     def restored(answer, kind, decay):
         """An EMA's state_dict goes into a new EMA of another model."""
         net, other = moved(model_of(kind), 0.5), moved(model_of(kind), 9.0)
@@ -607,117 +539,6 @@ with check("ema-weights") as test:
     judge_restored(observe_scenario(restored, EMA, "batch norm", 0.75), 0.75)
 
     ### BEGIN HIDDEN TESTS
-    def tracked_in(ema):
-        """Which tensors of an EMA require grad."""
-        named = [*ema.named_parameters(), *ema.named_buffers(), *ema.average().items()]
-        return sorted({str(name) for name, tensor in named if tensor.requires_grad})
-
-    def story(answer, kind, decay, shifts):
-        """Make an EMA, move the model without an update, then with one after each move; note everything."""
-        net = moved(model_of(kind), 0.5)
-        facts = {"models": [copies_of(net.state_dict())], "averages": [], "changed": []}
-        ema = answer(net) if decay is None else answer(net, decay)
-        facts["is module"] = isinstance(ema, nn.Module)
-        if not facts["is module"]:
-            return facts
-        facts["averages"].append(copies_of(ema.average()))
-        moved(net, 30.0)
-        facts["untouched"] = copies_of(ema.average())
-        objects = [id(parameter) for parameter in net.parameters()]
-        for shift in shifts:
-            moved(net, shift)
-            before = copies_of(net.state_dict())
-            ema.update(net)
-            now = copies_of(net.state_dict())
-            facts["changed"] += [name for name in before if not torch.equal(before[name], now[name])]
-            facts["models"].append(before)
-            facts["averages"].append(copies_of(ema.average()))
-        facts["replaced"] = objects != [id(parameter) for parameter in net.parameters()]
-        if facts["averages"][-1] is not None:
-            facts["tracked"] = tracked_in(ema)
-            facts["trainable"] = [name for name, parameter in ema.named_parameters() if parameter.requires_grad]
-        return facts
-
-    def judge(seen, decay):
-        """Judge names, start, each update, the model and who requires grad."""
-        seen.expecting(*known)
-        seen.that(seen["is module"], "EMA must be a module.", stage="type")
-        names = set(seen["models"][0])
-        for average in seen["averages"]:
-            seen.that(average is not None, "average() must return a dict from names to tensors.", stage="type")
-            seen.that(
-                average.keys() == names,
-                "average() must have the names of model.state_dict().",
-                mistake(
-                    "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
-                    when=lambda seen, average=average: {*average} == {n for n in names if "weight" in n or "bias" in n},
-                ),
-                mistake(
-                    "All entries of the state_dict belong in average(), the integer ones too.",
-                    when=lambda seen, average=average: {*average} == {n for n in names if "tracked" not in n},
-                ),
-                stage="shape",
-            )
-        one_name = mistake(
-            "Names that differ only in dots and underscores have become one.", when=lambda seen: seen.args[1] == "alike"
-        )
-        starts = same_state(seen["averages"][0], seen["models"][0])
-        seen.that(starts, "The EMA starts at the model's current values.", one_name)
-        seen.that(
-            same_state(seen["untouched"], seen["models"][0]),
-            "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
-            stage="aliasing",
-        )
-        changed = ", ".join(dict.fromkeys(seen["changed"]))
-        seen.that(not changed, f"update() changed the model: {changed}.", stage="arguments")
-        expected = seen["averages"][0]
-        for current, average in zip(seen["models"][1:], seen["averages"][1:], strict=True):
-            before, expected = expected, averaged(expected, current, decay)
-            wrong = [name for name in expected if not same_state({name: average[name]}, {name: expected[name]})]
-            exchanged = averaged(before, current, 1 - decay)
-            twice = averaged(expected, current, decay)
-            whole = [name for name in wrong if not expected[name].is_floating_point()]
-            seen.that(
-                not whole,
-                f"Integer entries cannot be averaged: copy them, with their dtype ({', '.join(whole)}).",
-            )
-            seen.that(
-                not wrong,
-                f"The average is not decay * average + (1 - decay) * current: {', '.join(wrong)}.",
-                mistake(
-                    "decay and 1 - decay are exchanged: the average moved almost all the way.",
-                    when=lambda seen, average=average, exchanged=exchanged: same_state(average, exchanged),
-                ),
-                mistake(
-                    "A weight with two names was averaged twice: state_dict() lists it under both.",
-                    when=lambda seen, average=average, twice=twice, wrong=wrong: (
-                        seen.args[1] == "tied" and all(same_state({n: average[n]}, {n: twice[n]}) for n in wrong)
-                    ),
-                ),
-                mistake(
-                    "Batch-norm statistics are averaged too: walk state_dict(), not parameters().",
-                    when=lambda seen, wrong=wrong: all("running" in name for name in wrong),
-                ),
-                one_name,
-                mistake(
-                    f"Not updated: {', '.join(wrong)}.",
-                    when=lambda seen, average=average, before=before, wrong=wrong: all(
-                        torch.equal(average[name], before[name]) for name in wrong
-                    ),
-                ),
-            )
-        seen.that(
-            not seen["trainable"],
-            "ema.parameters() holds trainable parameters: an optimizer would train the average.",
-            stage="gradient",
-        )
-        seen.that(
-            not seen["tracked"],
-            "The averages require grad (or grow a graph): update under no_grad, from detached values.",
-            stage="gradient",
-        )
-        seen.that(not seen["replaced"], "update() replaced the model's parameters.", stage="aliasing")
-
     for idea, kind, decay, shifts in [
         ("decay 0: the average is the model", "batch norm", 0.0, [4.0, -2.0]),
         ("decay 1: the average stays", "batch norm", 1.0, [4.0, -2.0]),

@@ -59,79 +59,95 @@ def load_matching(model: nn.Module, state: Mapping[str, Tensor]) -> LoadReport:
     ### END SOLUTION
 
 
+# %% helpers="partial-load"
+def body_and_head(classes, width=3):
+    """A body with batch norm, and a head; fixed values that depend on the number of classes."""
+    net = nn.Sequential(OrderedDict(body=nn.Linear(2, width), norm=nn.BatchNorm1d(width)))
+    net.add_module("head", nn.Linear(width, classes))
+    return filled(net, classes)
+
+
+def filled(net, shift):
+    """The net, its entries filled with numbers that depend on name, place and shift."""
+    with torch.no_grad():
+        for place, tensor in enumerate(net.state_dict().values()):
+            numbers = torch.arange(tensor.numel()) * 7 % 11 + 16 * place + 128 * shift + 1
+            tensor.copy_(numbers.reshape(tensor.shape))
+    return net
+
+
+def as_lists(report, field):
+    """One field of a report in plain data, or None."""
+    value = getattr(report, field, None)
+    if field != "mismatched":
+        return [str(name) for name in value] if isinstance(value, (list, tuple)) else None
+    if not isinstance(value, dict):
+        return None
+    pairs = [(str(name), pair if isinstance(pair, (tuple, list)) else [pair]) for name, pair in value.items()]
+    return [[name, *[list(s) if isinstance(s, (tuple, list)) else str(s) for s in pair]] for name, pair in pairs]
+
+
+def story(answer, model, state):
+    """Load a checkpoint; note the report, what the model holds, and what became of the checkpoint."""
+    objects = {name: (id(tensor), tensor.dtype) for name, tensor in model.named_parameters()}
+    objects |= {name: (0, tensor.dtype) for name, tensor in model.named_buffers()}
+    flags = [parameter.requires_grad for parameter in model.parameters()]
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    given = {name: (tensor, tensor.detach().clone()) for name, tensor in state.items()}
+    order = list(state)
+    report = answer(model, state)
+    now = dict(model.named_parameters())
+    changed = [
+        name
+        for name, (tensor, values) in given.items()
+        if name in state and (state[name] is not tensor or not torch.equal(tensor.detach(), values))
+    ]
+    facts = {
+        "kind": type(report).__name__,
+        "report": {field: as_lists(report, field) for field in ("loaded", "missing", "unexpected", "mismatched")},
+        "before": before,
+        "after": {name: tensor.detach().clone() for name, tensor in model.state_dict().items()},
+        "replaced": [name for name in now if objects.get(name, (0,))[0] != id(now[name])],
+        "cast": [n for n, t in [*now.items(), *model.named_buffers()] if objects.get(n, (0, 0))[1] != t.dtype],
+        "flags same": [parameter.requires_grad for parameter in model.parameters()] == flags,
+        "keys same": list(state) == order,
+        "changed": changed,
+    }
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            tensor.add_(1)
+    facts["shared"] = [n for n, (tensor, values) in given.items() if not torch.equal(tensor.detach(), values)]
+    facts["shared"] = [name for name in facts["shared"] if name not in changed]
+    return facts
+
+
+refuses = mistake(
+    "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
+    raises="size mismatch",
+)
+squeezed = mistake(
+    "Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).",
+    when=lambda seen: (
+        seen.args[1] == "same number"
+        and "same number.weight" in seen["report"]["loaded"]
+        and not torch.equal(seen["before"]["same number.weight"], seen["after"]["same number.weight"])
+    ),
+)
+
+
+def same_numbers(a, b):
+    """Whether two tensors agree, dtype and all."""
+    return a.dtype == b.dtype and torch.equal(a, b)
+
+
+def new_head(answer, state):
+    """The model has another head than the checkpoint."""
+    return story(answer, body_and_head(classes=4), state)
+
+
 # %% check="partial-load" points=2
 """What fits is loaded, the rest keeps its values, and the report names every entry once."""
 with check("partial-load") as test:
-
-    def body_and_head(classes, width=3):
-        """A body with batch norm, and a head; fixed values that depend on the number of classes."""
-        net = nn.Sequential(OrderedDict(body=nn.Linear(2, width), norm=nn.BatchNorm1d(width)))
-        net.add_module("head", nn.Linear(width, classes))
-        return filled(net, classes)
-
-    def filled(net, shift):
-        """The net, its entries filled with numbers that depend on name, place and shift."""
-        with torch.no_grad():
-            for place, tensor in enumerate(net.state_dict().values()):
-                numbers = torch.arange(tensor.numel()) * 7 % 11 + 16 * place + 128 * shift + 1
-                tensor.copy_(numbers.reshape(tensor.shape))
-        return net
-
-    def as_lists(report, field):
-        """One field of a report in plain data, or None."""
-        value = getattr(report, field, None)
-        if field != "mismatched":
-            return [str(name) for name in value] if isinstance(value, (list, tuple)) else None
-        if not isinstance(value, dict):
-            return None
-        pairs = [(str(name), pair if isinstance(pair, (tuple, list)) else [pair]) for name, pair in value.items()]
-        return [[name, *[list(s) if isinstance(s, (tuple, list)) else str(s) for s in pair]] for name, pair in pairs]
-
-    def story(answer, model, state):
-        """Load a checkpoint; note the report, what the model holds, and what became of the checkpoint."""
-        objects = {name: (id(tensor), tensor.dtype) for name, tensor in model.named_parameters()}
-        objects |= {name: (0, tensor.dtype) for name, tensor in model.named_buffers()}
-        flags = [parameter.requires_grad for parameter in model.parameters()]
-        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        given = {name: (tensor, tensor.detach().clone()) for name, tensor in state.items()}
-        order = list(state)
-        report = answer(model, state)
-        now = dict(model.named_parameters())
-        changed = [
-            name
-            for name, (tensor, values) in given.items()
-            if name in state and (state[name] is not tensor or not torch.equal(tensor.detach(), values))
-        ]
-        facts = {
-            "kind": type(report).__name__,
-            "report": {field: as_lists(report, field) for field in ("loaded", "missing", "unexpected", "mismatched")},
-            "before": before,
-            "after": {name: tensor.detach().clone() for name, tensor in model.state_dict().items()},
-            "replaced": [name for name in now if objects.get(name, (0,))[0] != id(now[name])],
-            "cast": [n for n, t in [*now.items(), *model.named_buffers()] if objects.get(n, (0, 0))[1] != t.dtype],
-            "flags same": [parameter.requires_grad for parameter in model.parameters()] == flags,
-            "keys same": list(state) == order,
-            "changed": changed,
-        }
-        with torch.no_grad():
-            for tensor in model.state_dict().values():
-                tensor.add_(1)
-        facts["shared"] = [n for n, (tensor, values) in given.items() if not torch.equal(tensor.detach(), values)]
-        facts["shared"] = [name for name in facts["shared"] if name not in changed]
-        return facts
-
-    refuses = mistake(
-        "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
-        raises="size mismatch",
-    )
-    squeezed = mistake(
-        "Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).",
-        when=lambda seen: (
-            seen.args[1] == "same number"
-            and "same number.weight" in seen["report"]["loaded"]
-            and not torch.equal(seen["before"]["same number.weight"], seen["after"]["same number.weight"])
-        ),
-    )
 
     def judge(seen, state, loaded, missing, unexpected, mismatched):
         """Judge report, values, objects and the checkpoint."""
@@ -212,14 +228,6 @@ with check("partial-load") as test:
         seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
         shared = "Model and checkpoint now share memory: training would change the checkpoint."
         seen.that(not seen["shared"], shared, stage="aliasing")
-
-    def same_numbers(a, b):
-        """Whether two tensors agree, dtype and all."""
-        return a.dtype == b.dtype and torch.equal(a, b)
-
-    def new_head(answer, state):
-        """The model has another head than the checkpoint."""
-        return story(answer, body_and_head(classes=4), state)
 
     body = ["body.bias", "body.weight", "norm.bias", "norm.num_batches_tracked", "norm.running_mean"]
     body = [*body, "norm.running_var", "norm.weight"]
@@ -308,76 +316,6 @@ with check("partial-load") as test:
     seen.that(seen["checkpoint same"], shared, stage="aliasing")
 
     ### BEGIN HIDDEN TESTS
-    def body_and_head(classes, width=3):
-        """A body with batch norm, and a head; fixed values that depend on the number of classes."""
-        net = nn.Sequential(OrderedDict(body=nn.Linear(2, width), norm=nn.BatchNorm1d(width)))
-        net.add_module("head", nn.Linear(width, classes))
-        return filled(net, classes)
-
-    def filled(net, shift):
-        """The net, its entries filled with numbers that depend on name, place and shift."""
-        with torch.no_grad():
-            for place, tensor in enumerate(net.state_dict().values()):
-                numbers = torch.arange(tensor.numel()) * 7 % 11 + 16 * place + 128 * shift + 1
-                tensor.copy_(numbers.reshape(tensor.shape))
-        return net
-
-    def as_lists(report, field):
-        """One field of a report in plain data, or None."""
-        value = getattr(report, field, None)
-        if field != "mismatched":
-            return [str(name) for name in value] if isinstance(value, (list, tuple)) else None
-        if not isinstance(value, dict):
-            return None
-        pairs = [(str(name), pair if isinstance(pair, (tuple, list)) else [pair]) for name, pair in value.items()]
-        return [[name, *[list(s) if isinstance(s, (tuple, list)) else str(s) for s in pair]] for name, pair in pairs]
-
-    def story(answer, model, state):
-        """Load a checkpoint; note the report, what the model holds, and what became of the checkpoint."""
-        objects = {name: (id(tensor), tensor.dtype) for name, tensor in model.named_parameters()}
-        objects |= {name: (0, tensor.dtype) for name, tensor in model.named_buffers()}
-        flags = [parameter.requires_grad for parameter in model.parameters()]
-        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        given = {name: (tensor, tensor.detach().clone()) for name, tensor in state.items()}
-        order = list(state)
-        report = answer(model, state)
-        now = dict(model.named_parameters())
-        changed = [
-            name
-            for name, (tensor, values) in given.items()
-            if name in state and (state[name] is not tensor or not torch.equal(tensor.detach(), values))
-        ]
-        facts = {
-            "kind": type(report).__name__,
-            "report": {field: as_lists(report, field) for field in ("loaded", "missing", "unexpected", "mismatched")},
-            "before": before,
-            "after": {name: tensor.detach().clone() for name, tensor in model.state_dict().items()},
-            "replaced": [name for name in now if objects.get(name, (0,))[0] != id(now[name])],
-            "cast": [n for n, t in [*now.items(), *model.named_buffers()] if objects.get(n, (0, 0))[1] != t.dtype],
-            "flags same": [parameter.requires_grad for parameter in model.parameters()] == flags,
-            "keys same": list(state) == order,
-            "changed": changed,
-        }
-        with torch.no_grad():
-            for tensor in model.state_dict().values():
-                tensor.add_(1)
-        facts["shared"] = [n for n, (tensor, values) in given.items() if not torch.equal(tensor.detach(), values)]
-        facts["shared"] = [name for name in facts["shared"] if name not in changed]
-        return facts
-
-    refuses = mistake(
-        "strict=False does not forgive a wrong shape: load_state_dict still raises. Filter before loading.",
-        raises="size mismatch",
-    )
-    squeezed = mistake(
-        "Same number of elements is not the same shape: (2, 6) or (4, 3) must not be squeezed into (3, 4).",
-        when=lambda seen: (
-            seen.args[1] == "same number"
-            and "same number.weight" in seen["report"]["loaded"]
-            and not torch.equal(seen["before"]["same number.weight"], seen["after"]["same number.weight"])
-        ),
-    )
-
     def judge(seen, state, loaded, missing, unexpected, mismatched):
         """Judge report, values, objects and the checkpoint."""
         seen.expecting(
@@ -455,14 +393,6 @@ with check("partial-load") as test:
         seen.that(mutated, "The checkpoint dict was changed; work on a copy.", stage="arguments")
         shared = "Model and checkpoint now share memory: training would change the checkpoint."
         seen.that(not seen["shared"], shared, stage="aliasing")
-
-    def same_numbers(a, b):
-        """Whether two tensors agree, dtype and all."""
-        return a.dtype == b.dtype and torch.equal(a, b)
-
-    def new_head(answer, state):
-        """The model has another head than the checkpoint."""
-        return story(answer, body_and_head(classes=4), state)
 
     body = ["body.bias", "body.weight", "norm.bias", "norm.num_batches_tracked", "norm.running_mean"]
     body = [*body, "norm.running_var", "norm.weight"]

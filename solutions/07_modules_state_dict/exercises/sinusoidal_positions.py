@@ -57,6 +57,10 @@ class SinusoidalPositions(nn.Module):
         ### END SOLUTION
 
 
+# %% helpers="sinusoidal-positions"
+forgotten = mistake("super().__init__() comes first in __init__.", raises="before Module.__init__")
+
+
 # %% check="sinusoidal-positions" points=1
 """The values: sines and cosines in turn, for every sample; odd d, T up to max_len; x untouched."""
 with check("sinusoidal-positions") as test:
@@ -172,7 +176,6 @@ with check("sinusoidal-positions") as test:
     expected = torch.tensor(
         [[[0.0, 1.0, 0.0, 1.0], [0.84147, 0.54030, 0.01000, 0.99995], [0.90930, -0.41615, 0.02000, 0.99980]]]
     )
-    forgotten = mistake("super().__init__() comes first in __init__.", raises="before Module.__init__")
     zeros = observe_scenario(added, SinusoidalPositions, [4, 8], torch.zeros(1, 3, 4)).expecting(forgotten)
     judge(zeros)
     zeros.returns(expected, rtol=0, atol=1e-4)
@@ -267,7 +270,6 @@ with check("sinusoidal-positions") as test:
     )
     saved = "The table is in state_dict: checkpoints of other lengths will not load. persistent=False."
     not_moved = "After .double() or .to(device) the table stayed behind: a plain attribute is not registered."
-    forgotten = mistake("super().__init__() comes first in __init__.", raises="before Module.__init__")
 
     test("no parameters, nothing in the state_dict; the table follows .double() and .to('meta')")
     seen = observe_scenario(where_it_lives, SinusoidalPositions, [6, 10]).expecting(forgotten)

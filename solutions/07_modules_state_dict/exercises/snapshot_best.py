@@ -69,6 +69,56 @@ def fit_keep_best(
     ### END GIVEN
 
 
+# %% helpers="snapshot-best"
+def values_of(net):
+    """Copies of all that is in the state_dict."""
+    return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
+
+
+def same_state(came, state):
+    """Whether two states agree, name by name."""
+    return came.keys() == state.keys() and all(
+        came[name].dtype == state[name].dtype and torch.equal(came[name], state[name]) for name in state
+    )
+
+
+def agrees_in(came, state, kind):
+    """Whether a state agrees with another one in its parameters, or in its buffers."""
+    names = [name for name in state if ("weight" in name or "bias" in name) == (kind == "parameters")]
+    return all(name in came and torch.equal(came[name], state[name]) for name in names)
+
+
+sentences = {
+    "alias": "The snapshot changed while training went on: state_dict() hands out references to the living "
+    "tensors. Copy them.",
+    "params": "The batch-norm statistics belong to the best state too; parameters alone are not enough.",
+    "not restored": "At the end the model must hold the best weights, not the last ones.",
+    "mode": "train_step needs train mode, score needs eval mode; and the flag the model came with must be back at "
+    "the end.",
+    "grad": "score ran with gradient tracking.",
+    "tie": "On equal scores the first one wins.",
+    "nan": "NaN must never win (and all-NaN is a ValueError): every comparison with NaN is False - check which way "
+    "round you compare.",
+    "infinity": "Minus infinity is a score like any other: where nothing else came, it is the best.",
+}
+known = [
+    mistake(sentences["params"], raises=r"(?s)Missing key\(s\)"),
+    mistake(
+        "There was no snapshot to load: nothing had beaten the start value of your comparison.",
+        raises="Expected state_dict to be dict-like|NoneType",
+    ),
+]
+
+
+def judge_turns(seen):
+    """Judge that train_step and score ran in turn, on the model itself."""
+    calls = seen["calls"]
+    in_turn = [call["call"] for call in calls] == ["train_step", "score"] * len(seen.args[1])
+    seen.that(in_turn, "train_step and score must run in turn, once each for every step.", stage="rule")
+    itself = all(call["model"] for call in calls)
+    seen.that(itself, "train_step and score get the model itself, not a copy.", stage="rule")
+
+
 # %% check="snapshot-best" points=1
 """The best state comes back, as a copy of its own, and is in the model at the end."""
 with check("snapshot-best") as test:
@@ -80,10 +130,6 @@ with check("snapshot-best") as test:
             net[0].weight.copy_(torch.tensor([0.5, -1.0]))
             net[0].bias.copy_(torch.tensor([0.1, -0.2]))
         return net
-
-    def values_of(net):
-        """Copies of all that is in the state_dict."""
-        return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
 
     def story(answer, scores, training=True, steps=None):
         """Train with given scores; note each call, the state after each step, and what is there at the end."""
@@ -139,46 +185,6 @@ with check("snapshot-best") as test:
         facts["model later"] = values_of(net)
         facts["snapshot later"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
         return facts
-
-    def same_state(came, state):
-        """Whether two states agree, name by name."""
-        return came.keys() == state.keys() and all(
-            came[name].dtype == state[name].dtype and torch.equal(came[name], state[name]) for name in state
-        )
-
-    def agrees_in(came, state, kind):
-        """Whether a state agrees with another one in its parameters, or in its buffers."""
-        names = [name for name in state if ("weight" in name or "bias" in name) == (kind == "parameters")]
-        return all(name in came and torch.equal(came[name], state[name]) for name in names)
-
-    sentences = {
-        "alias": "The snapshot changed while training went on: state_dict() hands out references to the living "
-        "tensors. Copy them.",
-        "params": "The batch-norm statistics belong to the best state too; parameters alone are not enough.",
-        "not restored": "At the end the model must hold the best weights, not the last ones.",
-        "mode": "train_step needs train mode, score needs eval mode; and the flag the model came with must be back at "
-        "the end.",
-        "grad": "score ran with gradient tracking.",
-        "tie": "On equal scores the first one wins.",
-        "nan": "NaN must never win (and all-NaN is a ValueError): every comparison with NaN is False - check which way "
-        "round you compare.",
-        "infinity": "Minus infinity is a score like any other: where nothing else came, it is the best.",
-    }
-    known = [
-        mistake(sentences["params"], raises=r"(?s)Missing key\(s\)"),
-        mistake(
-            "There was no snapshot to load: nothing had beaten the start value of your comparison.",
-            raises="Expected state_dict to be dict-like|NoneType",
-        ),
-    ]
-
-    def judge_turns(seen):
-        """Judge that train_step and score ran in turn, on the model itself."""
-        calls = seen["calls"]
-        in_turn = [call["call"] for call in calls] == ["train_step", "score"] * len(seen.args[1])
-        seen.that(in_turn, "train_step and score must run in turn, once each for every step.", stage="rule")
-        itself = all(call["model"] for call in calls)
-        seen.that(itself, "train_step and score get the model itself, not a copy.", stage="rule")
 
     def judge_result(seen, best, step, *mistakes):
         """Judge that the state of a step came back, as the snapshot and in the model."""
@@ -244,10 +250,6 @@ with check("snapshot-best") as test:
         net[0].bias.requires_grad_(False)
         return net
 
-    def values_of(net):
-        """Copies of all that is in the state_dict."""
-        return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
-
     def story(answer, scores, training=True, steps=None):
         """Train with given scores; note each call, the state after each step, and what is there at the end."""
         net = small_net().train(training)
@@ -302,46 +304,6 @@ with check("snapshot-best") as test:
         facts["model later"] = values_of(net)
         facts["snapshot later"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
         return facts
-
-    def same_state(came, state):
-        """Whether two states agree, name by name."""
-        return came.keys() == state.keys() and all(
-            came[name].dtype == state[name].dtype and torch.equal(came[name], state[name]) for name in state
-        )
-
-    def agrees_in(came, state, kind):
-        """Whether a state agrees with another one in its parameters, or in its buffers."""
-        names = [name for name in state if ("weight" in name or "bias" in name) == (kind == "parameters")]
-        return all(name in came and torch.equal(came[name], state[name]) for name in names)
-
-    sentences = {
-        "alias": "The snapshot changed while training went on: state_dict() hands out references to the living "
-        "tensors. Copy them.",
-        "params": "The batch-norm statistics belong to the best state too; parameters alone are not enough.",
-        "not restored": "At the end the model must hold the best weights, not the last ones.",
-        "mode": "train_step needs train mode, score needs eval mode; and the flag the model came with must be back at "
-        "the end.",
-        "grad": "score ran with gradient tracking.",
-        "tie": "On equal scores the first one wins.",
-        "nan": "NaN must never win (and all-NaN is a ValueError): every comparison with NaN is False - check which way "
-        "round you compare.",
-        "infinity": "Minus infinity is a score like any other: where nothing else came, it is the best.",
-    }
-    known = [
-        mistake(sentences["params"], raises=r"(?s)Missing key\(s\)"),
-        mistake(
-            "There was no snapshot to load: nothing had beaten the start value of your comparison.",
-            raises="Expected state_dict to be dict-like|NoneType",
-        ),
-    ]
-
-    def judge_turns(seen):
-        """Judge that train_step and score ran in turn, on the model itself."""
-        calls = seen["calls"]
-        in_turn = [call["call"] for call in calls] == ["train_step", "score"] * len(seen.args[1])
-        seen.that(in_turn, "train_step and score must run in turn, once each for every step.", stage="rule")
-        itself = all(call["model"] for call in calls)
-        seen.that(itself, "train_step and score get the model itself, not a copy.", stage="rule")
 
     def judge_modes(seen):
         """Judge that train_step and score ran each in its mode."""

@@ -51,77 +51,85 @@ def strip_wrappers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     ### END SOLUTION
 
 
+# %% helpers="strip-wrappers"
+def stripped(answer, keys, kind="dict"):
+    """Strip a state_dict with these keys; note names, order, identity and what became of the argument."""
+    tensors = [torch.full((2,), float(number)) for number in range(len(keys))]
+    state = (OrderedDict if kind == "state_dict" else dict)(zip(keys, tensors, strict=True))
+    if kind == "state_dict":
+        state._metadata = OrderedDict({key.rpartition(".")[0]: {"version": 1} for key in keys})
+        metadata = copy.deepcopy(state._metadata)
+    if kind == "parameters":
+        state = {key: nn.Parameter(tensor) for key, tensor in state.items()}
+    before = list(state.items())
+    try:
+        came = answer(state)
+    except ValueError as error:
+        came = f"ValueError: {error}"
+    now = list(state.items())
+    same = len(now) == len(before) and all(a[0] == b[0] and a[1] is b[1] for a, b in zip(now, before, strict=True))
+    if kind == "state_dict":
+        same = same and state._metadata == metadata
+    facts = {"kind": type(came).__name__, "argument same": same, "new": came is not state}
+    facts["refused"] = isinstance(came, str) and came.startswith("ValueError")
+    if not isinstance(came, dict):
+        return facts | {"names": None}
+    place = {id(tensor): number for number, (_, tensor) in enumerate(before)}
+    facts["places"] = [place.get(id(tensor)) for tensor in came.values()]
+    return facts | {"names": [str(name) for name in came]}
+
+
+def names_by(rename):
+    """Whether the names are those that a wrong way of renaming gives."""
+    return lambda seen: seen["names"] == list(dict.fromkeys(rename(key) for key in seen.args[1]))
+
+
+def front_only(key):
+    """Strips both prefixes, but only at the front."""
+    while key.startswith(("module.", "_orig_mod.")):
+        key = key.removeprefix("module.").removeprefix("_orig_mod.")
+    return key
+
+
+def each_on_its_own(key):
+    """Strips a leading module from one key, whatever the others are."""
+    parts = [part for part in key.split(".") if part != "_orig_mod"]
+    while parts[0] == "module":
+        parts = parts[1:]
+    return ".".join(parts)
+
+
+def eaten(key):
+    """Strips the letters of `module` and the dot, whatever their order."""
+    while key[0] in "module.":
+        key = key[1:]
+    return key
+
+
+def eaten_later(key):
+    """The same, after `_orig_mod` is gone."""
+    return eaten(key.replace("_orig_mod.", ""))
+
+
+def everywhere(key):
+    """Strips both words wherever they stand."""
+    return ".".join(part for part in key.split(".") if part not in ("module", "_orig_mod"))
+
+
+def damaged_by(*renames):
+    """Whether one of these ways of renaming gives the names, and a component that was not there before."""
+
+    def fits(seen):
+        came = {part for name in seen["names"] for part in name.split(".")}
+        own = {part for key in seen.args[1] for part in key.split(".")}
+        return not came <= own and any(names_by(rename)(seen) for rename in renames)
+
+    return fits
+
+
 # %% check="strip-wrappers" points=1
 """The names of the bare model, in order, with the same tensors; the argument is left alone."""
 with check("strip-wrappers") as test:
-
-    def stripped(answer, keys, kind="dict"):
-        """Strip a state_dict with these keys; note names, order, identity and what became of the argument."""
-        tensors = [torch.full((2,), float(number)) for number in range(len(keys))]
-        state = (OrderedDict if kind == "state_dict" else dict)(zip(keys, tensors, strict=True))
-        if kind == "state_dict":
-            state._metadata = OrderedDict({key.rpartition(".")[0]: {"version": 1} for key in keys})
-            metadata = copy.deepcopy(state._metadata)
-        if kind == "parameters":
-            state = {key: nn.Parameter(tensor) for key, tensor in state.items()}
-        before = list(state.items())
-        try:
-            came = answer(state)
-        except ValueError as error:
-            came = f"ValueError: {error}"
-        now = list(state.items())
-        same = len(now) == len(before) and all(a[0] == b[0] and a[1] is b[1] for a, b in zip(now, before, strict=True))
-        if kind == "state_dict":
-            same = same and state._metadata == metadata
-        facts = {"kind": type(came).__name__, "argument same": same, "new": came is not state}
-        facts["refused"] = isinstance(came, str) and came.startswith("ValueError")
-        if not isinstance(came, dict):
-            return facts | {"names": None}
-        place = {id(tensor): number for number, (_, tensor) in enumerate(before)}
-        facts["places"] = [place.get(id(tensor)) for tensor in came.values()]
-        return facts | {"names": [str(name) for name in came]}
-
-    def names_by(rename):
-        """Whether the names are those that a wrong way of renaming gives."""
-        return lambda seen: seen["names"] == list(dict.fromkeys(rename(key) for key in seen.args[1]))
-
-    def front_only(key):
-        """Strips both prefixes, but only at the front."""
-        while key.startswith(("module.", "_orig_mod.")):
-            key = key.removeprefix("module.").removeprefix("_orig_mod.")
-        return key
-
-    def each_on_its_own(key):
-        """Strips a leading module from one key, whatever the others are."""
-        parts = [part for part in key.split(".") if part != "_orig_mod"]
-        while parts[0] == "module":
-            parts = parts[1:]
-        return ".".join(parts)
-
-    def eaten(key):
-        """Strips the letters of `module` and the dot, whatever their order."""
-        while key[0] in "module.":
-            key = key[1:]
-        return key
-
-    def eaten_later(key):
-        """The same, after `_orig_mod` is gone."""
-        return eaten(key.replace("_orig_mod.", ""))
-
-    def everywhere(key):
-        """Strips both words wherever they stand."""
-        return ".".join(part for part in key.split(".") if part not in ("module", "_orig_mod"))
-
-    def damaged_by(*renames):
-        """Whether one of these ways of renaming gives the names, and a component that was not there before."""
-
-        def fits(seen):
-            came = {part for name in seen["names"] for part in name.split(".")}
-            own = {part for key in seen.args[1] for part in key.split(".")}
-            return not came <= own and any(names_by(rename)(seen) for rename in renames)
-
-        return fits
-
     known = [
         mistake(
             "`lstrip` takes a set of characters, not a prefix: it ate letters of the layer name.",
@@ -205,74 +213,6 @@ with check("strip-wrappers") as test:
 # %% check="strip-wrappers" points=1
 """Wrappers anywhere and several times; children that are called module; names that collide."""
 with check("strip-wrappers") as test:
-
-    def stripped(answer, keys, kind="dict"):
-        """Strip a state_dict with these keys; note names, order, identity and what became of the argument."""
-        tensors = [torch.full((2,), float(number)) for number in range(len(keys))]
-        state = (OrderedDict if kind == "state_dict" else dict)(zip(keys, tensors, strict=True))
-        if kind == "state_dict":
-            state._metadata = OrderedDict({key.rpartition(".")[0]: {"version": 1} for key in keys})
-            metadata = copy.deepcopy(state._metadata)
-        if kind == "parameters":
-            state = {key: nn.Parameter(tensor) for key, tensor in state.items()}
-        before = list(state.items())
-        try:
-            came = answer(state)
-        except ValueError as error:
-            came = f"ValueError: {error}"
-        now = list(state.items())
-        same = len(now) == len(before) and all(a[0] == b[0] and a[1] is b[1] for a, b in zip(now, before, strict=True))
-        if kind == "state_dict":
-            same = same and state._metadata == metadata
-        facts = {"kind": type(came).__name__, "argument same": same, "new": came is not state}
-        facts["refused"] = isinstance(came, str) and came.startswith("ValueError")
-        if not isinstance(came, dict):
-            return facts | {"names": None}
-        place = {id(tensor): number for number, (_, tensor) in enumerate(before)}
-        facts["places"] = [place.get(id(tensor)) for tensor in came.values()]
-        return facts | {"names": [str(name) for name in came]}
-
-    def names_by(rename):
-        """Whether the names are those that a wrong way of renaming gives."""
-        return lambda seen: seen["names"] == list(dict.fromkeys(rename(key) for key in seen.args[1]))
-
-    def front_only(key):
-        """Strips both prefixes, but only at the front."""
-        while key.startswith(("module.", "_orig_mod.")):
-            key = key.removeprefix("module.").removeprefix("_orig_mod.")
-        return key
-
-    def each_on_its_own(key):
-        """Strips a leading module from one key, whatever the others are."""
-        parts = [part for part in key.split(".") if part != "_orig_mod"]
-        while parts[0] == "module":
-            parts = parts[1:]
-        return ".".join(parts)
-
-    def eaten(key):
-        """Strips the letters of `module` and the dot, whatever their order."""
-        while key[0] in "module.":
-            key = key[1:]
-        return key
-
-    def eaten_later(key):
-        """The same, after `_orig_mod` is gone."""
-        return eaten(key.replace("_orig_mod.", ""))
-
-    def everywhere(key):
-        """Strips both words wherever they stand."""
-        return ".".join(part for part in key.split(".") if part not in ("module", "_orig_mod"))
-
-    def damaged_by(*renames):
-        """Whether one of these ways of renaming gives the names, and a component that was not there before."""
-
-        def fits(seen):
-            came = {part for name in seen["names"] for part in name.split(".")}
-            own = {part for key in seen.args[1] for part in key.split(".")}
-            return not came <= own and any(names_by(rename)(seen) for rename in renames)
-
-        return fits
-
     known = [
         mistake(
             "A name that merely begins with `module`, such as module1 or modules, was cut: compare whole components.",

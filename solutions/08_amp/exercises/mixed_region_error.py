@@ -52,59 +52,135 @@ def forward_mixed(backbone: nn.Module, head: nn.Module, x: Tensor) -> Tensor:
     ### END GIVEN
 
 
+# %% helpers="mixed-region-error"
+class Products(TorchDispatchMode):
+    """Notes the matrix products that run while it is on: [part of the model, dtypes that go in, dtype out]."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.part, self.runs = [], "", []
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[-1]
+        if name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "linear", "mkldnn_linear"):
+            dtypes = sorted({str(a.dtype) for a in args if isinstance(a, Tensor)})
+            self.found.append([self.part, dtypes, str(out.dtype)])
+        return out
+
+
+class Part(nn.Module):
+    """A backbone or a head that says when it runs."""
+
+    def __init__(self, name, products, *layers):
+        super().__init__()
+        self.name, self.products, self.layers = name, products, nn.Sequential(*layers)
+
+    def forward(self, x):
+        self.products.part = self.name
+        self.products.runs.append(self.name)
+        out = self.layers(x)
+        self.products.part = "between"
+        return out
+
+
+def parts(products):
+    """The backbone and the head with fixed weights."""
+    backbone = Part("backbone", products, nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
+    head = Part("head", products, nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    with torch.no_grad():
+        for shift, p in enumerate([*backbone.parameters(), *head.parameters()]):
+            p.copy_((torch.arange(p.numel()) * 37 % 101 / 101 - 0.45 + shift / 64).reshape(p.shape))
+    return backbone, head
+
+
+def state():
+    """Whether autocast is on, and in which dtype."""
+    return [torch.is_autocast_enabled("cpu"), str(torch.get_autocast_dtype("cpu"))]
+
+
+def named_parameters(*modules):
+    """Every parameter of the backbone and the head under a name."""
+    return {f"{module.name}.{name}": p for module in modules for name, p in module.named_parameters()}
+
+
+def reference(x):
+    """The result and the gradients: bfloat16 by hand in the backbone, float32 in the head."""
+    backbone, head = parts(Products())
+    x = x.clone().requires_grad_()
+    h = x
+    for layer in backbone.layers:
+        if isinstance(layer, nn.Linear):
+            h = F.linear(h.bfloat16(), layer.weight.bfloat16(), layer.bias.bfloat16())
+        else:
+            h = layer(h)
+    out = head.layers(h.float())
+    out.square().sum().backward()
+    grads = {"x": x.grad} | {name: p.grad for name, p in named_parameters(backbone, head).items()}
+    return out.detach(), grads
+
+
+still_error = "h leaves the region as bfloat16 and nothing converts it; the float32 head cannot multiply it."
+head_low = (
+    "The head ran in bfloat16: its products rounded to 8 significant bits. Casting the result to float32 "
+    "afterwards does not bring the digits back."
+)
+weights_cast = "The {part}'s parameters changed dtype: convert the activation, not the weights."
+backbone_full = "The backbone no longer runs in bfloat16."
+no_gradient = "The backbone gets no gradient: you detached h."
+
+
+def dtypes_of(seen, part):
+    """The dtypes that went into and came out of the products of a part."""
+    return {dtype for where, into, out in seen["products"] if where == part for dtype in [*into, out]}
+
+
+def judge_precision(seen, *mistakes):
+    """The parameters' dtypes first, then those of the products, then of the result."""
+    seen.expecting(*mistakes, mistake(still_error, raises="same dtype.* (BFloat16|Half) and Float"))
+    recast = ", ".join(seen["recast"])
+    cast = weights_cast.replace("{part}", "head" if "head" in recast else "backbone")
+    seen.that(not recast, f"{cast} ({recast})", stage="dtype")
+    runs = seen["runs"]
+    for part in ("backbone", "head"):
+        seen.that(runs.count(part) > 0, f"The {part} itself was never called.", stage="rule")
+    seen.that(dtypes_of(seen, "backbone") == {"torch.bfloat16"}, backbone_full, stage="dtype")
+    seen.that(dtypes_of(seen, "head") == {"torch.float32"}, head_low, stage="dtype")
+    seen.that(
+        seen["kind"] == "Tensor",
+        f"Return the head's result, a tensor; not a value of type {seen['kind']}.",
+        stage="type",
+    )
+    seen.that(seen["out"].dtype == torch.float32, "Return float32.", stage="dtype")
+
+
+def judge_rest(seen, expected, gradients):
+    """Values, gradients, and what must be as it was."""
+    seen.that(
+        seen["out"].shape == expected.shape,
+        f"The result has the wrong shape, {tuple(seen['out'].shape)}.",
+        stage="shape",
+    )
+    seen.that(
+        torch.allclose(seen["out"], expected, rtol=1e-4, atol=1e-4),
+        "The result is not that of the backbone in bfloat16 and the head in float32.",
+    )
+    changed = ", ".join(seen["changed"])
+    seen.that(not changed, f"Parameters were changed: {changed}.", stage="arguments")
+    missing = [name for name, gradient in seen["grads"].items() if gradient is None]
+    words = no_gradient if any(n.startswith("backbone") for n in missing) else "No gradient reaches some tensors"
+    seen.that(not missing, f"{words} (without: {', '.join(missing)})", stage="gradient")
+    off = [n for n, g in seen["grads"].items() if not torch.allclose(g, gradients[n], rtol=0.05, atol=0.05)]
+    seen.that(not off, f"The gradient is wrong: {', '.join(off)}.", stage="gradient")
+
+
 # %% check="mixed-region-error" points=1
 """The dtype of every product, the result, the gradients."""
 with check("mixed-region-error") as test:
-
-    class Products(TorchDispatchMode):
-        """Notes the matrix products that run while it is on: [part of the model, dtypes that go in, dtype out]."""
-
-        def __init__(self):
-            super().__init__()
-            self.found, self.part, self.runs = [], "", []
-
-        @classmethod
-        def _should_skip_dynamo(cls):
-            return False
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            name = func._schema.name.split("::")[-1]
-            if name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "linear", "mkldnn_linear"):
-                dtypes = sorted({str(a.dtype) for a in args if isinstance(a, Tensor)})
-                self.found.append([self.part, dtypes, str(out.dtype)])
-            return out
-
-    class Part(nn.Module):
-        """A backbone or a head that says when it runs."""
-
-        def __init__(self, name, products, *layers):
-            super().__init__()
-            self.name, self.products, self.layers = name, products, nn.Sequential(*layers)
-
-        def forward(self, x):
-            self.products.part = self.name
-            self.products.runs.append(self.name)
-            out = self.layers(x)
-            self.products.part = "between"
-            return out
-
-    def parts(products):
-        """The backbone and the head with fixed weights."""
-        backbone = Part("backbone", products, nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
-        head = Part("head", products, nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
-        with torch.no_grad():
-            for shift, p in enumerate([*backbone.parameters(), *head.parameters()]):
-                p.copy_((torch.arange(p.numel()) * 37 % 101 / 101 - 0.45 + shift / 64).reshape(p.shape))
-        return backbone, head
-
-    def state():
-        """Whether autocast is on, and in which dtype."""
-        return [torch.is_autocast_enabled("cpu"), str(torch.get_autocast_dtype("cpu"))]
-
-    def named_parameters(*modules):
-        """Every parameter of the backbone and the head under a name."""
-        return {f"{module.name}.{name}": p for module in modules for name, p in module.named_parameters()}
 
     def told(forward_mixed, x, surroundings, evaluating):
         """Run it in the given surroundings; note the products, the result, the gradients and what has changed."""
@@ -139,71 +215,6 @@ with check("mixed-region-error") as test:
         grads = {"x": x.grad} | {name: p.grad for name, p in now.items()}
         return facts | {"grads": {name: None if g is None else g.float() for name, g in grads.items()}}
 
-    def reference(x):
-        """The result and the gradients: bfloat16 by hand in the backbone, float32 in the head."""
-        backbone, head = parts(Products())
-        x = x.clone().requires_grad_()
-        h = x
-        for layer in backbone.layers:
-            if isinstance(layer, nn.Linear):
-                h = F.linear(h.bfloat16(), layer.weight.bfloat16(), layer.bias.bfloat16())
-            else:
-                h = layer(h)
-        out = head.layers(h.float())
-        out.square().sum().backward()
-        grads = {"x": x.grad} | {name: p.grad for name, p in named_parameters(backbone, head).items()}
-        return out.detach(), grads
-
-    still_error = "h leaves the region as bfloat16 and nothing converts it; the float32 head cannot multiply it."
-    head_low = (
-        "The head ran in bfloat16: its products rounded to 8 significant bits. Casting the result to float32 "
-        "afterwards does not bring the digits back."
-    )
-    weights_cast = "The {part}'s parameters changed dtype: convert the activation, not the weights."
-    backbone_full = "The backbone no longer runs in bfloat16."
-    no_gradient = "The backbone gets no gradient: you detached h."
-
-    def dtypes_of(seen, part):
-        """The dtypes that went into and came out of the products of a part."""
-        return {dtype for where, into, out in seen["products"] if where == part for dtype in [*into, out]}
-
-    def judge_precision(seen, *mistakes):
-        """The parameters' dtypes first, then those of the products, then of the result."""
-        seen.expecting(*mistakes, mistake(still_error, raises="same dtype.* (BFloat16|Half) and Float"))
-        recast = ", ".join(seen["recast"])
-        cast = weights_cast.replace("{part}", "head" if "head" in recast else "backbone")
-        seen.that(not recast, f"{cast} ({recast})", stage="dtype")
-        runs = seen["runs"]
-        for part in ("backbone", "head"):
-            seen.that(runs.count(part) > 0, f"The {part} itself was never called.", stage="rule")
-        seen.that(dtypes_of(seen, "backbone") == {"torch.bfloat16"}, backbone_full, stage="dtype")
-        seen.that(dtypes_of(seen, "head") == {"torch.float32"}, head_low, stage="dtype")
-        seen.that(
-            seen["kind"] == "Tensor",
-            f"Return the head's result, a tensor; not a value of type {seen['kind']}.",
-            stage="type",
-        )
-        seen.that(seen["out"].dtype == torch.float32, "Return float32.", stage="dtype")
-
-    def judge_rest(seen, expected, gradients):
-        """Values, gradients, and what must be as it was."""
-        seen.that(
-            seen["out"].shape == expected.shape,
-            f"The result has the wrong shape, {tuple(seen['out'].shape)}.",
-            stage="shape",
-        )
-        seen.that(
-            torch.allclose(seen["out"], expected, rtol=1e-4, atol=1e-4),
-            "The result is not that of the backbone in bfloat16 and the head in float32.",
-        )
-        changed = ", ".join(seen["changed"])
-        seen.that(not changed, f"Parameters were changed: {changed}.", stage="arguments")
-        missing = [name for name, gradient in seen["grads"].items() if gradient is None]
-        words = no_gradient if any(n.startswith("backbone") for n in missing) else "No gradient reaches some tensors"
-        seen.that(not missing, f"{words} (without: {', '.join(missing)})", stage="gradient")
-        off = [n for n, g in seen["grads"].items() if not torch.allclose(g, gradients[n], rtol=0.05, atol=0.05)]
-        seen.that(not off, f"The gradient is wrong: {', '.join(off)}.", stage="gradient")
-
     test("every product has the right dtype, and the result is float32")
     some_x = torch.arange(24.0).reshape(4, 6) * 7 % 11 / 4 - 1.2
     expected, gradients = reference(some_x)
@@ -217,56 +228,6 @@ with check("mixed-region-error") as test:
 # %% check="mixed-region-error" points=1
 """The same inside of other autocast regions, whose state stays; each part runs once."""
 with check("mixed-region-error") as test:
-
-    class Products(TorchDispatchMode):
-        """Notes the matrix products that run while it is on: [part of the model, dtypes that go in, dtype out]."""
-
-        def __init__(self):
-            super().__init__()
-            self.found, self.part, self.runs = [], "", []
-
-        @classmethod
-        def _should_skip_dynamo(cls):
-            return False
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            name = func._schema.name.split("::")[-1]
-            if name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "linear", "mkldnn_linear"):
-                dtypes = sorted({str(a.dtype) for a in args if isinstance(a, Tensor)})
-                self.found.append([self.part, dtypes, str(out.dtype)])
-            return out
-
-    class Part(nn.Module):
-        """A backbone or a head that says when it runs."""
-
-        def __init__(self, name, products, *layers):
-            super().__init__()
-            self.name, self.products, self.layers = name, products, nn.Sequential(*layers)
-
-        def forward(self, x):
-            self.products.part = self.name
-            self.products.runs.append(self.name)
-            out = self.layers(x)
-            self.products.part = "between"
-            return out
-
-    def parts(products):
-        """The backbone and the head with fixed weights."""
-        backbone = Part("backbone", products, nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8))
-        head = Part("head", products, nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
-        with torch.no_grad():
-            for shift, p in enumerate([*backbone.parameters(), *head.parameters()]):
-                p.copy_((torch.arange(p.numel()) * 37 % 101 / 101 - 0.45 + shift / 64).reshape(p.shape))
-        return backbone, head
-
-    def state():
-        """Whether autocast is on, and in which dtype."""
-        return [torch.is_autocast_enabled("cpu"), str(torch.get_autocast_dtype("cpu"))]
-
-    def named_parameters(*modules):
-        """Every parameter of the backbone and the head under a name."""
-        return {f"{module.name}.{name}": p for module in modules for name, p in module.named_parameters()}
 
     def told(forward_mixed, x, surroundings, evaluating, used=""):
         """Run it in the given surroundings; note the products, the result, the gradients and what has changed."""
@@ -304,71 +265,6 @@ with check("mixed-region-error") as test:
             out.float().square().sum().backward()
         grads = {"x": x.grad} | {name: p.grad for name, p in now.items()}
         return facts | {"grads": {name: None if g is None else g.float() for name, g in grads.items()}}
-
-    def reference(x):
-        """The result and the gradients: bfloat16 by hand in the backbone, float32 in the head."""
-        backbone, head = parts(Products())
-        x = x.clone().requires_grad_()
-        h = x
-        for layer in backbone.layers:
-            if isinstance(layer, nn.Linear):
-                h = F.linear(h.bfloat16(), layer.weight.bfloat16(), layer.bias.bfloat16())
-            else:
-                h = layer(h)
-        out = head.layers(h.float())
-        out.square().sum().backward()
-        grads = {"x": x.grad} | {name: p.grad for name, p in named_parameters(backbone, head).items()}
-        return out.detach(), grads
-
-    still_error = "h leaves the region as bfloat16 and nothing converts it; the float32 head cannot multiply it."
-    head_low = (
-        "The head ran in bfloat16: its products rounded to 8 significant bits. Casting the result to float32 "
-        "afterwards does not bring the digits back."
-    )
-    weights_cast = "The {part}'s parameters changed dtype: convert the activation, not the weights."
-    backbone_full = "The backbone no longer runs in bfloat16."
-    no_gradient = "The backbone gets no gradient: you detached h."
-
-    def dtypes_of(seen, part):
-        """The dtypes that went into and came out of the products of a part."""
-        return {dtype for where, into, out in seen["products"] if where == part for dtype in [*into, out]}
-
-    def judge_precision(seen, *mistakes):
-        """The parameters' dtypes first, then those of the products, then of the result."""
-        seen.expecting(*mistakes, mistake(still_error, raises="same dtype.* (BFloat16|Half) and Float"))
-        recast = ", ".join(seen["recast"])
-        cast = weights_cast.replace("{part}", "head" if "head" in recast else "backbone")
-        seen.that(not recast, f"{cast} ({recast})", stage="dtype")
-        runs = seen["runs"]
-        for part in ("backbone", "head"):
-            seen.that(runs.count(part) > 0, f"The {part} itself was never called.", stage="rule")
-        seen.that(dtypes_of(seen, "backbone") == {"torch.bfloat16"}, backbone_full, stage="dtype")
-        seen.that(dtypes_of(seen, "head") == {"torch.float32"}, head_low, stage="dtype")
-        seen.that(
-            seen["kind"] == "Tensor",
-            f"Return the head's result, a tensor; not a value of type {seen['kind']}.",
-            stage="type",
-        )
-        seen.that(seen["out"].dtype == torch.float32, "Return float32.", stage="dtype")
-
-    def judge_rest(seen, expected, gradients):
-        """Values, gradients, and what must be as it was."""
-        seen.that(
-            seen["out"].shape == expected.shape,
-            f"The result has the wrong shape, {tuple(seen['out'].shape)}.",
-            stage="shape",
-        )
-        seen.that(
-            torch.allclose(seen["out"], expected, rtol=1e-4, atol=1e-4),
-            "The result is not that of the backbone in bfloat16 and the head in float32.",
-        )
-        changed = ", ".join(seen["changed"])
-        seen.that(not changed, f"Parameters were changed: {changed}.", stage="arguments")
-        missing = [name for name, gradient in seen["grads"].items() if gradient is None]
-        words = no_gradient if any(n.startswith("backbone") for n in missing) else "No gradient reaches some tensors"
-        seen.that(not missing, f"{words} (without: {', '.join(missing)})", stage="gradient")
-        off = [n for n, g in seen["grads"].items() if not torch.allclose(g, gradients[n], rtol=0.05, atol=0.05)]
-        seen.that(not off, f"The gradient is wrong: {', '.join(off)}.", stage="gradient")
 
     some_x = torch.arange(24.0).reshape(4, 6) * 7 % 11 / 4 - 1.2
     expected, gradients = reference(some_x)

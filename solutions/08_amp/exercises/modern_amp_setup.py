@@ -66,106 +66,111 @@ def make_amp(
     ### END GIVEN
 
 
+# %% helpers="modern-amp-setup"
+def on_machine(cuda, bf16):
+    """Patches that let torch.cuda answer as on a machine with two GPUs, or with none."""
+
+    def is_bf16_supported(including_emulation=True):
+        return bf16 or (cuda and including_emulation)
+
+    patches = ExitStack()
+    for name, answer in {"is_available": cuda, "device_count": 2 * cuda}.items():
+        patches.enter_context(mock.patch.object(torch.cuda, name, lambda *args, _answer=answer, **kwargs: _answer))
+    patches.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", is_bf16_supported))
+    return patches
+
+
+def unpacked(made):
+    """A pair's two parts and a note about its kind; no pair gives (None, None, its kind)."""
+    if isinstance(made, (tuple, list)) and len(made) == 2:
+        kinds = [
+            "callable" if callable(made[0]) else type(made[0]).__name__,
+            "GradScaler" if isinstance(made[1], torch.amp.GradScaler) else type(made[1]).__name__,
+        ]
+        return (*made, kinds)
+    return None, None, [type(made).__name__]
+
+
+def about_scaler(scaler):
+    """Whether a scaler is on, where it works, and what it makes of a loss of 1."""
+    on = scaler.is_enabled()
+    facts = {"on": on, "device": scaler._device if on else "", "scaled": 0.0}
+    if on and scaler._device == "cpu":
+        facts["scaled"] = scaler.scale(torch.ones(())).item()
+    return facts
+
+
+def on_cpu(make_amp, *wish):
+    """The dtype of a product inside, nested and after the region, and what the scaler is."""
+    with on_machine(cuda=False, bf16=False):
+        autocast, scaler, kinds = unpacked(make_amp(*wish))
+        if kinds != ["callable", "GradScaler"]:
+            return {"kinds": kinds}
+        a, facts = torch.ones(2, 2), {"kinds": kinds}
+        with autocast():
+            facts["inside"] = str((a @ a).dtype)
+            facts["on"] = torch.is_autocast_enabled("cpu")
+        facts["after"] = str((a @ a).dtype)
+        return facts | {"scaler": about_scaler(scaler)}
+
+
+one_region = mistake(
+    "The first part must be a function without arguments that gives a context manager, not one context manager.",
+    raises="TypeError.*__call__.*func",
+)
+no_op = "Nothing was autocast on this device: the context belongs to another device type, or is switched off."
+deprecated = mistake(
+    "FutureWarning: torch.cuda.amp.* is deprecated; use torch.amp.GradScaler(device) and "
+    "torch.autocast(device_type=...).",
+    when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
+)
+scaler_fp16 = (
+    "float16 without an enabled GradScaler: small gradients underflow. (GradScaler() without a device means cuda "
+    "and disables itself elsewhere.)"
+)
+scaler_bf16 = "bfloat16 has the range of float32: a scaler is needed for float16 only."
+
+
+def judge_kinds(seen):
+    """A function and a GradScaler came back."""
+    seen.expecting(deprecated, one_region)
+    kinds = seen["kinds"]
+    seen.that(len(kinds) == 2, f"Return the pair (autocast, scaler), not a value of type {kinds[0]}.", stage="type")
+    seen.that(
+        kinds[0] == "callable",
+        f"The first part must be a function that gives a context manager; yours is of type {kinds[0]}.",
+        stage="type",
+    )
+    seen.that(
+        kinds[1] == "GradScaler",
+        f"The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type {kinds[1]}.",
+        stage="type",
+    )
+
+
+def judge_cpu(seen, dtype):
+    """The region computes in the given dtype, and the scaler is on for float16 only."""
+    judge_kinds(seen)
+    seen.that(seen["inside"] != "torch.float32", no_op, stage="dtype")
+    seen.that(seen["inside"] == dtype, f"A product inside must be {dtype}; it was {seen['inside']}.", stage="dtype")
+    seen.that(seen["after"] == "torch.float32", "Autocast is still on after the region.", stage="dtype")
+    judge_scaler(seen, "cpu" if dtype == "torch.float16" else "")
+
+
+def judge_scaler(seen, device):
+    """The scaler is on, for this device; or off, where device is empty."""
+    if device:
+        seen.that(seen["scaler"]["on"], scaler_fp16)
+        other = f"The scaler works on {seen['scaler']['device']} and the region on {device}: name the device for both."
+        seen.that(seen["scaler"]["device"] == device, other, stage="device")
+        seen.that(device != "cpu" or seen["scaler"]["scaled"] > 1, "The scaler does not scale a loss.")
+    else:
+        seen.that(not seen["scaler"]["on"], scaler_bf16)
+
+
 # %% check="modern-amp-setup" points=1
 """The region's dtype on the CPU, and the scaler that goes with it."""
 with check("modern-amp-setup") as test:
-
-    def on_machine(cuda, bf16):
-        """Patches that let torch.cuda answer as on a machine with two GPUs, or with none."""
-
-        def is_bf16_supported(including_emulation=True):
-            return bf16 or (cuda and including_emulation)
-
-        patches = ExitStack()
-        for name, answer in {"is_available": cuda, "device_count": 2 * cuda}.items():
-            patches.enter_context(mock.patch.object(torch.cuda, name, lambda *args, _answer=answer, **kwargs: _answer))
-        patches.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", is_bf16_supported))
-        return patches
-
-    def unpacked(made):
-        """A pair's two parts and a note about its kind; no pair gives (None, None, its kind)."""
-        if isinstance(made, (tuple, list)) and len(made) == 2:
-            kinds = [
-                "callable" if callable(made[0]) else type(made[0]).__name__,
-                "GradScaler" if isinstance(made[1], torch.amp.GradScaler) else type(made[1]).__name__,
-            ]
-            return (*made, kinds)
-        return None, None, [type(made).__name__]
-
-    def about_scaler(scaler):
-        """Whether a scaler is on, where it works, and what it makes of a loss of 1."""
-        on = scaler.is_enabled()
-        facts = {"on": on, "device": scaler._device if on else "", "scaled": 0.0}
-        if on and scaler._device == "cpu":
-            facts["scaled"] = scaler.scale(torch.ones(())).item()
-        return facts
-
-    def on_cpu(make_amp, *wish):
-        """The dtype of a product inside, nested and after the region, and what the scaler is."""
-        with on_machine(cuda=False, bf16=False):
-            autocast, scaler, kinds = unpacked(make_amp(*wish))
-            if kinds != ["callable", "GradScaler"]:
-                return {"kinds": kinds}
-            a, facts = torch.ones(2, 2), {"kinds": kinds}
-            with autocast():
-                facts["inside"] = str((a @ a).dtype)
-                facts["on"] = torch.is_autocast_enabled("cpu")
-            facts["after"] = str((a @ a).dtype)
-            return facts | {"scaler": about_scaler(scaler)}
-
-    one_region = mistake(
-        "The first part must be a function without arguments that gives a context manager, not one context manager.",
-        raises="TypeError.*__call__.*func",
-    )
-    no_op = "Nothing was autocast on this device: the context belongs to another device type, or is switched off."
-    deprecated = mistake(
-        "FutureWarning: torch.cuda.amp.* is deprecated; use torch.amp.GradScaler(device) and "
-        "torch.autocast(device_type=...).",
-        when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
-    )
-    scaler_fp16 = (
-        "float16 without an enabled GradScaler: small gradients underflow. (GradScaler() without a device means cuda "
-        "and disables itself elsewhere.)"
-    )
-    scaler_bf16 = "bfloat16 has the range of float32: a scaler is needed for float16 only."
-
-    def judge_kinds(seen):
-        """A function and a GradScaler came back."""
-        seen.expecting(deprecated, one_region)
-        kinds = seen["kinds"]
-        seen.that(len(kinds) == 2, f"Return the pair (autocast, scaler), not a value of type {kinds[0]}.", stage="type")
-        seen.that(
-            kinds[0] == "callable",
-            f"The first part must be a function that gives a context manager; yours is of type {kinds[0]}.",
-            stage="type",
-        )
-        seen.that(
-            kinds[1] == "GradScaler",
-            "The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type "
-            f"{kinds[1]}.",
-            stage="type",
-        )
-
-    def judge_cpu(seen, dtype):
-        """The region computes in the given dtype, and the scaler is on for float16 only."""
-        judge_kinds(seen)
-        seen.that(seen["inside"] != "torch.float32", no_op, stage="dtype")
-        seen.that(seen["inside"] == dtype, f"A product inside must be {dtype}; it was {seen['inside']}.", stage="dtype")
-        seen.that(seen["after"] == "torch.float32", "Autocast is still on after the region.", stage="dtype")
-        judge_scaler(seen, "cpu" if dtype == "torch.float16" else "")
-
-    def judge_scaler(seen, device):
-        """The scaler is on, for this device; or off, where device is empty."""
-        if device:
-            seen.that(seen["scaler"]["on"], scaler_fp16)
-            other = (
-                f"The scaler works on {seen['scaler']['device']} and the region on {device}: name the device for both."
-            )
-            seen.that(seen["scaler"]["device"] == device, other, stage="device")
-            seen.that(device != "cpu" or seen["scaler"]["scaled"] > 1, "The scaler does not scale a loss.")
-        else:
-            seen.that(not seen["scaler"]["on"], scaler_bf16)
-
     test("make_amp('cpu'): bfloat16, no scaling, no warning")
     seen = observe_scenario(on_cpu, make_amp, "cpu")
     judge_cpu(seen, "torch.bfloat16")
@@ -180,24 +185,6 @@ with check("modern-amp-setup") as test:
 # %% check="modern-amp-setup" points=1
 """Without CUDA, on GPUs, with an index; regions in regions; float32 and what must be refused."""
 with check("modern-amp-setup") as test:
-
-    def on_machine(cuda, bf16):
-        """Patches that let torch.cuda answer as on a machine with two GPUs, or with none."""
-
-        def is_bf16_supported(including_emulation=True):
-            return bf16 or (cuda and including_emulation)
-
-        patches = ExitStack()
-        for name, answer in {"is_available": cuda, "device_count": 2 * cuda}.items():
-            patches.enter_context(mock.patch.object(torch.cuda, name, lambda *args, _answer=answer, **kwargs: _answer))
-        patches.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", is_bf16_supported))
-        return patches
-
-    deprecated = mistake(
-        "FutureWarning: torch.cuda.amp.* is deprecated; use torch.amp.GradScaler(device) and "
-        "torch.autocast(device_type=...).",
-        when=lambda seen: any(category == "FutureWarning" for category, _ in seen.noted.warned),
-    )
 
     def refused(make_amp, cuda, *wish):
         """How a wish is refused: [the exception's kinds, its message], or what came in its place."""
@@ -227,85 +214,6 @@ with check("modern-amp-setup") as test:
     judge_no_cuda(observe_scenario(refused, make_amp, False, "cuda", torch.float16))
 
     ### BEGIN HIDDEN TESTS
-    def unpacked(made):
-        """A pair's two parts and a note about its kind; no pair gives (None, None, its kind)."""
-        if isinstance(made, (tuple, list)) and len(made) == 2:
-            kinds = [
-                "callable" if callable(made[0]) else type(made[0]).__name__,
-                "GradScaler" if isinstance(made[1], torch.amp.GradScaler) else type(made[1]).__name__,
-            ]
-            return (*made, kinds)
-        return None, None, [type(made).__name__]
-
-    def about_scaler(scaler):
-        """Whether a scaler is on, where it works, and what it makes of a loss of 1."""
-        on = scaler.is_enabled()
-        facts = {"on": on, "device": scaler._device if on else "", "scaled": 0.0}
-        if on and scaler._device == "cpu":
-            facts["scaled"] = scaler.scale(torch.ones(())).item()
-        return facts
-
-    def on_cpu(make_amp, *wish):
-        """The dtype of a product inside, nested and after the region, and what the scaler is."""
-        with on_machine(cuda=False, bf16=False):
-            autocast, scaler, kinds = unpacked(make_amp(*wish))
-            if kinds != ["callable", "GradScaler"]:
-                return {"kinds": kinds}
-            a, facts = torch.ones(2, 2), {"kinds": kinds}
-            with autocast():
-                facts["inside"] = str((a @ a).dtype)
-                facts["on"] = torch.is_autocast_enabled("cpu")
-            facts["after"] = str((a @ a).dtype)
-            return facts | {"scaler": about_scaler(scaler)}
-
-    one_region = mistake(
-        "The first part must be a function without arguments that gives a context manager, not one context manager.",
-        raises="TypeError.*__call__.*func",
-    )
-    no_op = "Nothing was autocast on this device: the context belongs to another device type, or is switched off."
-    scaler_fp16 = (
-        "float16 without an enabled GradScaler: small gradients underflow. (GradScaler() without a device means cuda "
-        "and disables itself elsewhere.)"
-    )
-    scaler_bf16 = "bfloat16 has the range of float32: a scaler is needed for float16 only."
-
-    def judge_kinds(seen):
-        """A function and a GradScaler came back."""
-        seen.expecting(deprecated, one_region)
-        kinds = seen["kinds"]
-        seen.that(len(kinds) == 2, f"Return the pair (autocast, scaler), not a value of type {kinds[0]}.", stage="type")
-        seen.that(
-            kinds[0] == "callable",
-            f"The first part must be a function that gives a context manager; yours is of type {kinds[0]}.",
-            stage="type",
-        )
-        seen.that(
-            kinds[1] == "GradScaler",
-            "The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type "
-            f"{kinds[1]}.",
-            stage="type",
-        )
-
-    def judge_cpu(seen, dtype):
-        """The region computes in the given dtype, and the scaler is on for float16 only."""
-        judge_kinds(seen)
-        seen.that(seen["inside"] != "torch.float32", no_op, stage="dtype")
-        seen.that(seen["inside"] == dtype, f"A product inside must be {dtype}; it was {seen['inside']}.", stage="dtype")
-        seen.that(seen["after"] == "torch.float32", "Autocast is still on after the region.", stage="dtype")
-        judge_scaler(seen, "cpu" if dtype == "torch.float16" else "")
-
-    def judge_scaler(seen, device):
-        """The scaler is on, for this device; or off, where device is empty."""
-        if device:
-            seen.that(seen["scaler"]["on"], scaler_fp16)
-            other = (
-                f"The scaler works on {seen['scaler']['device']} and the region on {device}: name the device for both."
-            )
-            seen.that(seen["scaler"]["device"] == device, other, stage="device")
-            seen.that(device != "cpu" or seen["scaler"]["scaled"] > 1, "The scaler does not scale a loss.")
-        else:
-            seen.that(not seen["scaler"]["on"], scaler_bf16)
-
     def on_gpu(make_amp, bf16, *wish):
         """What the region sets for CUDA, on a machine that pretends to have two GPUs."""
         with on_machine(cuda=True, bf16=bf16):

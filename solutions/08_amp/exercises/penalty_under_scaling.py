@@ -61,187 +61,189 @@ def penalised_step(
     ### END SOLUTION
 
 
+# %% helpers="penalty-under-scaling"
+class PlainSGD(Optimizer):
+    """SGD and nothing else: weights minus lr times gradient."""
+
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, {"lr": lr})
+
+    def add_param_group(self, group):
+        self.param_groups.append(self.defaults | group)
+
+    def parameters(self):
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def zero_grad(self, set_to_none=True):
+        for p in self.parameters():
+            p.grad = None if set_to_none or p.grad is None else torch.zeros_like(p.grad)
+
+    def step(self, closure=None):
+        with torch.no_grad():
+            for p in self.parameters():
+                if p.grad is not None:
+                    p -= self.defaults["lr"] * p.grad
+
+
+def small_net():
+    """Two Linear layers with fixed weights."""
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    with torch.no_grad():
+        for shift, p in enumerate(net.parameters()):
+            p.copy_((torch.arange(p.numel()) * 7 % 11 / 8 + shift / 16 - 0.6).reshape(p.shape))
+    return net
+
+
+def weights_of(net):
+    """All weights in one vector."""
+    return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+
+def unrecorded(answer, *args):
+    """What an answer returns, without a record of every operation: that would cost more than the operations."""
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return answer(*args)
+
+
+def stepped(penalised_step, x, y, lam, options):
+    """One step or two; note the numbers, the weights, the scale, and what flowed into the model's output."""
+    net, forward, backward = small_net(), [], []
+
+    def watch(module, args, out):
+        forward.append([torch.is_autocast_enabled("cpu"), str(out.dtype)])
+        if out.requires_grad:
+            out.register_hook(
+                lambda g: backward.append([torch.is_autocast_enabled("cpu"), g.detach().double().norm().item()])
+            )
+
+    net.register_forward_hook(watch)
+    optimizer = PlainSGD(net.parameters(), 0.25)
+    scaler = torch.amp.GradScaler("cpu", init_scale=options.get("scale", 65536.0), enabled=options.get("enabled", True))
+    for p in net.parameters():
+        p.grad = torch.full_like(p, options["old"]) if "old" in options else None
+
+    def autocast():
+        return torch.autocast("cpu", torch.bfloat16) if options.get("low") else nullcontext()
+
+    numbers = []
+    for _ in range(options.get("calls", 1)):
+        numbers.append(unrecorded(penalised_step, net, optimizer, scaler, x, y, lam, autocast))
+    last = numbers[-1]
+    pair = isinstance(last, (tuple, list)) and len(last) == 2
+    facts = {"kinds": [type(n).__name__ for n in last] if pair else [type(last).__name__], "numbers": numbers}
+    facts |= {"forward": forward, "backward": backward, "scale": scaler.get_scale()}
+    return facts | {"weights": weights_of(net)}
+
+
+def by_hand(x, y, lam, calls=1, low=False, old=0.0, constant=False, each=False, power=1):
+    """(mse, |g|, weights, norm of the gradient of the output) of plain training; options are misconceptions."""
+    net = small_net()
+    parameters = list(net.parameters())
+    for _ in range(calls):
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            out = net(x)
+            mse = (out - y).square().mean()
+        grads = torch.autograd.grad(mse, parameters, create_graph=True)
+        norms = [g.square().sum().sqrt() for g in grads]
+        norm = sum(norms) if each else sum(n.square() for n in norms).sqrt() ** power
+        total = mse + lam * (norm.detach() if constant else norm)
+        flowed = (2 * (out.detach() - y) / out.numel()).norm().item()
+        with torch.no_grad():
+            for p, g in zip(parameters, torch.autograd.grad(total, parameters), strict=True):
+                p -= 0.25 * (g + old)
+    return mse.item(), norm.item(), weights_of(net), flowed
+
+
+def near(a, b, tolerance=1e-4):
+    """Whether two numbers or vectors agree."""
+    a, b = (torch.as_tensor(v, dtype=torch.float64) for v in (a, b))
+    return torch.allclose(a, b, rtol=tolerance, atol=tolerance / 10)
+
+
+not_unscaled = (
+    "|g| is {times} times too large: the gradients from autograd.grad are still scaled. Divide by scaler.get_scale()."
+)
+no_graph = (
+    "autograd.grad without create_graph=True returns constants and frees the graph: then backward fails with "
+    "'Trying to backward through the graph a second time'."
+)
+no_effect = (
+    "The penalty has no effect on the update: |g| is a constant there, or is missing. autograd.grad needs "
+    "create_graph=True, and |g| must be computed from its result with grad mode on."
+)
+squared = (
+    "|g| is the norm over all parameters together: the root of the summed squares, not the sum of the norms, nor "
+    "the square."
+)
+double_scale = (
+    "The step is far too small or too large: the scale was applied, or divided out, twice or not at all. "
+    "scale(total).backward() once, with |g| in true units; then scaler.step, and only then scaler.update."
+)
+returned = "Return (mse, |g|) as Python floats in true units."
+known = [
+    mistake(no_graph, raises="second time|does not require grad"),
+    mistake(
+        "scaler.update() belongs at the end of every step, once, after scaler.step: {detail}.",
+        raises=r"No inf checks|has already been called|is being called after step",
+    ),
+]
+
+
+def judge(seen, x, y, lam, *mistakes, told=False, tolerance=1e-4, scale=65536.0, **options):
+    """The two numbers, then the step."""
+    mse, norm, weights, _ = by_hand(x, y, lam, **options)
+    seen.expecting(*known)
+    words = " and ".join(seen["kinds"])
+    seen.that(
+        seen["kinds"] in (["float", "float"], ["int", "float"], ["float", "int"]),
+        f"{returned} Yours: {words}.",
+        stage="type",
+    )
+    came_mse, came_norm = seen["numbers"][-1]
+    seen.that(
+        near(came_norm, norm, tolerance),
+        "The returned |g| is wrong" + (f": expected {norm:.5g}, got {came_norm:.5g}." if told else "."),
+        *mistakes,
+        mistake(
+            not_unscaled.replace("{times}", f"{scale:g}"),
+            when=lambda seen: near(came_norm, scale * norm, tolerance),
+        ),
+        mistake(
+            squared, when=lambda seen: near(came_norm, norm**2) or near(came_norm, by_hand(x, y, 0.0, each=True)[1])
+        ),
+        mistake(
+            "The scale was divided out twice, or out of a gradient that was never scaled.",
+            when=lambda seen: near(came_norm * scale, norm) and scale > 1,
+        ),
+    )
+    total = mse + lam * norm
+    seen.that(
+        near(came_mse, mse, tolerance),
+        f"{returned} The first one is wrong" + (f": expected {mse:.5g}, got {came_mse:.5g}." if told else "."),
+        *mistakes,
+        mistake(
+            returned + " Yours is still scaled.",
+            when=lambda seen: near(came_mse, scale * mse) or near(came_mse, scale * total),
+        ),
+        mistake("The first number must be the mse alone, without the penalty.", when=lambda s: near(came_mse, total)),
+    )
+    start = weights_of(small_net())
+    way = (seen["weights"].double() - start).norm() / (weights - start).norm()
+    seen.that(
+        near(seen["weights"], weights, tolerance),
+        "The numbers are right, but the weights are not those of a step on mse + lam * |g|.",
+        *mistakes,
+        mistake("The weights did not move: no step was made.", when=lambda seen: way == 0),
+        mistake(double_scale, when=lambda seen: way < 0.01 or way > 100 or not math.isfinite(way)),
+        mistake(no_effect, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, constant=True)[2])),
+        mistake(squared, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, power=2)[2])),
+        mistake(squared, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, each=True)[2])),
+    )
+
+
 # %% check="penalty-under-scaling" points=2
 """The two numbers and the step, scaled or not."""
 with check("penalty-under-scaling") as test:
-
-    class PlainSGD(Optimizer):
-        """SGD and nothing else: weights minus lr times gradient."""
-
-        def __init__(self, parameters, lr):
-            super().__init__(parameters, {"lr": lr})
-
-        def add_param_group(self, group):
-            self.param_groups.append(self.defaults | group)
-
-        def parameters(self):
-            return [p for group in self.param_groups for p in group["params"]]
-
-        def zero_grad(self, set_to_none=True):
-            for p in self.parameters():
-                p.grad = None if set_to_none or p.grad is None else torch.zeros_like(p.grad)
-
-        def step(self, closure=None):
-            with torch.no_grad():
-                for p in self.parameters():
-                    if p.grad is not None:
-                        p -= self.defaults["lr"] * p.grad
-
-    def small_net():
-        """Two Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-        with torch.no_grad():
-            for shift, p in enumerate(net.parameters()):
-                p.copy_((torch.arange(p.numel()) * 7 % 11 / 8 + shift / 16 - 0.6).reshape(p.shape))
-        return net
-
-    def weights_of(net):
-        """All weights in one vector."""
-        return torch.cat([p.detach().flatten() for p in net.parameters()])
-
-    def unrecorded(answer, *args):
-        """What an answer returns, without a record of every operation: that would cost more than the operations."""
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
-            return answer(*args)
-
-    def stepped(penalised_step, x, y, lam, options):
-        """One step or two; note the numbers, the weights, the scale, and what flowed into the model's output."""
-        net, forward, backward = small_net(), [], []
-
-        def watch(module, args, out):
-            forward.append([torch.is_autocast_enabled("cpu"), str(out.dtype)])
-            if out.requires_grad:
-                out.register_hook(
-                    lambda g: backward.append([torch.is_autocast_enabled("cpu"), g.detach().double().norm().item()])
-                )
-
-        net.register_forward_hook(watch)
-        optimizer = PlainSGD(net.parameters(), 0.25)
-        scaler = torch.amp.GradScaler(
-            "cpu", init_scale=options.get("scale", 65536.0), enabled=options.get("enabled", True)
-        )
-        for p in net.parameters():
-            p.grad = torch.full_like(p, options["old"]) if "old" in options else None
-
-        def autocast():
-            return torch.autocast("cpu", torch.bfloat16) if options.get("low") else nullcontext()
-
-        numbers = []
-        for _ in range(options.get("calls", 1)):
-            numbers.append(unrecorded(penalised_step, net, optimizer, scaler, x, y, lam, autocast))
-        last = numbers[-1]
-        pair = isinstance(last, (tuple, list)) and len(last) == 2
-        facts = {"kinds": [type(n).__name__ for n in last] if pair else [type(last).__name__], "numbers": numbers}
-        facts |= {"forward": forward, "backward": backward, "scale": scaler.get_scale()}
-        return facts | {"weights": weights_of(net)}
-
-    def by_hand(x, y, lam, calls=1, low=False, old=0.0, constant=False, each=False, power=1):
-        """(mse, |g|, weights, norm of the gradient of the output) of plain training; options are misconceptions."""
-        net = small_net()
-        parameters = list(net.parameters())
-        for _ in range(calls):
-            with torch.autocast("cpu", torch.bfloat16, enabled=low):
-                out = net(x)
-                mse = (out - y).square().mean()
-            grads = torch.autograd.grad(mse, parameters, create_graph=True)
-            norms = [g.square().sum().sqrt() for g in grads]
-            norm = sum(norms) if each else sum(n.square() for n in norms).sqrt() ** power
-            total = mse + lam * (norm.detach() if constant else norm)
-            flowed = (2 * (out.detach() - y) / out.numel()).norm().item()
-            with torch.no_grad():
-                for p, g in zip(parameters, torch.autograd.grad(total, parameters), strict=True):
-                    p -= 0.25 * (g + old)
-        return mse.item(), norm.item(), weights_of(net), flowed
-
-    def near(a, b, tolerance=1e-4):
-        """Whether two numbers or vectors agree."""
-        a, b = (torch.as_tensor(v, dtype=torch.float64) for v in (a, b))
-        return torch.allclose(a, b, rtol=tolerance, atol=tolerance / 10)
-
-    not_unscaled = (
-        "|g| is {times} times too large: the gradients from autograd.grad are still scaled. Divide by "
-        "scaler.get_scale()."
-    )
-    no_graph = (
-        "autograd.grad without create_graph=True returns constants and frees the graph: then backward fails with "
-        "'Trying to backward through the graph a second time'."
-    )
-    no_effect = (
-        "The penalty has no effect on the update: |g| is a constant there, or is missing. autograd.grad needs "
-        "create_graph=True, and |g| must be computed from its result with grad mode on."
-    )
-    squared = (
-        "|g| is the norm over all parameters together: the root of the summed squares, not the sum of the norms, nor "
-        "the square."
-    )
-    double_scale = (
-        "The step is far too small or too large: the scale was applied, or divided out, twice or not at all. "
-        "scale(total).backward() once, with |g| in true units; then scaler.step, and only then scaler.update."
-    )
-    returned = "Return (mse, |g|) as Python floats in true units."
-    known = [
-        mistake(no_graph, raises="second time|does not require grad"),
-        mistake(
-            "scaler.update() belongs at the end of every step, once, after scaler.step: {detail}.",
-            raises=r"No inf checks|has already been called|is being called after step",
-        ),
-    ]
-
-    def judge(seen, x, y, lam, *mistakes, told=False, tolerance=1e-4, scale=65536.0, **options):
-        """The two numbers, then the step."""
-        mse, norm, weights, _ = by_hand(x, y, lam, **options)
-        seen.expecting(*known)
-        words = " and ".join(seen["kinds"])
-        seen.that(
-            seen["kinds"] in (["float", "float"], ["int", "float"], ["float", "int"]),
-            f"{returned} Yours: {words}.",
-            stage="type",
-        )
-        came_mse, came_norm = seen["numbers"][-1]
-        seen.that(
-            near(came_norm, norm, tolerance),
-            "The returned |g| is wrong" + (f": expected {norm:.5g}, got {came_norm:.5g}." if told else "."),
-            *mistakes,
-            mistake(
-                not_unscaled.replace("{times}", f"{scale:g}"),
-                when=lambda seen: near(came_norm, scale * norm, tolerance),
-            ),
-            mistake(
-                squared, when=lambda seen: near(came_norm, norm**2) or near(came_norm, by_hand(x, y, 0.0, each=True)[1])
-            ),
-            mistake(
-                "The scale was divided out twice, or out of a gradient that was never scaled.",
-                when=lambda seen: near(came_norm * scale, norm) and scale > 1,
-            ),
-        )
-        total = mse + lam * norm
-        seen.that(
-            near(came_mse, mse, tolerance),
-            f"{returned} The first one is wrong" + (f": expected {mse:.5g}, got {came_mse:.5g}." if told else "."),
-            *mistakes,
-            mistake(
-                returned + " Yours is still scaled.",
-                when=lambda seen: near(came_mse, scale * mse) or near(came_mse, scale * total),
-            ),
-            mistake(
-                "The first number must be the mse alone, without the penalty.", when=lambda s: near(came_mse, total)
-            ),
-        )
-        start = weights_of(small_net())
-        way = (seen["weights"].double() - start).norm() / (weights - start).norm()
-        seen.that(
-            near(seen["weights"], weights, tolerance),
-            "The numbers are right, but the weights are not those of a step on mse + lam * |g|.",
-            *mistakes,
-            mistake("The weights did not move: no step was made.", when=lambda seen: way == 0),
-            mistake(double_scale, when=lambda seen: way < 0.01 or way > 100 or not math.isfinite(way)),
-            mistake(
-                no_effect, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, constant=True)[2])
-            ),
-            mistake(squared, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, power=2)[2])),
-            mistake(squared, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, each=True)[2])),
-        )
-
     test("an enabled scaler: the numbers and the step are those of plain float32")
     some_x = (torch.arange(12.0) * 5 % 13 / 6 - 1).reshape(4, 3)
     some_y = (torch.arange(8.0) * 3 % 7 / 2 - 1.7).reshape(4, 2)
@@ -256,184 +258,6 @@ with check("penalty-under-scaling") as test:
 # %% check="penalty-under-scaling" points=1
 """The first gradient is scaled; overflow, autocast, old gradients, lam = 0."""
 with check("penalty-under-scaling") as test:
-
-    class PlainSGD(Optimizer):
-        """SGD and nothing else: weights minus lr times gradient."""
-
-        def __init__(self, parameters, lr):
-            super().__init__(parameters, {"lr": lr})
-
-        def add_param_group(self, group):
-            self.param_groups.append(self.defaults | group)
-
-        def parameters(self):
-            return [p for group in self.param_groups for p in group["params"]]
-
-        def zero_grad(self, set_to_none=True):
-            for p in self.parameters():
-                p.grad = None if set_to_none or p.grad is None else torch.zeros_like(p.grad)
-
-        def step(self, closure=None):
-            with torch.no_grad():
-                for p in self.parameters():
-                    if p.grad is not None:
-                        p -= self.defaults["lr"] * p.grad
-
-    def small_net():
-        """Two Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-        with torch.no_grad():
-            for shift, p in enumerate(net.parameters()):
-                p.copy_((torch.arange(p.numel()) * 7 % 11 / 8 + shift / 16 - 0.6).reshape(p.shape))
-        return net
-
-    def weights_of(net):
-        """All weights in one vector."""
-        return torch.cat([p.detach().flatten() for p in net.parameters()])
-
-    def unrecorded(answer, *args):
-        """What an answer returns, without a record of every operation: that would cost more than the operations."""
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
-            return answer(*args)
-
-    def stepped(penalised_step, x, y, lam, options):
-        """One step or two; note the numbers, the weights, the scale, and what flowed into the model's output."""
-        net, forward, backward = small_net(), [], []
-
-        def watch(module, args, out):
-            forward.append([torch.is_autocast_enabled("cpu"), str(out.dtype)])
-            if out.requires_grad:
-                out.register_hook(
-                    lambda g: backward.append([torch.is_autocast_enabled("cpu"), g.detach().double().norm().item()])
-                )
-
-        net.register_forward_hook(watch)
-        optimizer = PlainSGD(net.parameters(), 0.25)
-        scaler = torch.amp.GradScaler(
-            "cpu", init_scale=options.get("scale", 65536.0), enabled=options.get("enabled", True)
-        )
-        for p in net.parameters():
-            p.grad = torch.full_like(p, options["old"]) if "old" in options else None
-
-        def autocast():
-            return torch.autocast("cpu", torch.bfloat16) if options.get("low") else nullcontext()
-
-        numbers = []
-        for _ in range(options.get("calls", 1)):
-            numbers.append(unrecorded(penalised_step, net, optimizer, scaler, x, y, lam, autocast))
-        last = numbers[-1]
-        pair = isinstance(last, (tuple, list)) and len(last) == 2
-        facts = {"kinds": [type(n).__name__ for n in last] if pair else [type(last).__name__], "numbers": numbers}
-        facts |= {"forward": forward, "backward": backward, "scale": scaler.get_scale()}
-        return facts | {"weights": weights_of(net)}
-
-    def by_hand(x, y, lam, calls=1, low=False, old=0.0, constant=False, each=False, power=1):
-        """(mse, |g|, weights, norm of the gradient of the output) of plain training; options are misconceptions."""
-        net = small_net()
-        parameters = list(net.parameters())
-        for _ in range(calls):
-            with torch.autocast("cpu", torch.bfloat16, enabled=low):
-                out = net(x)
-                mse = (out - y).square().mean()
-            grads = torch.autograd.grad(mse, parameters, create_graph=True)
-            norms = [g.square().sum().sqrt() for g in grads]
-            norm = sum(norms) if each else sum(n.square() for n in norms).sqrt() ** power
-            total = mse + lam * (norm.detach() if constant else norm)
-            flowed = (2 * (out.detach() - y) / out.numel()).norm().item()
-            with torch.no_grad():
-                for p, g in zip(parameters, torch.autograd.grad(total, parameters), strict=True):
-                    p -= 0.25 * (g + old)
-        return mse.item(), norm.item(), weights_of(net), flowed
-
-    def near(a, b, tolerance=1e-4):
-        """Whether two numbers or vectors agree."""
-        a, b = (torch.as_tensor(v, dtype=torch.float64) for v in (a, b))
-        return torch.allclose(a, b, rtol=tolerance, atol=tolerance / 10)
-
-    not_unscaled = (
-        "|g| is {times} times too large: the gradients from autograd.grad are still scaled. Divide by "
-        "scaler.get_scale()."
-    )
-    no_graph = (
-        "autograd.grad without create_graph=True returns constants and frees the graph: then backward fails with "
-        "'Trying to backward through the graph a second time'."
-    )
-    no_effect = (
-        "The penalty has no effect on the update: |g| is a constant there, or is missing. autograd.grad needs "
-        "create_graph=True, and |g| must be computed from its result with grad mode on."
-    )
-    squared = (
-        "|g| is the norm over all parameters together: the root of the summed squares, not the sum of the norms, nor "
-        "the square."
-    )
-    double_scale = (
-        "The step is far too small or too large: the scale was applied, or divided out, twice or not at all. "
-        "scale(total).backward() once, with |g| in true units; then scaler.step, and only then scaler.update."
-    )
-    returned = "Return (mse, |g|) as Python floats in true units."
-    known = [
-        mistake(no_graph, raises="second time|does not require grad"),
-        mistake(
-            "scaler.update() belongs at the end of every step, once, after scaler.step: {detail}.",
-            raises=r"No inf checks|has already been called|is being called after step",
-        ),
-    ]
-
-    def judge(seen, x, y, lam, *mistakes, told=False, tolerance=1e-4, scale=65536.0, **options):
-        """The two numbers, then the step."""
-        mse, norm, weights, _ = by_hand(x, y, lam, **options)
-        seen.expecting(*known)
-        words = " and ".join(seen["kinds"])
-        seen.that(
-            seen["kinds"] in (["float", "float"], ["int", "float"], ["float", "int"]),
-            f"{returned} Yours: {words}.",
-            stage="type",
-        )
-        came_mse, came_norm = seen["numbers"][-1]
-        seen.that(
-            near(came_norm, norm, tolerance),
-            "The returned |g| is wrong" + (f": expected {norm:.5g}, got {came_norm:.5g}." if told else "."),
-            *mistakes,
-            mistake(
-                not_unscaled.replace("{times}", f"{scale:g}"),
-                when=lambda seen: near(came_norm, scale * norm, tolerance),
-            ),
-            mistake(
-                squared, when=lambda seen: near(came_norm, norm**2) or near(came_norm, by_hand(x, y, 0.0, each=True)[1])
-            ),
-            mistake(
-                "The scale was divided out twice, or out of a gradient that was never scaled.",
-                when=lambda seen: near(came_norm * scale, norm) and scale > 1,
-            ),
-        )
-        total = mse + lam * norm
-        seen.that(
-            near(came_mse, mse, tolerance),
-            f"{returned} The first one is wrong" + (f": expected {mse:.5g}, got {came_mse:.5g}." if told else "."),
-            *mistakes,
-            mistake(
-                returned + " Yours is still scaled.",
-                when=lambda seen: near(came_mse, scale * mse) or near(came_mse, scale * total),
-            ),
-            mistake(
-                "The first number must be the mse alone, without the penalty.", when=lambda s: near(came_mse, total)
-            ),
-        )
-        start = weights_of(small_net())
-        way = (seen["weights"].double() - start).norm() / (weights - start).norm()
-        seen.that(
-            near(seen["weights"], weights, tolerance),
-            "The numbers are right, but the weights are not those of a step on mse + lam * |g|.",
-            *mistakes,
-            mistake("The weights did not move: no step was made.", when=lambda seen: way == 0),
-            mistake(double_scale, when=lambda seen: way < 0.01 or way > 100 or not math.isfinite(way)),
-            mistake(
-                no_effect, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, constant=True)[2])
-            ),
-            mistake(squared, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, power=2)[2])),
-            mistake(squared, when=lambda seen: near(seen["weights"], by_hand(x, y, lam, **options, each=True)[2])),
-        )
-
     some_x = (torch.arange(12.0) * 5 % 13 / 6 - 1).reshape(4, 3)
     some_y = (torch.arange(8.0) * 3 % 7 / 2 - 1.7).reshape(4, 2)
 

@@ -61,43 +61,50 @@ def scale_window(grads: Sequence[Tensor], dtype: torch.dtype = torch.float16) ->
     ### END SOLUTION
 
 
+# %% helpers="scale-window"
+zeros_counted = "Entries that were 0 before are not lost; divide by the number of non-zero ones."
+tiny = "Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look."
+not_power = "The scale must be a power of two (multiplying by it changes no digits)."
+too_large = "With this scale the largest entry becomes inf."
+after_cast = "Multiply before casting: what has become 0 stays 0 whatever you multiply it by."
+per_tensor = "Average over all entries, not over tensors of different size."
+
+
+def judge(seen, expected, *mistakes):
+    """The keys and types, then the scale, then the shares."""
+    came = seen.value
+    seen.that(
+        isinstance(came, dict) and set(came) == {"lost", "scale", "lost_scaled"},
+        "Return a dict with the keys lost, scale and lost_scaled.",
+        stage="type",
+    )
+    odd = [name for name, value in came.items() if type(value) not in (int, float) or abs(value) > 2**1000]
+    seen.that(not odd, f"The numbers must be finite Python floats; not so: {', '.join(odd)}.", stage="type")
+    scale, right = came["scale"], expected["scale"]
+    seen.that(
+        abs(scale - right) <= 1e-6 * right,
+        "The scale is not the largest power of two that fits.",
+        *mistakes,
+        mistake(not_power, when=lambda seen: scale > 0 and not math.log2(scale).is_integer()),
+        mistake(too_large, when=lambda seen: scale > right),
+        mistake("A larger power of two still fits.", when=lambda seen: scale < right),
+    )
+    for name in ("lost", "lost_scaled"):
+        seen.that(abs(came[name] - expected[name]) <= 1e-6, f"The share `{name}` is wrong.", *mistakes)
+
+
+def shares(lost, lost_scaled):
+    """A condition: these two shares came (None: any)."""
+    wanted = {"lost": lost, "lost_scaled": lost_scaled}
+    return lambda seen: all(v is None or abs(seen[k] - v) <= 1e-6 for k, v in wanted.items())
+
+
+overflow = "s * g overflowed in float32 before the cast; form the product in float64."
+
+
 # %% check="scale-window" points=2
 """The share that is lost, the largest scale that fits, the share lost with it."""
 with check("scale-window") as test:
-    zeros_counted = "Entries that were 0 before are not lost; divide by the number of non-zero ones."
-    tiny = "Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look."
-    not_power = "The scale must be a power of two (multiplying by it changes no digits)."
-    too_large = "With this scale the largest entry becomes inf."
-    after_cast = "Multiply before casting: what has become 0 stays 0 whatever you multiply it by."
-    per_tensor = "Average over all entries, not over tensors of different size."
-
-    def judge(seen, expected, *mistakes):
-        """The keys and types, then the scale, then the shares."""
-        came = seen.value
-        seen.that(
-            isinstance(came, dict) and set(came) == {"lost", "scale", "lost_scaled"},
-            "Return a dict with the keys lost, scale and lost_scaled.",
-            stage="type",
-        )
-        odd = [name for name, value in came.items() if type(value) not in (int, float) or abs(value) > 2**1000]
-        seen.that(not odd, f"The numbers must be finite Python floats; not so: {', '.join(odd)}.", stage="type")
-        scale, right = came["scale"], expected["scale"]
-        seen.that(
-            abs(scale - right) <= 1e-6 * right,
-            "The scale is not the largest power of two that fits.",
-            *mistakes,
-            mistake(not_power, when=lambda seen: scale > 0 and not math.log2(scale).is_integer()),
-            mistake(too_large, when=lambda seen: scale > right),
-            mistake("A larger power of two still fits.", when=lambda seen: scale < right),
-        )
-        for name in ("lost", "lost_scaled"):
-            seen.that(abs(came[name] - expected[name]) <= 1e-6, f"The share `{name}` is wrong.", *mistakes)
-
-    def shares(lost, lost_scaled):
-        """A condition: these two shares came (None: any)."""
-        wanted = {"lost": lost, "lost_scaled": lost_scaled}
-        return lambda seen: all(v is None or abs(seen[k] - v) <= 1e-6 for k, v in wanted.items())
-
     test("two tensors in float16: 3 of 7 non-zero entries are lost, none after scaling")
     # 3e-5 is below finfo.tiny (6.1e-5) and stays; 2e-8 and below become 0; 2**18 * 0.2 = 52428.8 fits, 2**19 * 0.2 not
     some_grads = [torch.tensor([[0.2, 0.0, -1e-8], [3e-5, 0.0, 2e-8]]), torch.tensor([-0.03, 1e-9, 1e-3])]
@@ -119,7 +126,6 @@ with check("scale-window") as test:
     test("the same gradients in bfloat16: nothing is lost")
     # 2**130 * 0.2 = 2.7e38 fits below bfloat16's largest, 3.39e38
     seen = observe(scale_window, some_grads, torch.bfloat16)
-    overflow = "s * g overflowed in float32 before the cast; form the product in float64."
     judge(
         seen,
         {"lost": 0.0, "scale": 2.0**130, "lost_scaled": 0.0},
@@ -144,42 +150,7 @@ with check("scale-window") as test:
         observe(scale_window, refused).raises(ValueError, because=invalid)
 
     ### BEGIN HIDDEN TESTS
-    zeros_counted = "Entries that were 0 before are not lost; divide by the number of non-zero ones."
-    tiny = "Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look."
-    not_power = "The scale must be a power of two (multiplying by it changes no digits)."
-    too_large = "With this scale the largest entry becomes inf."
-    after_cast = "Multiply before casting: what has become 0 stays 0 whatever you multiply it by."
-    per_tensor = "Average over all entries, not over tensors of different size."
-
-    def judge(seen, expected, *mistakes):
-        """The keys and types, then the scale, then the shares."""
-        came = seen.value
-        seen.that(
-            isinstance(came, dict) and set(came) == {"lost", "scale", "lost_scaled"},
-            "Return a dict with the keys lost, scale and lost_scaled.",
-            stage="type",
-        )
-        odd = [name for name, value in came.items() if type(value) not in (int, float) or abs(value) > 2**1000]
-        seen.that(not odd, f"The numbers must be finite Python floats; not so: {', '.join(odd)}.", stage="type")
-        scale, right = came["scale"], expected["scale"]
-        seen.that(
-            abs(scale - right) <= 1e-6 * right,
-            "The scale is not the largest power of two that fits.",
-            *mistakes,
-            mistake(not_power, when=lambda seen: scale > 0 and not math.log2(scale).is_integer()),
-            mistake(too_large, when=lambda seen: scale > right),
-            mistake("A larger power of two still fits.", when=lambda seen: scale < right),
-        )
-        for name in ("lost", "lost_scaled"):
-            seen.that(abs(came[name] - expected[name]) <= 1e-6, f"The share `{name}` is wrong.", *mistakes)
-
-    def shares(lost, lost_scaled):
-        """A condition: these two shares came (None: any)."""
-        wanted = {"lost": lost, "lost_scaled": lost_scaled}
-        return lambda seen: all(v is None or abs(seen[k] - v) <= 1e-6 for k, v in wanted.items())
-
     expected = {"lost": 3 / 7, "scale": 2.0**18, "lost_scaled": 0.0}
-    overflow = "s * g overflowed in float32 before the cast; form the product in float64."
 
     def by_trying(grads, dtype=torch.float16):
         """The truth, by trying powers of two from above."""

@@ -78,14 +78,21 @@ class Pooler(nn.Module):
 ### END GIVEN
 
 
+# %% helpers="baked-batch"
+def filled(*size):
+    """Numbers between -1 and 1 without a pattern."""
+    count = torch.Size(size).numel()
+    return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
+
+
+batch_baked = (
+    "The batch size is still fixed: by a constant 4, a view(4, ...), or a tensor that was built for four samples."
+)
+
+
 # %% check="baked-batch" points=1
 """The old numbers, other batches and lengths, in PyTorch."""
 with check("baked-batch") as test:
-
-    def filled(*size):
-        """Numbers between -1 and 1 without a pattern."""
-        count = torch.Size(size).numel()
-        return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
 
     def pooled(make, x, sliced=False):
         """Run the model on x, in x's dtype and on x's device; note the result, or what was raised."""
@@ -139,9 +146,6 @@ with check("baked-batch") as test:
         seen.that(torch.allclose(came.double(), truth, rtol=rtol, atol=atol), sentence)
 
     same_values = "For (4, 5, 6) the numbers differ from those of the given class."
-    batch_baked = (
-        "The batch size is still fixed: by a constant 4, a view(4, ...), or a tensor that was built for four samples."
-    )
     time_baked = (
         "The number of steps is still fixed, or its weights are not those of the contract: 5 comes from x.shape[1]."
     )
@@ -199,11 +203,6 @@ with check("baked-batch") as test:
 """Exported with a dynamic batch and time, and run with other sizes."""
 with check("baked-batch") as test:
 
-    def filled(*size):
-        """Numbers between -1 and 1 without a pattern."""
-        count = torch.Size(size).numel()
-        return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
-
     def exported(make, example, *others):
         """Export a model, and run the file and the model on others; without the modes that record operations."""
         model = make().eval()
@@ -239,9 +238,6 @@ with check("baked-batch") as test:
         grown = [torch.tensor(t / (steps - 1) if steps > 1 else 0.0, dtype=torch.float64).exp() for t in range(steps)]
         return sum(one / sum(grown) * (x[:, t].double() @ weight.t() + bias) for t, one in enumerate(grown))
 
-    batch_baked = (
-        "The batch size is still fixed: by a constant 4, a view(4, ...), or a tensor that was built for four samples."
-    )
     specialised = (
         "'tracing inferred a static shape': a dynamic size became a plain number, by a constant that it must fit, by a "
         "Python loop over range(T), or by an op that needs a number (torch.linspace does)."

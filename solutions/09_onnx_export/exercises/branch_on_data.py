@@ -66,90 +66,101 @@ class Gate(nn.Module):
 ### END GIVEN
 
 
+# %% helpers="branch-on-data"
+def gated(make, *inputs):
+    """Run the layer on inputs, with gradients, without the modes that record operations."""
+    facts = {"results": [], "grads": []}
+    with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+        for x in inputs:
+            x = x.clone().requires_grad_()
+            came = make()(x)
+            facts["results"].append(came.detach() if isinstance(came, Tensor) else came)
+            tracked = isinstance(came, Tensor) and came.requires_grad
+            facts["grads"].append(torch.autograd.grad(came.sum(), x)[0] if tracked else None)
+    return facts
+
+
+def exported(make, example, *inputs):
+    """Export the layer, and run the file on inputs."""
+    facts = {"refused": "", "results": []}
+    with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+        model = make().eval()
+        model(example.clone())
+        try:
+            how = {"dynamic_shapes": ({0: "batch"},), "verbose": False}
+            program = torch.onnx.export(model, (example.clone(),), **how)
+        except Exception as error:
+            facts["refused"] = f"{error} {error.__cause__}"
+            return facts
+    session = ort.InferenceSession(program.model_proto.SerializeToString())
+    for x in inputs:
+        try:
+            facts["results"].append(torch.tensor(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]))
+        except Exception as error:
+            facts["results"].append(str(error))
+    return facts
+
+
+def expected(x):
+    """The given class."""
+    return torch.log(x.clamp(min=1e-6)) if x.mean() > 0 else 0.1 / x
+
+
+def by_rows(x):
+    """A decision for each row."""
+    return torch.cat([expected(row[None]) for row in x])
+
+
+def by_columns(x):
+    """A decision for each column."""
+    return torch.cat([expected(column[:, None]) for column in x.t()], 1)
+
+
+def by_elements(x):
+    """A decision for each element."""
+    return torch.where(x > 0, torch.log(x.clamp(min=1e-6)), 0.1 / x)
+
+
+def same(came, truth):
+    """Whether two results agree, nan where nan is."""
+    fits = isinstance(came, Tensor) and came.shape == truth.shape and came.dtype == truth.dtype
+    return fits and torch.allclose(came, truth, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+leak = "inf or nan of the branch not taken leaked in: multiplying it by 0 gives nan. Select, don't multiply."
+one_branch = "Only one branch is there, or the decision was taken once, for the example."
+
+
+def judge(seen, inputs, results, sentence):
+    """Judge the results for these inputs, each by its own look-alikes."""
+    for x, came in zip(inputs, results, strict=True):
+        seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
+        seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
+        seen.that(came.dtype == x.dtype, f"The result is {came.dtype}, x is {x.dtype}.", stage="dtype")
+        truth = expected(x)
+        named = [
+            mistake(words, when=lambda seen, wrong=wrong, came=came, truth=truth: same(came, wrong))
+            for words, wrong in [
+                ("The decision was made per element; it is one decision for the whole batch.", by_elements(x)),
+                ("The decision was made per row; it is one decision for the whole batch.", by_rows(x)),
+                ("The decision was made per column; it is one decision for the whole batch.", by_columns(x)),
+                (one_branch, torch.log(x.clamp(min=1e-6))),
+                (one_branch, 0.1 / x),
+            ]
+            if not same(wrong, truth)
+        ]
+        named.append(
+            mistake(leak, when=lambda seen, came=came, truth=truth: bool((came.isnan() & ~truth.isnan()).any()))
+        )
+        seen.that(same(came, truth), sentence, *named)
+
+
+values = "The values differ from those of the given class."
+
+
 # %% check="branch-on-data" points=2
 """Both branches, decided anew for each batch, in PyTorch and after the export."""
 with check("branch-on-data") as test:
-
-    def gated(make, *inputs):
-        """Run the layer on inputs, with gradients, without the modes that record operations."""
-        facts = {"results": [], "grads": []}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            for x in inputs:
-                x = x.clone().requires_grad_()
-                came = make()(x)
-                facts["results"].append(came.detach() if isinstance(came, Tensor) else came)
-                tracked = isinstance(came, Tensor) and came.requires_grad
-                facts["grads"].append(torch.autograd.grad(came.sum(), x)[0] if tracked else None)
-        return facts
-
-    def exported(make, example, *inputs):
-        """Export the layer, and run the file on inputs."""
-        facts = {"refused": "", "results": []}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            model = make().eval()
-            model(example.clone())
-            try:
-                how = {"dynamic_shapes": ({0: "batch"},), "verbose": False}
-                program = torch.onnx.export(model, (example.clone(),), **how)
-            except Exception as error:
-                facts["refused"] = f"{error} {error.__cause__}"
-                return facts
-        session = ort.InferenceSession(program.model_proto.SerializeToString())
-        for x in inputs:
-            try:
-                facts["results"].append(torch.tensor(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]))
-            except Exception as error:
-                facts["results"].append(str(error))
-        return facts
-
-    def expected(x):
-        """The given class."""
-        return torch.log(x.clamp(min=1e-6)) if x.mean() > 0 else 0.1 / x
-
-    def by_rows(x):
-        """A decision for each row."""
-        return torch.cat([expected(row[None]) for row in x])
-
-    def by_columns(x):
-        """A decision for each column."""
-        return torch.cat([expected(column[:, None]) for column in x.t()], 1)
-
-    def by_elements(x):
-        """A decision for each element."""
-        return torch.where(x > 0, torch.log(x.clamp(min=1e-6)), 0.1 / x)
-
-    def same(came, truth):
-        """Whether two results agree, nan where nan is."""
-        fits = isinstance(came, Tensor) and came.shape == truth.shape and came.dtype == truth.dtype
-        return fits and torch.allclose(came, truth, rtol=1e-4, atol=1e-6, equal_nan=True)
-
-    leak = "inf or nan of the branch not taken leaked in: multiplying it by 0 gives nan. Select, don't multiply."
-    one_branch = "Only one branch is there, or the decision was taken once, for the example."
-
-    def judge(seen, inputs, results, sentence):
-        """Judge the results for these inputs, each by its own look-alikes."""
-        for x, came in zip(inputs, results, strict=True):
-            seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
-            seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
-            seen.that(came.dtype == x.dtype, f"The result is {came.dtype}, x is {x.dtype}.", stage="dtype")
-            truth = expected(x)
-            named = [
-                mistake(words, when=lambda seen, wrong=wrong, came=came, truth=truth: same(came, wrong))
-                for words, wrong in [
-                    ("The decision was made per element; it is one decision for the whole batch.", by_elements(x)),
-                    ("The decision was made per row; it is one decision for the whole batch.", by_rows(x)),
-                    ("The decision was made per column; it is one decision for the whole batch.", by_columns(x)),
-                    (one_branch, torch.log(x.clamp(min=1e-6))),
-                    (one_branch, 0.1 / x),
-                ]
-                if not same(wrong, truth)
-            ]
-            named.append(
-                mistake(leak, when=lambda seen, came=came, truth=truth: bool((came.isnan() & ~truth.isnan()).any()))
-            )
-            seen.that(same(came, truth), sentence, *named)
-
-    values = "The values differ from those of the given class."
     first = torch.tensor([[2.0, -0.5, 1.5], [0.25, 1.0, -3.0]])  # the mean is positive
     second = torch.tensor([[-2.0, 0.5, -1.5], [0.25, 1.0, -3.0]])  # the mean is negative, that of one element too
     rows = torch.tensor([[-2.0, -0.5, -1.5], [1.0, 2.0, 4.0], [0.5, 0.25, 0.125], [-0.5, 0.5, 1.0]])
@@ -177,87 +188,6 @@ with check("branch-on-data") as test:
 # %% check="branch-on-data" points=1
 """Nothing leaks from the branch not taken, in values and gradients; zeros, nan, dtypes."""
 with check("branch-on-data") as test:
-
-    def gated(make, *inputs):
-        """Run the layer on inputs, with gradients, without the modes that record operations."""
-        facts = {"results": [], "grads": []}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            for x in inputs:
-                x = x.clone().requires_grad_()
-                came = make()(x)
-                facts["results"].append(came.detach() if isinstance(came, Tensor) else came)
-                tracked = isinstance(came, Tensor) and came.requires_grad
-                facts["grads"].append(torch.autograd.grad(came.sum(), x)[0] if tracked else None)
-        return facts
-
-    def exported(make, example, *inputs):
-        """Export the layer, and run the file on inputs."""
-        facts = {"refused": "", "results": []}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            model = make().eval()
-            model(example.clone())
-            try:
-                how = {"dynamic_shapes": ({0: "batch"},), "verbose": False}
-                program = torch.onnx.export(model, (example.clone(),), **how)
-            except Exception as error:
-                facts["refused"] = f"{error} {error.__cause__}"
-                return facts
-        session = ort.InferenceSession(program.model_proto.SerializeToString())
-        for x in inputs:
-            try:
-                facts["results"].append(torch.tensor(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]))
-            except Exception as error:
-                facts["results"].append(str(error))
-        return facts
-
-    def expected(x):
-        """The given class."""
-        return torch.log(x.clamp(min=1e-6)) if x.mean() > 0 else 0.1 / x
-
-    def by_rows(x):
-        """A decision for each row."""
-        return torch.cat([expected(row[None]) for row in x])
-
-    def by_columns(x):
-        """A decision for each column."""
-        return torch.cat([expected(column[:, None]) for column in x.t()], 1)
-
-    def by_elements(x):
-        """A decision for each element."""
-        return torch.where(x > 0, torch.log(x.clamp(min=1e-6)), 0.1 / x)
-
-    def same(came, truth):
-        """Whether two results agree, nan where nan is."""
-        fits = isinstance(came, Tensor) and came.shape == truth.shape and came.dtype == truth.dtype
-        return fits and torch.allclose(came, truth, rtol=1e-4, atol=1e-6, equal_nan=True)
-
-    leak = "inf or nan of the branch not taken leaked in: multiplying it by 0 gives nan. Select, don't multiply."
-    one_branch = "Only one branch is there, or the decision was taken once, for the example."
-
-    def judge(seen, inputs, results, sentence):
-        """Judge the results for these inputs, each by its own look-alikes."""
-        for x, came in zip(inputs, results, strict=True):
-            seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
-            seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
-            seen.that(came.dtype == x.dtype, f"The result is {came.dtype}, x is {x.dtype}.", stage="dtype")
-            truth = expected(x)
-            named = [
-                mistake(words, when=lambda seen, wrong=wrong, came=came, truth=truth: same(came, wrong))
-                for words, wrong in [
-                    ("The decision was made per element; it is one decision for the whole batch.", by_elements(x)),
-                    ("The decision was made per row; it is one decision for the whole batch.", by_rows(x)),
-                    ("The decision was made per column; it is one decision for the whole batch.", by_columns(x)),
-                    (one_branch, torch.log(x.clamp(min=1e-6))),
-                    (one_branch, 0.1 / x),
-                ]
-                if not same(wrong, truth)
-            ]
-            named.append(
-                mistake(leak, when=lambda seen, came=came, truth=truth: bool((came.isnan() & ~truth.isnan()).any()))
-            )
-            seen.that(same(came, truth), sentence, *named)
-
-    values = "The values differ from those of the given class."
     first = torch.tensor([[2.0, -0.5, 1.5], [0.25, 1.0, -3.0]])  # the mean is positive
     second = torch.tensor([[-2.0, 0.5, -1.5], [0.25, 1.0, -3.0]])  # the mean is negative, that of one element too
     rows = torch.tensor([[-2.0, -0.5, -1.5], [1.0, 2.0, 4.0], [0.5, 0.25, 0.125], [-0.5, 0.5, 1.0]])

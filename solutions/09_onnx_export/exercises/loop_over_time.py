@@ -82,97 +82,105 @@ class Smooth(nn.Module):
 ### END GIVEN
 
 
+# %% helpers="loop-over-time"
+def filled(*size):
+    """Numbers between -1 and 1 without a pattern."""
+    count = torch.Size(size).numel()
+    return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
+
+
+def smoothed(make, a, x):
+    """Smooth x, and x with another last step; gradients too, where x is short. No modes that record operations."""
+    facts = {"grad": None, "foresees": False}
+    with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+        model = make() if a is None else make(a)
+        short = x.shape[1] < 100
+        came = model(x.requires_grad_(short))
+        facts |= {"result": came.detach() if isinstance(came, Tensor) else came, "x": x.detach().clone()}
+        if short and isinstance(came, Tensor) and came.shape == x.shape:
+            other = torch.cat([x.detach()[:, :-1], x.detach()[:, -1:] + 1], 1)
+            facts["foresees"] = not torch.equal(model(other)[:, :-1], came[:, :-1])
+            if came.requires_grad:
+                incoming = torch.arange(1.0, came.numel() + 1).reshape(came.shape) % 7 - 2.5
+                facts["grad"] = torch.autograd.grad(came, x, incoming.to(came.dtype), allow_unused=True)[0]
+    return facts
+
+
+def exported(make, a, example, *others):
+    """Export the model with a dynamic batch and time, and run the file on others."""
+    facts = {"refused": "", "shape": [], "onnx": []}
+    with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+        model = make(a).eval()
+        model(example.clone())
+        try:
+            how = {"dynamic_shapes": ({0: "batch", 1: "time"},), "verbose": False}
+            program = torch.onnx.export(model, (example.clone(),), **how)
+        except Exception as error:
+            facts["refused"] = f"{error} {error.__cause__}"
+            return facts
+    session = ort.InferenceSession(program.model_proto.SerializeToString())
+    facts["shape"] = list(session.get_inputs()[0].shape)
+    for x in others:
+        try:
+            facts["onnx"].append(torch.tensor(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]))
+        except Exception as error:
+            facts["onnx"].append(str(error))
+    return facts
+
+
+def loop(x, a, scale=None, start=None):
+    """The given loop, in float64; with another factor, or another start, where that is asked for."""
+    x = x.double()
+    h, out = torch.zeros_like(x[:, 0]) if start is None else start.double(), []
+    for t in range(x.shape[1]):
+        h = a * h + (1 - a if scale is None else scale) * x[:, t]
+        out.append(h)
+    return torch.stack(out, 1)
+
+
+def close(came, truth):
+    """Whether values agree, to 1e-4 of the largest."""
+    fits = isinstance(came, Tensor) and came.shape == truth.shape
+    return fits and torch.allclose(came.double(), truth, rtol=1e-4, atol=1e-5 * float(truth.abs().max()))
+
+
+overflow = (
+    "inf or nan: a negative power of `a` overflows in long sequences. Clamp the exponent (or mask it) before "
+    "taking the power."
+)
+future = "Later steps influence earlier ones: W[t, s] is zero for s > t."
+
+
+def judge_values(seen, came, x, a, sentence):
+    """Judge the smoothed x, by its look-alikes."""
+    seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
+    seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
+    truth = loop(x, a)
+    start = "The state starts at zero, not at the first step of x."
+    wrong = [
+        ("The factor (1 - a) is missing.", lambda: loop(x, a, scale=1.0)),
+        ("The newest value must have the weight (1 - a) * a**0.", lambda: a * truth),
+        (start, lambda: loop(x, a, start=x[:, 0])),
+        (start, lambda: loop(x, a, start=x[:, 0] / a)),
+        ("You exchanged `a` and `1 - a`.", lambda: loop(x, 1 - a)),
+    ]
+    named = [
+        mistake(overflow, when=lambda seen: not bool(came.isfinite().all())),
+        mistake(future, when=lambda seen: seen["foresees"]),
+    ]
+    named += [mistake(words, when=lambda seen, other=other: close(came, other())) for words, other in wrong]
+    seen.that(close(came, truth), sentence, *named)
+
+
+def judge(seen, a, x, sentence="The values are not those of the loop."):
+    """Judge what forward returned."""
+    judge_values(seen, seen["result"], x, a, sentence)
+    seen.that(seen["result"].dtype == x.dtype, "The weights must follow x in dtype and device.", stage="dtype")
+
+
 # %% check="loop-over-time" points=2
 """The loop's values in PyTorch, and after an export with a dynamic time."""
 with check("loop-over-time") as test:
-
-    def filled(*size):
-        """Numbers between -1 and 1 without a pattern."""
-        count = torch.Size(size).numel()
-        return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
-
-    def smoothed(make, a, x):
-        """Smooth x, and x with another last step; gradients too, where x is short. No modes that record operations."""
-        facts = {"grad": None, "foresees": False}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            model = make() if a is None else make(a)
-            short = x.shape[1] < 100
-            came = model(x.requires_grad_(short))
-            facts |= {"result": came.detach() if isinstance(came, Tensor) else came, "x": x.detach().clone()}
-            if short and isinstance(came, Tensor) and came.shape == x.shape:
-                other = torch.cat([x.detach()[:, :-1], x.detach()[:, -1:] + 1], 1)
-                facts["foresees"] = not torch.equal(model(other)[:, :-1], came[:, :-1])
-                if came.requires_grad:
-                    incoming = torch.arange(1.0, came.numel() + 1).reshape(came.shape) % 7 - 2.5
-                    facts["grad"] = torch.autograd.grad(came, x, incoming.to(came.dtype), allow_unused=True)[0]
-        return facts
-
-    def exported(make, a, example, *others):
-        """Export the model with a dynamic batch and time, and run the file on others."""
-        facts = {"refused": "", "shape": [], "onnx": []}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            model = make(a).eval()
-            model(example.clone())
-            try:
-                how = {"dynamic_shapes": ({0: "batch", 1: "time"},), "verbose": False}
-                program = torch.onnx.export(model, (example.clone(),), **how)
-            except Exception as error:
-                facts["refused"] = f"{error} {error.__cause__}"
-                return facts
-        session = ort.InferenceSession(program.model_proto.SerializeToString())
-        facts["shape"] = list(session.get_inputs()[0].shape)
-        for x in others:
-            try:
-                facts["onnx"].append(torch.tensor(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]))
-            except Exception as error:
-                facts["onnx"].append(str(error))
-        return facts
-
-    def loop(x, a, scale=None, start=None):
-        """The given loop, in float64; with another factor, or another start, where that is asked for."""
-        x = x.double()
-        h, out = torch.zeros_like(x[:, 0]) if start is None else start.double(), []
-        for t in range(x.shape[1]):
-            h = a * h + (1 - a if scale is None else scale) * x[:, t]
-            out.append(h)
-        return torch.stack(out, 1)
-
-    def close(came, truth):
-        """Whether values agree, to 1e-4 of the largest."""
-        fits = isinstance(came, Tensor) and came.shape == truth.shape
-        return fits and torch.allclose(came.double(), truth, rtol=1e-4, atol=1e-5 * float(truth.abs().max()))
-
-    overflow = (
-        "inf or nan: a negative power of `a` overflows in long sequences. Clamp the exponent (or mask it) before "
-        "taking the power."
-    )
-    future = "Later steps influence earlier ones: W[t, s] is zero for s > t."
-
-    def judge_values(seen, came, x, a, sentence):
-        """Judge the smoothed x, by its look-alikes."""
-        seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
-        seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
-        truth = loop(x, a)
-        start = "The state starts at zero, not at the first step of x."
-        wrong = [
-            ("The factor (1 - a) is missing.", lambda: loop(x, a, scale=1.0)),
-            ("The newest value must have the weight (1 - a) * a**0.", lambda: a * truth),
-            (start, lambda: loop(x, a, start=x[:, 0])),
-            (start, lambda: loop(x, a, start=x[:, 0] / a)),
-            ("You exchanged `a` and `1 - a`.", lambda: loop(x, 1 - a)),
-        ]
-        named = [
-            mistake(overflow, when=lambda seen: not bool(came.isfinite().all())),
-            mistake(future, when=lambda seen: seen["foresees"]),
-        ]
-        named += [mistake(words, when=lambda seen, other=other: close(came, other())) for words, other in wrong]
-        seen.that(close(came, truth), sentence, *named)
-
-    def judge(seen, a, x, sentence="The values are not those of the loop."):
-        """Judge what forward returned."""
-        judge_values(seen, seen["result"], x, a, sentence)
-        seen.that(seen["result"].dtype == x.dtype, "The weights must follow x in dtype and device.", stage="dtype")
-
     test("the values of the loop, for several a")
     x = filled(2, 5, 3)
     for a in (0.9, 0.3, 0.6):
@@ -198,94 +206,6 @@ with check("loop-over-time") as test:
 # %% check="loop-over-time" points=1
 """2000 steps without overflow; one step; dtype, device and gradient; x is left alone."""
 with check("loop-over-time") as test:
-
-    def filled(*size):
-        """Numbers between -1 and 1 without a pattern."""
-        count = torch.Size(size).numel()
-        return ((torch.arange(count) * 37 % 101).float() / 50 - 1).reshape(size)
-
-    def smoothed(make, a, x):
-        """Smooth x, and x with another last step; gradients too, where x is short. No modes that record operations."""
-        facts = {"grad": None, "foresees": False}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            model = make() if a is None else make(a)
-            short = x.shape[1] < 100
-            came = model(x.requires_grad_(short))
-            facts |= {"result": came.detach() if isinstance(came, Tensor) else came, "x": x.detach().clone()}
-            if short and isinstance(came, Tensor) and came.shape == x.shape:
-                other = torch.cat([x.detach()[:, :-1], x.detach()[:, -1:] + 1], 1)
-                facts["foresees"] = not torch.equal(model(other)[:, :-1], came[:, :-1])
-                if came.requires_grad:
-                    incoming = torch.arange(1.0, came.numel() + 1).reshape(came.shape) % 7 - 2.5
-                    facts["grad"] = torch.autograd.grad(came, x, incoming.to(came.dtype), allow_unused=True)[0]
-        return facts
-
-    def exported(make, a, example, *others):
-        """Export the model with a dynamic batch and time, and run the file on others."""
-        facts = {"refused": "", "shape": [], "onnx": []}
-        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-            model = make(a).eval()
-            model(example.clone())
-            try:
-                how = {"dynamic_shapes": ({0: "batch", 1: "time"},), "verbose": False}
-                program = torch.onnx.export(model, (example.clone(),), **how)
-            except Exception as error:
-                facts["refused"] = f"{error} {error.__cause__}"
-                return facts
-        session = ort.InferenceSession(program.model_proto.SerializeToString())
-        facts["shape"] = list(session.get_inputs()[0].shape)
-        for x in others:
-            try:
-                facts["onnx"].append(torch.tensor(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]))
-            except Exception as error:
-                facts["onnx"].append(str(error))
-        return facts
-
-    def loop(x, a, scale=None, start=None):
-        """The given loop, in float64; with another factor, or another start, where that is asked for."""
-        x = x.double()
-        h, out = torch.zeros_like(x[:, 0]) if start is None else start.double(), []
-        for t in range(x.shape[1]):
-            h = a * h + (1 - a if scale is None else scale) * x[:, t]
-            out.append(h)
-        return torch.stack(out, 1)
-
-    def close(came, truth):
-        """Whether values agree, to 1e-4 of the largest."""
-        fits = isinstance(came, Tensor) and came.shape == truth.shape
-        return fits and torch.allclose(came.double(), truth, rtol=1e-4, atol=1e-5 * float(truth.abs().max()))
-
-    overflow = (
-        "inf or nan: a negative power of `a` overflows in long sequences. Clamp the exponent (or mask it) before "
-        "taking the power."
-    )
-    future = "Later steps influence earlier ones: W[t, s] is zero for s > t."
-
-    def judge_values(seen, came, x, a, sentence):
-        """Judge the smoothed x, by its look-alikes."""
-        seen.that(isinstance(came, Tensor), "forward must return a tensor, and the file must run.", stage="type")
-        seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
-        truth = loop(x, a)
-        start = "The state starts at zero, not at the first step of x."
-        wrong = [
-            ("The factor (1 - a) is missing.", lambda: loop(x, a, scale=1.0)),
-            ("The newest value must have the weight (1 - a) * a**0.", lambda: a * truth),
-            (start, lambda: loop(x, a, start=x[:, 0])),
-            (start, lambda: loop(x, a, start=x[:, 0] / a)),
-            ("You exchanged `a` and `1 - a`.", lambda: loop(x, 1 - a)),
-        ]
-        named = [
-            mistake(overflow, when=lambda seen: not bool(came.isfinite().all())),
-            mistake(future, when=lambda seen: seen["foresees"]),
-        ]
-        named += [mistake(words, when=lambda seen, other=other: close(came, other())) for words, other in wrong]
-        seen.that(close(came, truth), sentence, *named)
-
-    def judge(seen, a, x, sentence="The values are not those of the loop."):
-        """Judge what forward returned."""
-        judge_values(seen, seen["result"], x, a, sentence)
-        seen.that(seen["result"].dtype == x.dtype, "The weights must follow x in dtype and device.", stage="dtype")
-
     test("2000 steps, with a small and a large a")
     x = filled(1, 2000, 2)
     for a in (0.5, 0.999):

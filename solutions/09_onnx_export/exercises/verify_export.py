@@ -74,106 +74,110 @@ def verify_onnx(
     ### END SOLUTION
 
 
+# %% helpers="verify-export"
+class Net(nn.Module):
+    """A linear layer and dropout; what it returns depends on the kind."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.linear, self.dropout = kind, nn.Linear(3, 2), nn.Dropout(0.5)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]]))
+            self.linear.bias.copy_(torch.tensor([0.25, -0.75]))
+
+    def forward(self, x):
+        h = self.dropout(self.linear(x))
+        if self.kind == "branch":
+            return h if x.shape[0] > 2 else h * 1.5
+        if self.kind == "column":
+            return x.sum(1, keepdim=True) * 0 + 4
+        if self.kind == "two":
+            return h, h + 1
+        return h + float("nan") if self.kind == "nan here" else h
+
+
+def write(path, kind, scale=1.0, shift=0.0):
+    """Write a file with the linear layer, scaled and shifted, and what is wrong with this kind of file."""
+    weight = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]], np.float32) * scale
+    bias = np.array([0.25, -0.75], np.float32) * scale + shift
+    if kind == "weight":
+        weight[1, 2] += 0.05
+    if kind == "small":
+        bias[0] += 0.003  # the output -0.75, beside -7.25
+    constants = {"w": weight, "b": bias, "one": np.float32(1), "nan": np.float32("nan"), "four": np.float32([[4]])}
+    if kind == "second":
+        constants["one"] = np.float32(1.1)
+    linear = onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)
+    nodes, outputs = [linear], {"y": ["batch", 2]}
+    if kind in ("two", "second"):
+        nodes, outputs = (
+            [linear, onnx.helper.make_node("Add", ["y", "one"], ["z"])],
+            {"y": ["batch", 2], "z": ["batch", 2]},
+        )
+    if kind == "nan":
+        nodes[0].output[0] = "h"
+        nodes.append(onnx.helper.make_node("Add", ["h", "nan"], ["y"]))
+    if kind == "row":
+        nodes = [
+            onnx.helper.make_node("ReduceSum", ["x", "last"], ["s"], keepdims=1),
+            onnx.helper.make_node("Mul", ["s", "zero"], ["n"]),
+            onnx.helper.make_node("Add", ["n", "four"], ["column"]),
+            onnx.helper.make_node("Transpose", ["column"], ["y"]),
+        ]
+        constants |= {"last": np.array([1]), "zero": np.float32(0)}
+        outputs = {"y": [1, "batch"]}
+    rows = 3 if kind == "rows" else "batch"
+    floats = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        nodes,
+        "net",
+        [onnx.helper.make_tensor_value_info("x", floats, [rows, 3])],
+        [onnx.helper.make_tensor_value_info(name, floats, shape) for name, shape in outputs.items()],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, path)
+
+
+def problems(verify, of_model, of_file, sizes, training=False, how=(), scale=1.0, shift=0.0):
+    """What is found for inputs of these numbers of rows."""
+    inputs = [(torch.arange(3.0 * rows) % 7 - 2.5).reshape(rows, 3) for rows in sizes]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        write(path, of_file, scale, shift)
+        came = verify(path, Net(of_model).train(training), inputs, **dict(how))
+    listed = isinstance(came, (list, tuple)) and all(isinstance(one, str) for one in came)
+    return {"type": type(came).__name__, "found": [str(one) for one in came] if listed else None}
+
+
+def kinds_of(seen):
+    """The kinds of the entries, and the whole numbers in each."""
+    digits = ["".join(c if c.isdigit() else " " for c in entry).split() for entry in seen["found"]]
+    return [(entry.split(":")[0], numbers) for entry, numbers in zip(seen["found"], digits, strict=True)]
+
+
+def judge(seen, expected, sentence):
+    """Judge the entries: expected are pairs of a kind and the index of an input."""
+    seen.expecting(
+        mistake(
+            "An exception from the checker or the runtime ended the verification: it must become an entry of the list.",
+            raises="ONNXRuntimeError|InvalidArgument|ValidationError|InvalidGraph",
+        ),
+    )
+    seen.that(
+        seen["type"] == "list" and seen["found"] is not None, "The result must be a list of strings.", stage="type"
+    )
+    came = kinds_of(seen)
+    odd = [kind for kind, _ in came if kind not in ("checker", "run", "shape", "value")]
+    seen.that(not odd, "Every entry begins with its kind: checker:, run:, shape: or value:.")
+    seen.that([kind for kind, _ in came] == [kind for kind, _ in expected], sentence)
+    told = all(str(index) in numbers for (_, numbers), (_, index) in zip(came, expected, strict=True))
+    seen.that(told, "Every entry must tell the index of its input, and the entries follow the order of the inputs.")
+
+
 # %% check="verify-export" points=1
 """A good file passes; other weights and sizes are found, each with its kind and its input."""
 with check("verify-export") as test:
-
-    class Net(nn.Module):
-        """A linear layer and dropout; what it returns depends on the kind."""
-
-        def __init__(self, kind):
-            super().__init__()
-            self.kind, self.linear, self.dropout = kind, nn.Linear(3, 2), nn.Dropout(0.5)
-            with torch.no_grad():
-                self.linear.weight.copy_(torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]]))
-                self.linear.bias.copy_(torch.tensor([0.25, -0.75]))
-
-        def forward(self, x):
-            h = self.dropout(self.linear(x))
-            if self.kind == "branch":
-                return h if x.shape[0] > 2 else h * 1.5
-            if self.kind == "column":
-                return x.sum(1, keepdim=True) * 0 + 4
-            if self.kind == "two":
-                return h, h + 1
-            return h + float("nan") if self.kind == "nan here" else h
-
-    def write(path, kind, scale=1.0, shift=0.0):
-        """Write a file with the linear layer, scaled and shifted, and what is wrong with this kind of file."""
-        weight = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]], np.float32) * scale
-        bias = np.array([0.25, -0.75], np.float32) * scale + shift
-        if kind == "weight":
-            weight[1, 2] += 0.05
-        if kind == "small":
-            bias[0] += 0.003  # the output -0.75, beside -7.25
-        constants = {"w": weight, "b": bias, "one": np.float32(1), "nan": np.float32("nan"), "four": np.float32([[4]])}
-        if kind == "second":
-            constants["one"] = np.float32(1.1)
-        linear = onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)
-        nodes, outputs = [linear], {"y": ["batch", 2]}
-        if kind in ("two", "second"):
-            nodes, outputs = (
-                [linear, onnx.helper.make_node("Add", ["y", "one"], ["z"])],
-                {"y": ["batch", 2], "z": ["batch", 2]},
-            )
-        if kind == "nan":
-            nodes[0].output[0] = "h"
-            nodes.append(onnx.helper.make_node("Add", ["h", "nan"], ["y"]))
-        if kind == "row":
-            nodes = [
-                onnx.helper.make_node("ReduceSum", ["x", "last"], ["s"], keepdims=1),
-                onnx.helper.make_node("Mul", ["s", "zero"], ["n"]),
-                onnx.helper.make_node("Add", ["n", "four"], ["column"]),
-                onnx.helper.make_node("Transpose", ["column"], ["y"]),
-            ]
-            constants |= {"last": np.array([1]), "zero": np.float32(0)}
-            outputs = {"y": [1, "batch"]}
-        rows = 3 if kind == "rows" else "batch"
-        floats = onnx.TensorProto.FLOAT
-        graph = onnx.helper.make_graph(
-            nodes,
-            "net",
-            [onnx.helper.make_tensor_value_info("x", floats, [rows, 3])],
-            [onnx.helper.make_tensor_value_info(name, floats, shape) for name, shape in outputs.items()],
-            [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-        )
-        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
-        onnx.save(model, path)
-
-    def problems(verify, of_model, of_file, sizes, training=False, how=(), scale=1.0, shift=0.0):
-        """What is found for inputs of these numbers of rows."""
-        inputs = [(torch.arange(3.0 * rows) % 7 - 2.5).reshape(rows, 3) for rows in sizes]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            write(path, of_file, scale, shift)
-            came = verify(path, Net(of_model).train(training), inputs, **dict(how))
-        listed = isinstance(came, (list, tuple)) and all(isinstance(one, str) for one in came)
-        return {"type": type(came).__name__, "found": [str(one) for one in came] if listed else None}
-
-    def kinds_of(seen):
-        """The kinds of the entries, and the whole numbers in each."""
-        digits = ["".join(c if c.isdigit() else " " for c in entry).split() for entry in seen["found"]]
-        return [(entry.split(":")[0], numbers) for entry, numbers in zip(seen["found"], digits, strict=True)]
-
-    def judge(seen, expected, sentence):
-        """Judge the entries: expected are pairs of a kind and the index of an input."""
-        seen.expecting(
-            mistake(
-                "An exception from the checker or the runtime ended the verification: it must become an entry of the "
-                "list.",
-                raises="ONNXRuntimeError|InvalidArgument|ValidationError|InvalidGraph",
-            ),
-        )
-        seen.that(
-            seen["type"] == "list" and seen["found"] is not None, "The result must be a list of strings.", stage="type"
-        )
-        came = kinds_of(seen)
-        odd = [kind for kind, _ in came if kind not in ("checker", "run", "shape", "value")]
-        seen.that(not odd, "Every entry begins with its kind: checker:, run:, shape: or value:.")
-        seen.that([kind for kind, _ in came] == [kind for kind, _ in expected], sentence)
-        told = all(str(index) in numbers for (_, numbers), (_, index) in zip(came, expected, strict=True))
-        seen.that(told, "Every entry must tell the index of its input, and the entries follow the order of the inputs.")
-
     test("a file that differs by rounding only: no problems for 1, 3 and 7 rows")
     exact = (
         "A good file is refused. Bit equality is too strict: the runtimes add in different order. Use rtol and atol."
@@ -213,7 +217,7 @@ with check("verify-export") as test:
             self.tracked.append(torch.is_grad_enabled() or x.requires_grad)
             return x
 
-    def write(path, kind):
+    def write_identity(path, kind):
         """Write a file that gives its input back; kinds with a node without input, without a graph's name."""
         floats = onnx.TensorProto.FLOAT
         node = onnx.helper.make_node("Identity", ["nobody" if kind == "no input" else "x"], ["y"])
@@ -239,7 +243,7 @@ with check("verify-export") as test:
         facts = {"raised": [], "type": "", "found": None}
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.onnx")
-            write(path, kind)
+            write_identity(path, kind)
             try:
                 came = verify(path, model, inputs)
                 facts["type"] = type(came).__name__
@@ -307,103 +311,6 @@ with check("verify-export") as test:
 # %% check="verify-export" points=1
 """Shapes, NaN, every output, a baked branch, and the tolerances."""
 with check("verify-export") as test:
-
-    class Net(nn.Module):
-        """A linear layer and dropout; what it returns depends on the kind."""
-
-        def __init__(self, kind):
-            super().__init__()
-            self.kind, self.linear, self.dropout = kind, nn.Linear(3, 2), nn.Dropout(0.5)
-            with torch.no_grad():
-                self.linear.weight.copy_(torch.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]]))
-                self.linear.bias.copy_(torch.tensor([0.25, -0.75]))
-
-        def forward(self, x):
-            h = self.dropout(self.linear(x))
-            if self.kind == "branch":
-                return h if x.shape[0] > 2 else h * 1.5
-            if self.kind == "column":
-                return x.sum(1, keepdim=True) * 0 + 4
-            if self.kind == "two":
-                return h, h + 1
-            return h + float("nan") if self.kind == "nan here" else h
-
-    def write(path, kind, scale=1.0, shift=0.0):
-        """Write a file with the linear layer, scaled and shifted, and what is wrong with this kind of file."""
-        weight = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]], np.float32) * scale
-        bias = np.array([0.25, -0.75], np.float32) * scale + shift
-        if kind == "weight":
-            weight[1, 2] += 0.05
-        if kind == "small":
-            bias[0] += 0.003  # the output -0.75, beside -7.25
-        constants = {"w": weight, "b": bias, "one": np.float32(1), "nan": np.float32("nan"), "four": np.float32([[4]])}
-        if kind == "second":
-            constants["one"] = np.float32(1.1)
-        linear = onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)
-        nodes, outputs = [linear], {"y": ["batch", 2]}
-        if kind in ("two", "second"):
-            nodes, outputs = (
-                [linear, onnx.helper.make_node("Add", ["y", "one"], ["z"])],
-                {"y": ["batch", 2], "z": ["batch", 2]},
-            )
-        if kind == "nan":
-            nodes[0].output[0] = "h"
-            nodes.append(onnx.helper.make_node("Add", ["h", "nan"], ["y"]))
-        if kind == "row":
-            nodes = [
-                onnx.helper.make_node("ReduceSum", ["x", "last"], ["s"], keepdims=1),
-                onnx.helper.make_node("Mul", ["s", "zero"], ["n"]),
-                onnx.helper.make_node("Add", ["n", "four"], ["column"]),
-                onnx.helper.make_node("Transpose", ["column"], ["y"]),
-            ]
-            constants |= {"last": np.array([1]), "zero": np.float32(0)}
-            outputs = {"y": [1, "batch"]}
-        rows = 3 if kind == "rows" else "batch"
-        floats = onnx.TensorProto.FLOAT
-        graph = onnx.helper.make_graph(
-            nodes,
-            "net",
-            [onnx.helper.make_tensor_value_info("x", floats, [rows, 3])],
-            [onnx.helper.make_tensor_value_info(name, floats, shape) for name, shape in outputs.items()],
-            [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-        )
-        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
-        onnx.save(model, path)
-
-    def problems(verify, of_model, of_file, sizes, training=False, how=(), scale=1.0, shift=0.0):
-        """What is found for inputs of these numbers of rows."""
-        inputs = [(torch.arange(3.0 * rows) % 7 - 2.5).reshape(rows, 3) for rows in sizes]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            write(path, of_file, scale, shift)
-            came = verify(path, Net(of_model).train(training), inputs, **dict(how))
-        listed = isinstance(came, (list, tuple)) and all(isinstance(one, str) for one in came)
-        return {"type": type(came).__name__, "found": [str(one) for one in came] if listed else None}
-
-    def kinds_of(seen):
-        """The kinds of the entries, and the whole numbers in each."""
-        digits = ["".join(c if c.isdigit() else " " for c in entry).split() for entry in seen["found"]]
-        return [(entry.split(":")[0], numbers) for entry, numbers in zip(seen["found"], digits, strict=True)]
-
-    def judge(seen, expected, sentence):
-        """Judge the entries: expected are pairs of a kind and the index of an input."""
-        seen.expecting(
-            mistake(
-                "An exception from the checker or the runtime ended the verification: it must become an entry of the "
-                "list.",
-                raises="ONNXRuntimeError|InvalidArgument|ValidationError|InvalidGraph",
-            ),
-        )
-        seen.that(
-            seen["type"] == "list" and seen["found"] is not None, "The result must be a list of strings.", stage="type"
-        )
-        came = kinds_of(seen)
-        odd = [kind for kind, _ in came if kind not in ("checker", "run", "shape", "value")]
-        seen.that(not odd, "Every entry begins with its kind: checker:, run:, shape: or value:.")
-        seen.that([kind for kind, _ in came] == [kind for kind, _ in expected], sentence)
-        told = all(str(index) in numbers for (_, numbers), (_, index) in zip(came, expected, strict=True))
-        seen.that(told, "Every entry must tell the index of its input, and the entries follow the order of the inputs.")
-
     test("an output of shape (1, N) instead of (N, 1), equal numbers")
     broadcast = (
         "An output of shape (1, N) where (N, 1) is expected must be a problem `shape:`, though NumPy compares the two "

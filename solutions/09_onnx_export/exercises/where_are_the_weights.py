@@ -59,70 +59,73 @@ def onnx_size(path: str) -> dict[str, Any]:
     ### END SOLUTION
 
 
+# %% helpers="where-are-the-weights"
+def saved(folder, weights):
+    """Write a model into a folder. Weights are name: (dtype, number of elements, external file or "", typed)."""
+    initializers = []
+    for name, (dtype, count, file, typed) in weights.items():
+        array = np.ones(count, dtype)
+        one = onnx.numpy_helper.from_array(array, name)
+        if typed:
+            one = onnx.helper.make_tensor(name, one.data_type, one.dims, array)
+        if file:
+            with open(os.path.join(folder, file), "ab") as outside:
+                outside.write(bytes(-outside.tell() % 256))  # a weight begins where a block begins
+                offset = outside.tell()
+                outside.write(array.tobytes())
+            one.ClearField("raw_data")
+            one.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (("location", file), ("offset", offset), ("length", array.nbytes)):
+                one.external_data.add(key=key, value=str(value))
+        initializers.append(one)
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])
+    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n"])
+    node = onnx.helper.make_node("Identity", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "weights", [value], [out], initializers)
+    path = os.path.join(folder, "model.onnx")
+    Path(path).write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    return path
+
+
+def plainly(came):
+    """The same with Python's whole numbers in place of NumPy's, and of floats such as 28.0."""
+    if not isinstance(came, dict):
+        return came
+    return {
+        key: int(value) if isinstance(value, np.integer) or (isinstance(value, float) and value.is_integer()) else value
+        for key, value in came.items()
+    }
+
+
+def sizes(measure, weights, strangers, missing=""):
+    """Measure a model in a folder with other files; one of its own may be missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = saved(folder, weights)
+        for name in strangers:
+            Path(folder, name).write_bytes(b"of somebody else")
+        if missing:
+            os.remove(os.path.join(folder, missing))
+        facts = {"file": os.path.getsize(path), "raised": [], "message": ""}
+        try:
+            facts["came"] = plainly(measure(path))
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            if not missing:
+                raise
+            facts |= {"raised": [one.__name__ for one in type(error).__mro__], "message": str(error)}
+    return facts
+
+
+only_main = (
+    "Only the .onnx file was seen: with external data most bytes are in a second file, and the model does not load "
+    "without it. (Loading with external data erases the references: load_external_data=False.)"
+)
+
+
 # %% check="where-are-the-weights" points=2
 """Files, bytes of weights and bytes of the graph, with data inside, outside and both."""
 with check("where-are-the-weights") as test:
-
-    def saved(folder, weights):
-        """Write a model into a folder. Weights are name: (dtype, number of elements, external file or "", typed)."""
-        initializers = []
-        for name, (dtype, count, file, typed) in weights.items():
-            array = np.ones(count, dtype)
-            one = onnx.numpy_helper.from_array(array, name)
-            if typed:
-                one = onnx.helper.make_tensor(name, one.data_type, one.dims, array)
-            if file:
-                with open(os.path.join(folder, file), "ab") as outside:
-                    outside.write(bytes(-outside.tell() % 256))  # a weight begins where a block begins
-                    offset = outside.tell()
-                    outside.write(array.tobytes())
-                one.ClearField("raw_data")
-                one.data_location = onnx.TensorProto.EXTERNAL
-                for key, value in (("location", file), ("offset", offset), ("length", array.nbytes)):
-                    one.external_data.add(key=key, value=str(value))
-            initializers.append(one)
-        value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])
-        out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n"])
-        node = onnx.helper.make_node("Identity", ["x"], ["y"])
-        graph = onnx.helper.make_graph([node], "weights", [value], [out], initializers)
-        path = os.path.join(folder, "model.onnx")
-        Path(path).write_bytes(onnx.helper.make_model(graph).SerializeToString())
-        return path
-
-    def plainly(came):
-        """The same with Python's whole numbers in place of NumPy's, and of floats such as 28.0."""
-        if not isinstance(came, dict):
-            return came
-        return {
-            key: int(value)
-            if isinstance(value, np.integer) or (isinstance(value, float) and value.is_integer())
-            else value
-            for key, value in came.items()
-        }
-
-    def sizes(measure, weights, strangers, missing=""):
-        """Measure a model in a folder with other files; one of its own may be missing."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = saved(folder, weights)
-            for name in strangers:
-                Path(folder, name).write_bytes(b"of somebody else")
-            if missing:
-                os.remove(os.path.join(folder, missing))
-            facts = {"file": os.path.getsize(path), "raised": [], "message": ""}
-            try:
-                facts["came"] = plainly(measure(path))
-            except NotImplementedError:
-                raise
-            except Exception as error:
-                if not missing:
-                    raise
-                facts |= {"raised": [one.__name__ for one in type(error).__mro__], "message": str(error)}
-        return facts
-
-    only_main = (
-        "Only the .onnx file was seen: with external data most bytes are in a second file, and the model does not load "
-        "without it. (Loading with external data erases the references: load_external_data=False.)"
-    )
 
     def judge(seen, weights, files, inside):
         """Judge what came, for weights of so many bytes, of which some lie inside the file."""
@@ -179,67 +182,6 @@ with check("where-are-the-weights") as test:
 # %% check="where-are-the-weights" points=1
 """Other files in the folder, other dtypes, typed fields; a missing file, a large one."""
 with check("where-are-the-weights") as test:
-
-    def saved(folder, weights):
-        """Write a model into a folder. Weights are name: (dtype, number of elements, external file or "", typed)."""
-        initializers = []
-        for name, (dtype, count, file, typed) in weights.items():
-            array = np.ones(count, dtype)
-            one = onnx.numpy_helper.from_array(array, name)
-            if typed:
-                one = onnx.helper.make_tensor(name, one.data_type, one.dims, array)
-            if file:
-                with open(os.path.join(folder, file), "ab") as outside:
-                    outside.write(bytes(-outside.tell() % 256))  # a weight begins where a block begins
-                    offset = outside.tell()
-                    outside.write(array.tobytes())
-                one.ClearField("raw_data")
-                one.data_location = onnx.TensorProto.EXTERNAL
-                for key, value in (("location", file), ("offset", offset), ("length", array.nbytes)):
-                    one.external_data.add(key=key, value=str(value))
-            initializers.append(one)
-        value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])
-        out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n"])
-        node = onnx.helper.make_node("Identity", ["x"], ["y"])
-        graph = onnx.helper.make_graph([node], "weights", [value], [out], initializers)
-        path = os.path.join(folder, "model.onnx")
-        Path(path).write_bytes(onnx.helper.make_model(graph).SerializeToString())
-        return path
-
-    def plainly(came):
-        """The same with Python's whole numbers in place of NumPy's, and of floats such as 28.0."""
-        if not isinstance(came, dict):
-            return came
-        return {
-            key: int(value)
-            if isinstance(value, np.integer) or (isinstance(value, float) and value.is_integer())
-            else value
-            for key, value in came.items()
-        }
-
-    def sizes(measure, weights, strangers, missing=""):
-        """Measure a model in a folder with other files; one of its own may be missing."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = saved(folder, weights)
-            for name in strangers:
-                Path(folder, name).write_bytes(b"of somebody else")
-            if missing:
-                os.remove(os.path.join(folder, missing))
-            facts = {"file": os.path.getsize(path), "raised": [], "message": ""}
-            try:
-                facts["came"] = plainly(measure(path))
-            except NotImplementedError:
-                raise
-            except Exception as error:
-                if not missing:
-                    raise
-                facts |= {"raised": [one.__name__ for one in type(error).__mro__], "message": str(error)}
-        return facts
-
-    only_main = (
-        "Only the .onnx file was seen: with external data most bytes are in a second file, and the model does not load "
-        "without it. (Loading with external data erases the references: load_external_data=False.)"
-    )
 
     def judge(seen, weights, files, inside, *more):
         """Judge what came, for weights of so many bytes, of which some lie inside the file."""

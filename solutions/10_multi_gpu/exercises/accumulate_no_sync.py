@@ -53,89 +53,101 @@ def ddp_step(
     ### END SOLUTION
 
 
+# %% helpers="accumulate-no-sync"
+def share(rank, world, count):
+    """The micro-batches of a rank: pairs of (2, 3) and (2, 1), no two alike."""
+    batches = []
+    for k in range(count):
+        numbers = torch.arange(8.0) + 3 * k + 7 * rank + 1
+        x = (numbers[:6] * 5 % 13 / 8 - 0.6).reshape(2, 3)
+        batches.append((x, (numbers[6:] * 3 % 7 / 4 - 0.4).reshape(2, 1)))
+    return batches
+
+
+def model():
+    """A linear layer with fixed weights."""
+    layer = nn.Linear(3, 1)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[0.5, -0.25, 0.75]]))
+        layer.bias.fill_(0.125)
+    return layer
+
+
+def squared_error(out, y):
+    """The mean squared error."""
+    return (out - y).square().mean()
+
+
+def stepped(step, cases):
+    """For each case (micro-batches, old gradients, calls) what each rank got, sent and has afterwards."""
+
+    def on_rank(rank, world):
+        facts = []
+        for count, old, calls in cases:
+            noted = {"sent": 0, "steps": 0, "backward": False}
+
+            def arrives(grad, noted=noted):
+                noted["backward"] = True
+
+            def send(state, bucket, noted=noted):
+                noted["sent"] += 1
+                future = dist.all_reduce(bucket.buffer() / world, async_op=True).get_future()
+                return future.then(lambda done: done.value()[0])
+
+            class Counting(torch.optim.SGD):
+                def step(self, closure=None, noted=noted):
+                    noted["steps"] += 1
+                    return super().step(closure)
+
+            ddp = DistributedDataParallel(model())
+            ddp.register_comm_hook(None, send)
+            for parameter in ddp.parameters():
+                parameter.register_hook(arrives)
+            optimizer = Counting(ddp.parameters(), lr=0.25, momentum=0.5)
+            if old:
+                for parameter in ddp.parameters():
+                    parameter.grad = torch.full_like(parameter, 1.5)
+            try:
+                got = [step(ddp, optimizer, squared_error, share(rank, world, count)) for _ in range(calls)]
+            except ValueError:
+                if count:
+                    raise
+                got = ["ValueError"]
+            noted |= {"got": got, "types": [type(one).__name__ for one in got]}
+            noted["weights"] = torch.cat([p.detach().reshape(-1) for p in ddp.parameters()])
+            facts.append(dict(noted))
+            if count:
+                squared_error(ddp(torch.ones(2, 3)), torch.ones(2, 1)).backward()
+            facts[-1]["sent later"] = noted["sent"] - facts[-1]["sent"]
+        return facts
+
+    return run_on_ranks(on_rank, stall=1.0 + 0.5 * len(cases))
+
+
+def trained(count, calls, factor=1.0):
+    """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
+    layer = model()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.25, momentum=0.5)
+    batches = [share(rank, 2, count) for rank in range(2)]
+    losses = []
+    for _ in range(calls):
+        optimizer.zero_grad()
+        each = [[squared_error(layer(x), y) for x, y in own] for own in batches]
+        (factor * sum(map(sum, each)) / (2 * count)).backward()
+        losses.append([[loss.item() for loss in own] for own in each])
+        optimizer.step()
+    return torch.cat([p.detach().reshape(-1) for p in layer.parameters()]), losses
+
+
+hangs = mistake(
+    "A rank waits in a backward or a collective that the other never reaches: all ranks must make the same calls.",
+    raises="RanksHang",
+)
+
+
 # %% check="accumulate-no-sync" points=1
 """One synchronisation, one step, the weights of training on everybody's data at once."""
 with check("accumulate-no-sync") as test:
-
-    def share(rank, world, count):
-        """The micro-batches of a rank: pairs of (2, 3) and (2, 1), no two alike."""
-        batches = []
-        for k in range(count):
-            numbers = torch.arange(8.0) + 3 * k + 7 * rank + 1
-            x = (numbers[:6] * 5 % 13 / 8 - 0.6).reshape(2, 3)
-            batches.append((x, (numbers[6:] * 3 % 7 / 4 - 0.4).reshape(2, 1)))
-        return batches
-
-    def model():
-        """A linear layer with fixed weights."""
-        layer = nn.Linear(3, 1)
-        with torch.no_grad():
-            layer.weight.copy_(torch.tensor([[0.5, -0.25, 0.75]]))
-            layer.bias.fill_(0.125)
-        return layer
-
-    def squared_error(out, y):
-        """The mean squared error."""
-        return (out - y).square().mean()
-
-    def stepped(step, cases):
-        """For each case (micro-batches, old gradients, calls) what each rank got, sent and has afterwards."""
-
-        def on_rank(rank, world):
-            facts = []
-            for count, old, calls in cases:
-                noted = {"sent": 0, "steps": 0, "backward": False}
-
-                def arrives(grad, noted=noted):
-                    noted["backward"] = True
-
-                def send(state, bucket, noted=noted):
-                    noted["sent"] += 1
-                    future = dist.all_reduce(bucket.buffer() / world, async_op=True).get_future()
-                    return future.then(lambda done: done.value()[0])
-
-                class Counting(torch.optim.SGD):
-                    def step(self, closure=None, noted=noted):
-                        noted["steps"] += 1
-                        return super().step(closure)
-
-                ddp = DistributedDataParallel(model())
-                ddp.register_comm_hook(None, send)
-                for parameter in ddp.parameters():
-                    parameter.register_hook(arrives)
-                optimizer = Counting(ddp.parameters(), lr=0.25, momentum=0.5)
-                if old:
-                    for parameter in ddp.parameters():
-                        parameter.grad = torch.full_like(parameter, 1.5)
-                try:
-                    got = [step(ddp, optimizer, squared_error, share(rank, world, count)) for _ in range(calls)]
-                except ValueError:
-                    if count:
-                        raise
-                    got = ["ValueError"]
-                noted |= {"got": got, "types": [type(one).__name__ for one in got]}
-                noted["weights"] = torch.cat([p.detach().reshape(-1) for p in ddp.parameters()])
-                facts.append(dict(noted))
-                if count:
-                    squared_error(ddp(torch.ones(2, 3)), torch.ones(2, 1)).backward()
-                facts[-1]["sent later"] = noted["sent"] - facts[-1]["sent"]
-            return facts
-
-        return run_on_ranks(on_rank, stall=1.0 + 0.5 * len(cases))
-
-    def trained(count, calls, factor=1.0):
-        """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
-        layer = model()
-        optimizer = torch.optim.SGD(layer.parameters(), lr=0.25, momentum=0.5)
-        batches = [share(rank, 2, count) for rank in range(2)]
-        losses = []
-        for _ in range(calls):
-            optimizer.zero_grad()
-            each = [[squared_error(layer(x), y) for x, y in own] for own in batches]
-            (factor * sum(map(sum, each)) / (2 * count)).backward()
-            losses.append([[loss.item() for loss in own] for own in each])
-            optimizer.step()
-        return torch.cat([p.detach().reshape(-1) for p in layer.parameters()]), losses
 
     def judge(seen, case, count, calls, known=()):
         """Judge one case on both ranks."""
@@ -184,11 +196,6 @@ with check("accumulate-no-sync") as test:
             stage="rule",
         )
 
-    hangs = mistake(
-        "A rank waits in a backward or a collective that the other never reaches: all ranks must make the same calls.",
-        raises="RanksHang",
-    )
-
     test("three micro-batches: one synchronisation, the weights of training on the whole batch")
     seen = observe_scenario(stepped, ddp_step, [(3, False, 1)]).expecting(hangs)
     judge(seen, 0, 3, 1)
@@ -197,86 +204,6 @@ with check("accumulate-no-sync") as test:
 # %% check="accumulate-no-sync" points=1
 """The returned mean; one micro-batch, none, old gradients, two steps, an ordinary backward."""
 with check("accumulate-no-sync") as test:
-
-    def share(rank, world, count):
-        """The micro-batches of a rank: pairs of (2, 3) and (2, 1), no two alike."""
-        batches = []
-        for k in range(count):
-            numbers = torch.arange(8.0) + 3 * k + 7 * rank + 1
-            x = (numbers[:6] * 5 % 13 / 8 - 0.6).reshape(2, 3)
-            batches.append((x, (numbers[6:] * 3 % 7 / 4 - 0.4).reshape(2, 1)))
-        return batches
-
-    def model():
-        """A linear layer with fixed weights."""
-        layer = nn.Linear(3, 1)
-        with torch.no_grad():
-            layer.weight.copy_(torch.tensor([[0.5, -0.25, 0.75]]))
-            layer.bias.fill_(0.125)
-        return layer
-
-    def squared_error(out, y):
-        """The mean squared error."""
-        return (out - y).square().mean()
-
-    def stepped(step, cases):
-        """For each case (micro-batches, old gradients, calls) what each rank got, sent and has afterwards."""
-
-        def on_rank(rank, world):
-            facts = []
-            for count, old, calls in cases:
-                noted = {"sent": 0, "steps": 0, "backward": False}
-
-                def arrives(grad, noted=noted):
-                    noted["backward"] = True
-
-                def send(state, bucket, noted=noted):
-                    noted["sent"] += 1
-                    future = dist.all_reduce(bucket.buffer() / world, async_op=True).get_future()
-                    return future.then(lambda done: done.value()[0])
-
-                class Counting(torch.optim.SGD):
-                    def step(self, closure=None, noted=noted):
-                        noted["steps"] += 1
-                        return super().step(closure)
-
-                ddp = DistributedDataParallel(model())
-                ddp.register_comm_hook(None, send)
-                for parameter in ddp.parameters():
-                    parameter.register_hook(arrives)
-                optimizer = Counting(ddp.parameters(), lr=0.25, momentum=0.5)
-                if old:
-                    for parameter in ddp.parameters():
-                        parameter.grad = torch.full_like(parameter, 1.5)
-                try:
-                    got = [step(ddp, optimizer, squared_error, share(rank, world, count)) for _ in range(calls)]
-                except ValueError:
-                    if count:
-                        raise
-                    got = ["ValueError"]
-                noted |= {"got": got, "types": [type(one).__name__ for one in got]}
-                noted["weights"] = torch.cat([p.detach().reshape(-1) for p in ddp.parameters()])
-                facts.append(dict(noted))
-                if count:
-                    squared_error(ddp(torch.ones(2, 3)), torch.ones(2, 1)).backward()
-                facts[-1]["sent later"] = noted["sent"] - facts[-1]["sent"]
-            return facts
-
-        return run_on_ranks(on_rank, stall=1.0 + 0.5 * len(cases))
-
-    def trained(count, calls, factor=1.0):
-        """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
-        layer = model()
-        optimizer = torch.optim.SGD(layer.parameters(), lr=0.25, momentum=0.5)
-        batches = [share(rank, 2, count) for rank in range(2)]
-        losses = []
-        for _ in range(calls):
-            optimizer.zero_grad()
-            each = [[squared_error(layer(x), y) for x, y in own] for own in batches]
-            (factor * sum(map(sum, each)) / (2 * count)).backward()
-            losses.append([[loss.item() for loss in own] for own in each])
-            optimizer.step()
-        return torch.cat([p.detach().reshape(-1) for p in layer.parameters()]), losses
 
     def judge(seen, case, count, calls, known=()):
         """Judge one case on both ranks."""
@@ -330,11 +257,6 @@ with check("accumulate-no-sync") as test:
                 math.isclose(got, mean, rel_tol=1e-4) for got, mean in zip(one["got"], means, strict=True)
             )
             seen.that(right, "Return the mean of the micro-batch losses as a float.")
-
-    hangs = mistake(
-        "A rank waits in a backward or a collective that the other never reaches: all ranks must make the same calls.",
-        raises="RanksHang",
-    )
 
     test("a single micro-batch; then two of them: the mean of the losses comes back")
     seen = observe_scenario(stepped, ddp_step, [(1, False, 1), (2, False, 1)]).expecting(hangs)

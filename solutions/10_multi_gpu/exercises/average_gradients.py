@@ -48,51 +48,71 @@ def average_gradients(model: nn.Module) -> None:
     ### END SOLUTION
 
 
+# %% helpers="average-gradients"
+def numbers(shape, k, rank):
+    """Values without symmetry; those of parameter k on a rank."""
+    count = torch.arange(math.prod(shape), dtype=torch.float64)
+    return ((count * 7 + 3 * k + 5 * rank) % 11 + k / 4 - 3 * rank).reshape(shape)
+
+
+def branches(dtype, rank=9):
+    """A model with a frozen part and branches that not every batch uses; its weights tell the rank."""
+    layers = {name: nn.Linear(3, 2, bias=False) for name in ("a", "frozen", "b", "c")}
+    model = nn.ModuleDict(layers).to(dtype)
+    model["frozen"].requires_grad_(False)
+    with torch.no_grad():
+        for k, parameter in enumerate(model.parameters()):
+            parameter.copy_(numbers((2, 3), k, rank))
+    return model
+
+
+def averaged(average, world, cases):
+    """For each case (dtype, the branches that each rank has used, strided) the gradients on each rank."""
+
+    def on_rank(rank, world):
+        made = []
+        build = DistributedDataParallel.__init__
+        DistributedDataParallel.__init__ = lambda *args, **kwargs: (made.append(1), build(*args, **kwargs))[1]
+        facts = []
+        for dtype, used, strided in cases:
+            model = branches(dtype, rank)
+            for k, (name, parameter) in enumerate(model.named_parameters()):
+                if name[0] in used[rank] and name != "frozen.weight":
+                    grad = numbers((2, 3), k, rank).to(dtype)
+                    parameter.grad = grad.t().contiguous().t() if strided else grad
+            average(model)
+            grads = {name: parameter.grad for name, parameter in model.named_parameters()}
+            weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+            trainable = [parameter.requires_grad for parameter in model.parameters()]
+            facts.append({"grads": grads, "weights": weights, "trainable": trainable})
+        return {"cases": facts, "ddp": len(made)}
+
+    return run_on_ranks(on_rank, world=world, stall=1.0 + 0.7 * len(cases))
+
+
+def close(came, expected):
+    """Whether two gradients agree within rounding."""
+    return isinstance(came, Tensor) and came.shape == expected.shape and torch.allclose(came.double(), expected)
+
+
+skipped = (
+    "A rank skipped the collective of a parameter without gradient (or more than that), and the other waits for "
+    "ever. Every rank must take part for every trainable parameter."
+)
+known = [
+    mistake(skipped, raises="RanksHang"),
+    mistake("A gradient can be None: that rank did not use the parameter.", raises="NoneType"),
+    mistake(
+        "The ranks handed different amounts of data to one collective. What stands in for a missing gradient needs "
+        "the shape and the dtype of its parameter.",
+        raises="RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
+    ),
+]
+
+
 # %% check="average-gradients" points=2
 """The mean gradient on every rank, also where a rank has not used a branch."""
 with check("average-gradients") as test:
-
-    def numbers(shape, k, rank):
-        """Values without symmetry; those of parameter k on a rank."""
-        count = torch.arange(math.prod(shape), dtype=torch.float64)
-        return ((count * 7 + 3 * k + 5 * rank) % 11 + k / 4 - 3 * rank).reshape(shape)
-
-    def branches(dtype, rank=9):
-        """A model with a frozen part and branches that not every batch uses; its weights tell the rank."""
-        layers = {name: nn.Linear(3, 2, bias=False) for name in ("a", "frozen", "b", "c")}
-        model = nn.ModuleDict(layers).to(dtype)
-        model["frozen"].requires_grad_(False)
-        with torch.no_grad():
-            for k, parameter in enumerate(model.parameters()):
-                parameter.copy_(numbers((2, 3), k, rank))
-        return model
-
-    def averaged(average, world, cases):
-        """For each case (dtype, the branches that each rank has used, strided) the gradients on each rank."""
-
-        def on_rank(rank, world):
-            made = []
-            build = DistributedDataParallel.__init__
-            DistributedDataParallel.__init__ = lambda *args, **kwargs: (made.append(1), build(*args, **kwargs))[1]
-            facts = []
-            for dtype, used, strided in cases:
-                model = branches(dtype, rank)
-                for k, (name, parameter) in enumerate(model.named_parameters()):
-                    if name[0] in used[rank] and name != "frozen.weight":
-                        grad = numbers((2, 3), k, rank).to(dtype)
-                        parameter.grad = grad.t().contiguous().t() if strided else grad
-                average(model)
-                grads = {name: parameter.grad for name, parameter in model.named_parameters()}
-                weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-                trainable = [parameter.requires_grad for parameter in model.parameters()]
-                facts.append({"grads": grads, "weights": weights, "trainable": trainable})
-            return {"cases": facts, "ddp": len(made)}
-
-        return run_on_ranks(on_rank, world=world, stall=1.0 + 0.7 * len(cases))
-
-    def close(came, expected):
-        """Whether two gradients agree within rounding."""
-        return isinstance(came, Tensor) and came.shape == expected.shape and torch.allclose(came.double(), expected)
 
     def judge(seen, case, dtype, used):
         """Judge one case on all ranks."""
@@ -175,20 +195,6 @@ with check("average-gradients") as test:
             kinds = {grad.dtype for grad in came}
             seen.that(kinds == {dtype}, f"The gradients must keep their dtype, {dtype}.", stage="dtype")
 
-    skipped = (
-        "A rank skipped the collective of a parameter without gradient (or more than that), and the other waits for "
-        "ever. Every rank must take part for every trainable parameter."
-    )
-    known = [
-        mistake(skipped, raises="RanksHang"),
-        mistake("A gradient can be None: that rank did not use the parameter.", raises="NoneType"),
-        mistake(
-            "The ranks handed different amounts of data to one collective. What stands in for a missing gradient needs "
-            "the shape and the dtype of its parameter.",
-            raises="RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
-        ),
-    ]
-
     test("the ranks have used different branches")
     used = ["ab", "ac"]
     seen = observe_scenario(averaged, average_gradients, 2, [(torch.float32, used, False)]).expecting(*known)
@@ -203,48 +209,6 @@ with check("average-gradients") as test:
 # %% check="average-gradients" points=1
 """Frozen parameters, float64, other layouts and worlds, three steps of SGD."""
 with check("average-gradients") as test:
-
-    def numbers(shape, k, rank):
-        """Values without symmetry; those of parameter k on a rank."""
-        count = torch.arange(math.prod(shape), dtype=torch.float64)
-        return ((count * 7 + 3 * k + 5 * rank) % 11 + k / 4 - 3 * rank).reshape(shape)
-
-    def branches(dtype, rank=9):
-        """A model with a frozen part and branches that not every batch uses; its weights tell the rank."""
-        layers = {name: nn.Linear(3, 2, bias=False) for name in ("a", "frozen", "b", "c")}
-        model = nn.ModuleDict(layers).to(dtype)
-        model["frozen"].requires_grad_(False)
-        with torch.no_grad():
-            for k, parameter in enumerate(model.parameters()):
-                parameter.copy_(numbers((2, 3), k, rank))
-        return model
-
-    def averaged(average, world, cases):
-        """For each case (dtype, the branches that each rank has used, strided) the gradients on each rank."""
-
-        def on_rank(rank, world):
-            made = []
-            build = DistributedDataParallel.__init__
-            DistributedDataParallel.__init__ = lambda *args, **kwargs: (made.append(1), build(*args, **kwargs))[1]
-            facts = []
-            for dtype, used, strided in cases:
-                model = branches(dtype, rank)
-                for k, (name, parameter) in enumerate(model.named_parameters()):
-                    if name[0] in used[rank] and name != "frozen.weight":
-                        grad = numbers((2, 3), k, rank).to(dtype)
-                        parameter.grad = grad.t().contiguous().t() if strided else grad
-                average(model)
-                grads = {name: parameter.grad for name, parameter in model.named_parameters()}
-                weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-                trainable = [parameter.requires_grad for parameter in model.parameters()]
-                facts.append({"grads": grads, "weights": weights, "trainable": trainable})
-            return {"cases": facts, "ddp": len(made)}
-
-        return run_on_ranks(on_rank, world=world, stall=1.0 + 0.7 * len(cases))
-
-    def close(came, expected):
-        """Whether two gradients agree within rounding."""
-        return isinstance(came, Tensor) and came.shape == expected.shape and torch.allclose(came.double(), expected)
 
     def judge(seen, case, dtype, used):
         """Judge one case on all ranks."""
@@ -328,20 +292,6 @@ with check("average-gradients") as test:
             )
             kinds = {grad.dtype for grad in came}
             seen.that(kinds == {dtype}, f"The gradients must keep their dtype, {dtype}.", stage="dtype")
-
-    skipped = (
-        "A rank skipped the collective of a parameter without gradient (or more than that), and the other waits for "
-        "ever. Every rank must take part for every trainable parameter."
-    )
-    known = [
-        mistake(skipped, raises="RanksHang"),
-        mistake("A gradient can be None: that rank did not use the parameter.", raises="NoneType"),
-        mistake(
-            "The ranks handed different amounts of data to one collective. What stands in for a missing gradient needs "
-            "the shape and the dtype of its parameter.",
-            raises="RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
-        ),
-    ]
 
     test("a frozen parameter keeps .grad None")
     used = ["abc", "ab"]

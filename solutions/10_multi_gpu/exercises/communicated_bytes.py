@@ -53,63 +53,80 @@ def meter_ddp(model: nn.Module, dtype: torch.dtype | None = None) -> tuple[Distr
     ### END SOLUTION
 
 
+# %% helpers="communicated-bytes"
+def network(sizes, frozen):
+    """Linear layers of these sizes with fixed weights; the first ones frozen."""
+    net = nn.Sequential(*(nn.Linear(a, b) for a, b in pairwise(sizes)))
+    with torch.no_grad():
+        for k, parameter in enumerate(net.parameters()):
+            numbers = torch.arange(parameter.numel()) * 7 % 11 / 16 - 0.3 + k / 32
+            parameter.copy_(numbers.reshape(parameter.shape) / math.sqrt(sizes[0]))
+    for layer in net[:frozen]:
+        layer.requires_grad_(False)
+    return net
+
+
+def batch(rank, rows, width):
+    """A batch of a rank."""
+    return (torch.arange(rows * width) * 5 % 13 / 8 - 0.7 + rank / 2).reshape(rows, width)
+
+
+def measured(build, world, dtype, cases):
+    """For each case (sizes, frozen layers, rows, backward passes, silent ones) the meter and the gradients."""
+
+    def on_rank(rank, world):
+        sizes_sent = []
+        for place in (dist, dist.distributed_c10d):
+            kept = place.all_reduce
+
+            def counted(tensor, *args, kept=kept, **kwargs):
+                sizes_sent.append(tensor.numel() * tensor.element_size())
+                return kept(tensor, *args, **kwargs)
+
+            place.all_reduce = counted
+        facts = []
+        for sizes, frozen, rows, passes, silent in cases:
+            model = network(sizes, frozen)
+            pair = build(model) if dtype is None else build(model, dtype)
+            if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
+                return [{"kind": type(pair).__name__}]
+            ddp, meter = pair
+            if not isinstance(ddp, DistributedDataParallel):
+                return [{"kind": type(ddp).__name__}]
+            first = dict(meter)
+            sizes_sent.clear()
+            steps = []
+            for number in range(passes + silent):
+                ddp.zero_grad()
+                with ddp.no_sync() if number >= passes else contextlib.nullcontext():
+                    ddp(batch(rank, rows, sizes[0])).square().mean().backward()
+                steps.append(dict(meter))
+                if number == passes - 1:
+                    grads = [parameter.grad for parameter in model.parameters()]
+                    grads = [None if grad is None else grad.clone() for grad in grads]
+            facts.append({"kind": None, "first": first, "steps": steps, "grads": grads})
+            facts[-1] |= {"sent": sum(sizes_sent), "all_reduces": len(sizes_sent)}
+        return facts
+
+    return run_on_ranks(on_rank, world=world, stall=2.0 + 0.5 * len(cases))
+
+
+known = [
+    mistake(
+        "DDP wants the hook's second parameter to be called `bucket`: define it as hook(state, bucket).",
+        raises="KeyError: 'bucket'",
+    ),
+    mistake(
+        "The hook must return a torch.futures.Future holding the tensor.",
+        raises="[Ff]uture|callback must be|comm.?hook.*return|py::cast|Unable to cast|expected.*got|SIG[AS]",
+    ),
+    mistake("A rank waits in a collective that the other never reaches.", raises="RanksHang"),
+]
+
+
 # %% check="communicated-bytes" points=1
 """The meter counts what is sent in float32, and the gradients end as means."""
 with check("communicated-bytes") as test:
-
-    def network(sizes, frozen):
-        """Linear layers of these sizes with fixed weights; the first ones frozen."""
-        net = nn.Sequential(*(nn.Linear(a, b) for a, b in pairwise(sizes)))
-        with torch.no_grad():
-            for k, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 11 / 16 - 0.3 + k / 32
-                parameter.copy_(numbers.reshape(parameter.shape) / math.sqrt(sizes[0]))
-        for layer in net[:frozen]:
-            layer.requires_grad_(False)
-        return net
-
-    def batch(rank, rows, width):
-        """A batch of a rank."""
-        return (torch.arange(rows * width) * 5 % 13 / 8 - 0.7 + rank / 2).reshape(rows, width)
-
-    def measured(build, world, dtype, cases):
-        """For each case (sizes, frozen layers, rows, backward passes, silent ones) the meter and the gradients."""
-
-        def on_rank(rank, world):
-            sizes_sent = []
-            for place in (dist, dist.distributed_c10d):
-                kept = place.all_reduce
-
-                def counted(tensor, *args, kept=kept, **kwargs):
-                    sizes_sent.append(tensor.numel() * tensor.element_size())
-                    return kept(tensor, *args, **kwargs)
-
-                place.all_reduce = counted
-            facts = []
-            for sizes, frozen, rows, passes, silent in cases:
-                model = network(sizes, frozen)
-                pair = build(model) if dtype is None else build(model, dtype)
-                if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
-                    return [{"kind": type(pair).__name__}]
-                ddp, meter = pair
-                if not isinstance(ddp, DistributedDataParallel):
-                    return [{"kind": type(ddp).__name__}]
-                first = dict(meter)
-                sizes_sent.clear()
-                steps = []
-                for number in range(passes + silent):
-                    ddp.zero_grad()
-                    with ddp.no_sync() if number >= passes else contextlib.nullcontext():
-                        ddp(batch(rank, rows, sizes[0])).square().mean().backward()
-                    steps.append(dict(meter))
-                    if number == passes - 1:
-                        grads = [parameter.grad for parameter in model.parameters()]
-                        grads = [None if grad is None else grad.clone() for grad in grads]
-                facts.append({"kind": None, "first": first, "steps": steps, "grads": grads})
-                facts[-1] |= {"sent": sum(sizes_sent), "all_reduces": len(sizes_sent)}
-            return facts
-
-        return run_on_ranks(on_rank, world=world, stall=2.0 + 0.5 * len(cases))
 
     def judge(seen, case, given, world, dtype):
         """Judge one case on all ranks."""
@@ -227,18 +244,6 @@ with check("communicated-bytes") as test:
             stage="rule",
         )
 
-    known = [
-        mistake(
-            "DDP wants the hook's second parameter to be called `bucket`: define it as hook(state, bucket).",
-            raises="KeyError: 'bucket'",
-        ),
-        mistake(
-            "The hook must return a torch.futures.Future holding the tensor.",
-            raises="[Ff]uture|callback must be|comm.?hook.*return|py::cast|Unable to cast|expected.*got|SIG[AS]",
-        ),
-        mistake("A rank waits in a collective that the other never reaches.", raises="RanksHang"),
-    ]
-
     test("float32: 4 bytes per trainable parameter and pass; gradients averaged; silent under no_sync")
     given = ([3, 4, 2], 0, 5, 2, 1)
     seen = observe_scenario(measured, meter_ddp, 2, None, [given]).expecting(*known)
@@ -248,60 +253,6 @@ with check("communicated-bytes") as test:
 # %% check="communicated-bytes" points=1
 """The smaller format, the calls, frozen layers, several buckets."""
 with check("communicated-bytes") as test:
-
-    def network(sizes, frozen):
-        """Linear layers of these sizes with fixed weights; the first ones frozen."""
-        net = nn.Sequential(*(nn.Linear(a, b) for a, b in pairwise(sizes)))
-        with torch.no_grad():
-            for k, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 11 / 16 - 0.3 + k / 32
-                parameter.copy_(numbers.reshape(parameter.shape) / math.sqrt(sizes[0]))
-        for layer in net[:frozen]:
-            layer.requires_grad_(False)
-        return net
-
-    def batch(rank, rows, width):
-        """A batch of a rank."""
-        return (torch.arange(rows * width) * 5 % 13 / 8 - 0.7 + rank / 2).reshape(rows, width)
-
-    def measured(build, world, dtype, cases):
-        """For each case (sizes, frozen layers, rows, backward passes, silent ones) the meter and the gradients."""
-
-        def on_rank(rank, world):
-            sizes_sent = []
-            for place in (dist, dist.distributed_c10d):
-                kept = place.all_reduce
-
-                def counted(tensor, *args, kept=kept, **kwargs):
-                    sizes_sent.append(tensor.numel() * tensor.element_size())
-                    return kept(tensor, *args, **kwargs)
-
-                place.all_reduce = counted
-            facts = []
-            for sizes, frozen, rows, passes, silent in cases:
-                model = network(sizes, frozen)
-                pair = build(model) if dtype is None else build(model, dtype)
-                if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
-                    return [{"kind": type(pair).__name__}]
-                ddp, meter = pair
-                if not isinstance(ddp, DistributedDataParallel):
-                    return [{"kind": type(ddp).__name__}]
-                first = dict(meter)
-                sizes_sent.clear()
-                steps = []
-                for number in range(passes + silent):
-                    ddp.zero_grad()
-                    with ddp.no_sync() if number >= passes else contextlib.nullcontext():
-                        ddp(batch(rank, rows, sizes[0])).square().mean().backward()
-                    steps.append(dict(meter))
-                    if number == passes - 1:
-                        grads = [parameter.grad for parameter in model.parameters()]
-                        grads = [None if grad is None else grad.clone() for grad in grads]
-                facts.append({"kind": None, "first": first, "steps": steps, "grads": grads})
-                facts[-1] |= {"sent": sum(sizes_sent), "all_reduces": len(sizes_sent)}
-            return facts
-
-        return run_on_ranks(on_rank, world=world, stall=2.0 + 0.5 * len(cases))
 
     def judge(seen, case, given, world, dtype):
         """Judge one case on all ranks."""
@@ -426,18 +377,6 @@ with check("communicated-bytes") as test:
         )
         if numbers < 10_000:
             seen.that(calls[passes - 1] == passes, "This small model fits into one bucket: one call a backward pass.")
-
-    known = [
-        mistake(
-            "DDP wants the hook's second parameter to be called `bucket`: define it as hook(state, bucket).",
-            raises="KeyError: 'bucket'",
-        ),
-        mistake(
-            "The hook must return a torch.futures.Future holding the tensor.",
-            raises="[Ff]uture|callback must be|comm.?hook.*return|py::cast|Unable to cast|expected.*got|SIG[AS]",
-        ),
-        mistake("A rank waits in a collective that the other never reaches.", raises="RanksHang"),
-    ]
 
     test("three ranks, bfloat16: half of it, gradients back in float32")
     given = ([3, 4, 2], 0, 5, 2, 1)

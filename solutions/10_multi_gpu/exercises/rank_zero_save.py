@@ -56,122 +56,127 @@ def save_and_reload(ddp: DistributedDataParallel, path: str) -> dict[str, Tensor
     ### END GIVEN
 
 
+# %% helpers="rank-zero-save"
+def model(shift):
+    """A small model; shift tells one from another."""
+    net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    with torch.no_grad():
+        for k, parameter in enumerate(net.parameters()):
+            parameter.copy_((torch.arange(parameter.numel()) * 5 % 7 / 4 + k + shift).reshape(parameter.shape))
+    return net
+
+
+def saved(save, world, is_full, is_old):
+    """What each rank got, who wrote and read when; on a full disk saving fails, and an old file may be there."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.pt")
+        if is_old:
+            torch.save(model(9.0).state_dict(), path)
+
+        def on_rank(rank, world):
+            noted = {"writes": 0, "reads": 0, "early": False}
+            write, read, done = torch.save, torch.load, os.path.join(folder, "done")
+            storages = (torch.UntypedStorage, torch.TypedStorage)
+
+            def slow_save(content, target, *args, **kwargs):
+                if isinstance(content, storages):  # a tensor that is sent as an object
+                    return write(content, target, *args, **kwargs)
+                noted["writes"] += 1
+                if is_full:
+                    raise OSError(28, "No space left on device")
+                if rank == 0:
+                    time.sleep(0.4)
+                write(content, target, *args, **kwargs)
+                if rank == 0:
+                    with open(done, "w"):
+                        pass
+
+            def noting_load(source, *args, **kwargs):
+                early = not os.path.exists(done)
+                content = read(source, *args, **kwargs)
+                if not isinstance(content, storages):
+                    noted["reads"] += 1
+                    noted["early"] = noted["early"] or early
+                return content
+
+            torch.save, torch.load = slow_save, noting_load
+            ddp = DistributedDataParallel(model(0.5))
+            try:
+                got = save(ddp, path)
+            except Exception as error:
+                if not is_full or isinstance(error, NotImplementedError):
+                    raise
+                noted["raised"] = [kind.__name__ for kind in type(error).__mro__]
+                got = None
+            finally:
+                torch.save, torch.load = write, read
+            bare = None
+            if rank == 0 and os.path.exists(path):
+                try:
+                    bare = list(read(path, weights_only=True))
+                except Exception:  # something else than tensors
+                    bare = ["not a state_dict"]
+            state = None
+            if isinstance(got, dict):
+                state = {str(key): value if isinstance(value, Tensor) else None for key, value in got.items()}
+            return noted | {"got": state, "in file": bare}
+
+        return run_on_ranks(on_rank, world=world, stall=2.0)
+
+
+early = (
+    "A rank loaded before the file was complete: the others must wait for rank 0 (barrier, or a broadcast of its "
+    "status)."
+)
+
+
+def judge(seen, world):
+    """Judge a saving that can succeed."""
+    facts = seen.value
+    wanted = model(0.5).state_dict()
+    writes = [one["writes"] for one in facts]
+    seen.that(
+        writes == [1] + [0] * (world - 1),
+        "torch.save must be called once, on rank 0.",
+        mistake(
+            "Every rank wrote the file; two writers can tear it. Only rank 0 writes.",
+            when=lambda seen: all(writes),
+        ),
+        mistake("Nobody called torch.save.", when=lambda seen: not any(writes)),
+        stage="rule",
+    )
+    seen.that(
+        list(facts[0]["in file"] or []) == list(wanted),
+        "The file must hold the bare model's state_dict.",
+        mistake(
+            "The keys begin with 'module.': save ddp.module.state_dict().",
+            when=lambda seen: str((facts[0]["in file"] or [""])[0]).startswith("module."),
+        ),
+    )
+    seen.that(not any(one["early"] for one in facts), early)
+    not_loaded = "Every rank must return what it read from the file."
+    seen.that(all(one["got"] is not None for one in facts), not_loaded, stage="type")
+    seen.that(all(one["reads"] for one in facts), not_loaded, stage="rule")
+    for one in facts:
+        got = one["got"]
+        same = list(got) == list(wanted) and all(
+            isinstance(got[key], Tensor) and torch.equal(got[key], wanted[key]) for key in wanted
+        )
+        seen.that(same, "What a rank returned is not what was saved.")
+
+
+known = [
+    mistake(
+        "A rank waits in a collective that the other never reaches: barrier must be called on all ranks.",
+        raises="RanksHang",
+    ),
+    mistake(early, raises="FileNotFoundError|PytorchStreamReader|EOFError|BadZipFile|failed finding central"),
+]
+
+
 # %% check="rank-zero-save" points=1
 """One writer; every rank returns the content of the finished file."""
 with check("rank-zero-save") as test:
-
-    def model(shift):
-        """A small model; shift tells one from another."""
-        net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-        with torch.no_grad():
-            for k, parameter in enumerate(net.parameters()):
-                parameter.copy_((torch.arange(parameter.numel()) * 5 % 7 / 4 + k + shift).reshape(parameter.shape))
-        return net
-
-    def saved(save, world, is_full, is_old):
-        """What each rank got, who wrote and read when; on a full disk saving fails, and an old file may be there."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.pt")
-            if is_old:
-                torch.save(model(9.0).state_dict(), path)
-
-            def on_rank(rank, world):
-                noted = {"writes": 0, "reads": 0, "early": False}
-                write, read, done = torch.save, torch.load, os.path.join(folder, "done")
-                storages = (torch.UntypedStorage, torch.TypedStorage)
-
-                def slow_save(content, target, *args, **kwargs):
-                    if isinstance(content, storages):  # a tensor that is sent as an object
-                        return write(content, target, *args, **kwargs)
-                    noted["writes"] += 1
-                    if is_full:
-                        raise OSError(28, "No space left on device")
-                    if rank == 0:
-                        time.sleep(0.4)
-                    write(content, target, *args, **kwargs)
-                    if rank == 0:
-                        with open(done, "w"):
-                            pass
-
-                def noting_load(source, *args, **kwargs):
-                    early = not os.path.exists(done)
-                    content = read(source, *args, **kwargs)
-                    if not isinstance(content, storages):
-                        noted["reads"] += 1
-                        noted["early"] = noted["early"] or early
-                    return content
-
-                torch.save, torch.load = slow_save, noting_load
-                ddp = DistributedDataParallel(model(0.5))
-                try:
-                    got = save(ddp, path)
-                except Exception as error:
-                    if not is_full or isinstance(error, NotImplementedError):
-                        raise
-                    noted["raised"] = [kind.__name__ for kind in type(error).__mro__]
-                    got = None
-                finally:
-                    torch.save, torch.load = write, read
-                bare = None
-                if rank == 0 and os.path.exists(path):
-                    try:
-                        bare = list(read(path, weights_only=True))
-                    except Exception:  # something else than tensors
-                        bare = ["not a state_dict"]
-                state = None
-                if isinstance(got, dict):
-                    state = {str(key): value if isinstance(value, Tensor) else None for key, value in got.items()}
-                return noted | {"got": state, "in file": bare}
-
-            return run_on_ranks(on_rank, world=world, stall=2.0)
-
-    early = (
-        "A rank loaded before the file was complete: the others must wait for rank 0 (barrier, or a broadcast of its "
-        "status)."
-    )
-
-    def judge(seen, world):
-        """Judge a saving that can succeed."""
-        facts = seen.value
-        wanted = model(0.5).state_dict()
-        writes = [one["writes"] for one in facts]
-        seen.that(
-            writes == [1] + [0] * (world - 1),
-            "torch.save must be called once, on rank 0.",
-            mistake(
-                "Every rank wrote the file; two writers can tear it. Only rank 0 writes.",
-                when=lambda seen: all(writes),
-            ),
-            mistake("Nobody called torch.save.", when=lambda seen: not any(writes)),
-            stage="rule",
-        )
-        seen.that(
-            list(facts[0]["in file"] or []) == list(wanted),
-            "The file must hold the bare model's state_dict.",
-            mistake(
-                "The keys begin with 'module.': save ddp.module.state_dict().",
-                when=lambda seen: str((facts[0]["in file"] or [""])[0]).startswith("module."),
-            ),
-        )
-        seen.that(not any(one["early"] for one in facts), early)
-        not_loaded = "Every rank must return what it read from the file."
-        seen.that(all(one["got"] is not None for one in facts), not_loaded, stage="type")
-        seen.that(all(one["reads"] for one in facts), not_loaded, stage="rule")
-        for one in facts:
-            got = one["got"]
-            same = list(got) == list(wanted) and all(
-                isinstance(got[key], Tensor) and torch.equal(got[key], wanted[key]) for key in wanted
-            )
-            seen.that(same, "What a rank returned is not what was saved.")
-
-    known = [
-        mistake(
-            "A rank waits in a collective that the other never reaches: barrier must be called on all ranks.",
-            raises="RanksHang",
-        ),
-        mistake(early, raises="FileNotFoundError|PytorchStreamReader|EOFError|BadZipFile|failed finding central"),
-    ]
-
     test("rank 0 is slow: the others wait; one writer")
     seen = observe_scenario(saved, save_and_reload, 2, False, False).expecting(*known)
     judge(seen, 2)
@@ -180,119 +185,6 @@ with check("rank-zero-save") as test:
 # %% check="rank-zero-save" points=1
 """The disk is full: every rank raises. An older file is not taken for the new one."""
 with check("rank-zero-save") as test:
-
-    def model(shift):
-        """A small model; shift tells one from another."""
-        net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-        with torch.no_grad():
-            for k, parameter in enumerate(net.parameters()):
-                parameter.copy_((torch.arange(parameter.numel()) * 5 % 7 / 4 + k + shift).reshape(parameter.shape))
-        return net
-
-    def saved(save, world, is_full, is_old):
-        """What each rank got, who wrote and read when; on a full disk saving fails, and an old file may be there."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.pt")
-            if is_old:
-                torch.save(model(9.0).state_dict(), path)
-
-            def on_rank(rank, world):
-                noted = {"writes": 0, "reads": 0, "early": False}
-                write, read, done = torch.save, torch.load, os.path.join(folder, "done")
-                storages = (torch.UntypedStorage, torch.TypedStorage)
-
-                def slow_save(content, target, *args, **kwargs):
-                    if isinstance(content, storages):  # a tensor that is sent as an object
-                        return write(content, target, *args, **kwargs)
-                    noted["writes"] += 1
-                    if is_full:
-                        raise OSError(28, "No space left on device")
-                    if rank == 0:
-                        time.sleep(0.4)
-                    write(content, target, *args, **kwargs)
-                    if rank == 0:
-                        with open(done, "w"):
-                            pass
-
-                def noting_load(source, *args, **kwargs):
-                    early = not os.path.exists(done)
-                    content = read(source, *args, **kwargs)
-                    if not isinstance(content, storages):
-                        noted["reads"] += 1
-                        noted["early"] = noted["early"] or early
-                    return content
-
-                torch.save, torch.load = slow_save, noting_load
-                ddp = DistributedDataParallel(model(0.5))
-                try:
-                    got = save(ddp, path)
-                except Exception as error:
-                    if not is_full or isinstance(error, NotImplementedError):
-                        raise
-                    noted["raised"] = [kind.__name__ for kind in type(error).__mro__]
-                    got = None
-                finally:
-                    torch.save, torch.load = write, read
-                bare = None
-                if rank == 0 and os.path.exists(path):
-                    try:
-                        bare = list(read(path, weights_only=True))
-                    except Exception:  # something else than tensors
-                        bare = ["not a state_dict"]
-                state = None
-                if isinstance(got, dict):
-                    state = {str(key): value if isinstance(value, Tensor) else None for key, value in got.items()}
-                return noted | {"got": state, "in file": bare}
-
-            return run_on_ranks(on_rank, world=world, stall=2.0)
-
-    early = (
-        "A rank loaded before the file was complete: the others must wait for rank 0 (barrier, or a broadcast of its "
-        "status)."
-    )
-
-    def judge(seen, world):
-        """Judge a saving that can succeed."""
-        facts = seen.value
-        wanted = model(0.5).state_dict()
-        writes = [one["writes"] for one in facts]
-        seen.that(
-            writes == [1] + [0] * (world - 1),
-            "torch.save must be called once, on rank 0.",
-            mistake(
-                "Every rank wrote the file; two writers can tear it. Only rank 0 writes.",
-                when=lambda seen: all(writes),
-            ),
-            mistake("Nobody called torch.save.", when=lambda seen: not any(writes)),
-            stage="rule",
-        )
-        seen.that(
-            list(facts[0]["in file"] or []) == list(wanted),
-            "The file must hold the bare model's state_dict.",
-            mistake(
-                "The keys begin with 'module.': save ddp.module.state_dict().",
-                when=lambda seen: str((facts[0]["in file"] or [""])[0]).startswith("module."),
-            ),
-        )
-        seen.that(not any(one["early"] for one in facts), early)
-        not_loaded = "Every rank must return what it read from the file."
-        seen.that(all(one["got"] is not None for one in facts), not_loaded, stage="type")
-        seen.that(all(one["reads"] for one in facts), not_loaded, stage="rule")
-        for one in facts:
-            got = one["got"]
-            same = list(got) == list(wanted) and all(
-                isinstance(got[key], Tensor) and torch.equal(got[key], wanted[key]) for key in wanted
-            )
-            seen.that(same, "What a rank returned is not what was saved.")
-
-    known = [
-        mistake(
-            "A rank waits in a collective that the other never reaches: barrier must be called on all ranks.",
-            raises="RanksHang",
-        ),
-        mistake(early, raises="FileNotFoundError|PytorchStreamReader|EOFError|BadZipFile|failed finding central"),
-    ]
-
     test("the disk is full: every rank raises, nobody hangs")
     seen = observe_scenario(saved, save_and_reload, 2, True, True).expecting(
         mistake(

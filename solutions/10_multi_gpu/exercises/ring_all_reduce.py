@@ -61,62 +61,107 @@ def ring_all_reduce(t: Tensor) -> None:
     ### END SOLUTION
 
 
+# %% helpers="ring-all-reduce"
+def tensor_of(case, rank):
+    """The tensor of a rank: a view into a larger one that is filled with sevens elsewhere."""
+    shape, dtype, layout = case
+    size, between = math.prod(shape), 2 if layout == "strided" else 1
+    base = torch.full((between * size + 5,), 7, dtype=dtype)
+    t = base[2 : 2 + between * size : between]
+    t = t.view(shape[::-1]).t() if layout == "transposed" else t.view(shape)
+    count = torch.arange(size, dtype=torch.int64)
+    if dtype.is_floating_point:
+        values = (count % 89) * (0.37 + 0.1 * rank) + rank * rank / 3 + 0.25
+    else:
+        values = count * (10**rank) + 2**60 + rank
+    t.copy_(values.reshape(shape))
+    return base, t
+
+
+class Messages(TorchDispatchMode):
+    """Notes what is sent, to whom, and what torch.distributed does other than sending and receiving."""
+
+    def __init__(self):
+        super().__init__()
+        self.sent, self.others = [], []
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        if "c10d" in operation.namespace:
+            name = operation.name().split("::")[1]
+            if name == "send":
+                self.sent += [(args[2], part.numel() * part.itemsize) for part in args[0]]
+            elif name not in ("recv_", "recv_any_source_"):
+                self.others.append(name)
+        return operation(*args, **(kwargs or {}))
+
+
+def reduced(all_reduce, world, cases):
+    """For each case (shape, dtype, layout) what each rank has afterwards, and what it sent."""
+
+    def on_rank(rank, world):
+        facts = []
+        for case in cases:
+            base, t = tensor_of(case, rank)
+            layout = (t.shape, t.stride(), t.storage_offset())
+            place, outside = base.as_strided(*layout), torch.ones_like(base, dtype=torch.bool)
+            outside.as_strided(*layout).fill_(False)
+            with Messages() as messages:
+                all_reduce(t)
+            result = place.flatten()
+            facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})
+            facts[-1]["sizes"] = [size for _, size in messages.sent]
+            facts[-1]["outside"] = bool((base[outside] == 7).all())
+            facts[-1]["sum"] = result.sum().item()
+            facts[-1]["t"] = result if len(result) < 1000 else result[::997]
+        return facts
+
+    return run_on_ranks(on_rank, world=world, timeout=30, stall=1.0 + 0.4 * len(cases))
+
+
+known = [
+    mistake(
+        "The ranks wait for each other for ever. Gloo's send returns only when the partner receives: when every "
+        "rank sends first, everybody is sending. Post isend and irecv together, then wait for both.",
+        raises="RanksHang.* in send",
+    ),
+    mistake(
+        "The ranks wait for each other for ever: some message has no partner, or nobody waits for it. Every rank "
+        "makes the same steps: one isend to the right and one irecv from the left, then wait() for both.",
+        raises="RanksHang",
+    ),
+    mistake(
+        "A process ended in the middle: a message was larger than the buffer that received it. In a step, what you "
+        "send and what your right neighbour receives is the same chunk.",
+        raises="SIGABRT",
+    ),
+    mistake(
+        "A rank wrote to itself or listened to itself. The neighbours are (rank + 1) % world and (rank - 1) % world.",
+        raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
+    ),
+    mistake(
+        "t need not be contiguous, and parts of it that are not can be neither viewed flat nor sent: work on a "
+        "contiguous copy and copy back into t.",
+        raises="contiguous",
+    ),
+    mistake(
+        "The number of elements need not be divisible by the world size.",
+        raises=r"shape '\[[-\d]+, [-\d]+\]' is invalid for input of size",
+    ),
+    mistake(
+        "t can have no dimension at all, a single number: flatten it before you cut it.",
+        raises="at least a 1-dimensional tensor|0-dim|zero-dimensional",
+    ),
+    mistake(
+        "A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks. tensor_split "
+        "always returns that many, empty ones too.",
+        raises="IndexError",
+    ),
+]
+
+
 # %% check="ring-all-reduce" points=2
 """The sum in place on all ranks; messages go to the right neighbour only, one chunk at a time."""
 with check("ring-all-reduce") as test:
-
-    def tensor_of(case, rank):
-        """The tensor of a rank: a view into a larger one that is filled with sevens elsewhere."""
-        shape, dtype, layout = case
-        size, between = math.prod(shape), 2 if layout == "strided" else 1
-        base = torch.full((between * size + 5,), 7, dtype=dtype)
-        t = base[2 : 2 + between * size : between]
-        t = t.view(shape[::-1]).t() if layout == "transposed" else t.view(shape)
-        count = torch.arange(size, dtype=torch.int64)
-        if dtype.is_floating_point:
-            values = (count % 89) * (0.37 + 0.1 * rank) + rank * rank / 3 + 0.25
-        else:
-            values = count * (10**rank) + 2**60 + rank
-        t.copy_(values.reshape(shape))
-        return base, t
-
-    class Messages(TorchDispatchMode):
-        """Notes what is sent, to whom, and what torch.distributed does other than sending and receiving."""
-
-        def __init__(self):
-            super().__init__()
-            self.sent, self.others = [], []
-
-        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-            if "c10d" in operation.namespace:
-                name = operation.name().split("::")[1]
-                if name == "send":
-                    self.sent += [(args[2], part.numel() * part.itemsize) for part in args[0]]
-                elif name not in ("recv_", "recv_any_source_"):
-                    self.others.append(name)
-            return operation(*args, **(kwargs or {}))
-
-    def reduced(all_reduce, world, cases):
-        """For each case (shape, dtype, layout) what each rank has afterwards, and what it sent."""
-
-        def on_rank(rank, world):
-            facts = []
-            for case in cases:
-                base, t = tensor_of(case, rank)
-                layout = (t.shape, t.stride(), t.storage_offset())
-                place, outside = base.as_strided(*layout), torch.ones_like(base, dtype=torch.bool)
-                outside.as_strided(*layout).fill_(False)
-                with Messages() as messages:
-                    all_reduce(t)
-                result = place.flatten()
-                facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})
-                facts[-1]["sizes"] = [size for _, size in messages.sent]
-                facts[-1]["outside"] = bool((base[outside] == 7).all())
-                facts[-1]["sum"] = result.sum().item()
-                facts[-1]["t"] = result if len(result) < 1000 else result[::997]
-            return facts
-
-        return run_on_ranks(on_rank, world=world, timeout=30, stall=1.0 + 0.4 * len(cases))
 
     def judge(seen, number, case, world):
         """Judge one case on all ranks."""
@@ -175,47 +220,6 @@ with check("ring-all-reduce") as test:
         same = [torch.equal(one["t"], came[0]) and one["sum"] == facts[0]["sum"] for one in facts]
         seen.that(all(same), "The ranks' results differ in their last bits: every rank must get the same bytes.")
 
-    known = [
-        mistake(
-            "The ranks wait for each other for ever. Gloo's send returns only when the partner receives: when every "
-            "rank sends first, everybody is sending. Post isend and irecv together, then wait for both.",
-            raises="RanksHang.* in send",
-        ),
-        mistake(
-            "The ranks wait for each other for ever: some message has no partner, or nobody waits for it. Every rank "
-            "makes the same steps: one isend to the right and one irecv from the left, then wait() for both.",
-            raises="RanksHang",
-        ),
-        mistake(
-            "A process ended in the middle: a message was larger than the buffer that received it. In a step, what you "
-            "send and what your right neighbour receives is the same chunk.",
-            raises="SIGABRT",
-        ),
-        mistake(
-            "A rank wrote to itself or listened to itself. The neighbours are (rank + 1) % world and "
-            "(rank - 1) % world.",
-            raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
-        ),
-        mistake(
-            "t need not be contiguous, and parts of it that are not can be neither viewed flat nor sent: work on a "
-            "contiguous copy and copy back into t.",
-            raises="contiguous",
-        ),
-        mistake(
-            "The number of elements need not be divisible by the world size.",
-            raises=r"shape '\[[-\d]+, [-\d]+\]' is invalid for input of size",
-        ),
-        mistake(
-            "t can have no dimension at all, a single number: flatten it before you cut it.",
-            raises="at least a 1-dimensional tensor|0-dim|zero-dimensional",
-        ),
-        mistake(
-            "A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks. tensor_split "
-            "always returns that many, empty ones too.",
-            raises="IndexError",
-        ),
-    ]
-
     test("two ranks, 8 numbers")
     case = ((8,), torch.float32, "plain")
     seen = observe_scenario(reduced, ring_all_reduce, 2, [case]).expecting(*known)
@@ -230,59 +234,6 @@ with check("ring-all-reduce") as test:
 # %% check="ring-all-reduce" points=1
 """Any number of elements, any shape, dtype and layout; four ranks, and one."""
 with check("ring-all-reduce") as test:
-
-    def tensor_of(case, rank):
-        """The tensor of a rank: a view into a larger one that is filled with sevens elsewhere."""
-        shape, dtype, layout = case
-        size, between = math.prod(shape), 2 if layout == "strided" else 1
-        base = torch.full((between * size + 5,), 7, dtype=dtype)
-        t = base[2 : 2 + between * size : between]
-        t = t.view(shape[::-1]).t() if layout == "transposed" else t.view(shape)
-        count = torch.arange(size, dtype=torch.int64)
-        if dtype.is_floating_point:
-            values = (count % 89) * (0.37 + 0.1 * rank) + rank * rank / 3 + 0.25
-        else:
-            values = count * (10**rank) + 2**60 + rank
-        t.copy_(values.reshape(shape))
-        return base, t
-
-    class Messages(TorchDispatchMode):
-        """Notes what is sent, to whom, and what torch.distributed does other than sending and receiving."""
-
-        def __init__(self):
-            super().__init__()
-            self.sent, self.others = [], []
-
-        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-            if "c10d" in operation.namespace:
-                name = operation.name().split("::")[1]
-                if name == "send":
-                    self.sent += [(args[2], part.numel() * part.itemsize) for part in args[0]]
-                elif name not in ("recv_", "recv_any_source_"):
-                    self.others.append(name)
-            return operation(*args, **(kwargs or {}))
-
-    def reduced(all_reduce, world, cases):
-        """For each case (shape, dtype, layout) what each rank has afterwards, and what it sent."""
-
-        def on_rank(rank, world):
-            facts = []
-            for case in cases:
-                base, t = tensor_of(case, rank)
-                layout = (t.shape, t.stride(), t.storage_offset())
-                place, outside = base.as_strided(*layout), torch.ones_like(base, dtype=torch.bool)
-                outside.as_strided(*layout).fill_(False)
-                with Messages() as messages:
-                    all_reduce(t)
-                result = place.flatten()
-                facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})
-                facts[-1]["sizes"] = [size for _, size in messages.sent]
-                facts[-1]["outside"] = bool((base[outside] == 7).all())
-                facts[-1]["sum"] = result.sum().item()
-                facts[-1]["t"] = result if len(result) < 1000 else result[::997]
-            return facts
-
-        return run_on_ranks(on_rank, world=world, timeout=30, stall=1.0 + 0.4 * len(cases))
 
     def judge(seen, number, case, world):
         """Judge one case on all ranks."""
@@ -351,47 +302,6 @@ with check("ring-all-reduce") as test:
         )
         same = [torch.equal(one["t"], came[0]) and one["sum"] == facts[0]["sum"] for one in facts]
         seen.that(all(same), "The ranks' results differ in their last bits: every rank must get the same bytes.")
-
-    known = [
-        mistake(
-            "The ranks wait for each other for ever. Gloo's send returns only when the partner receives: when every "
-            "rank sends first, everybody is sending. Post isend and irecv together, then wait for both.",
-            raises="RanksHang.* in send",
-        ),
-        mistake(
-            "The ranks wait for each other for ever: some message has no partner, or nobody waits for it. Every rank "
-            "makes the same steps: one isend to the right and one irecv from the left, then wait() for both.",
-            raises="RanksHang",
-        ),
-        mistake(
-            "A process ended in the middle: a message was larger than the buffer that received it. In a step, what you "
-            "send and what your right neighbour receives is the same chunk.",
-            raises="SIGABRT",
-        ),
-        mistake(
-            "A rank wrote to itself or listened to itself. The neighbours are (rank + 1) % world and "
-            "(rank - 1) % world.",
-            raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
-        ),
-        mistake(
-            "t need not be contiguous, and parts of it that are not can be neither viewed flat nor sent: work on a "
-            "contiguous copy and copy back into t.",
-            raises="contiguous",
-        ),
-        mistake(
-            "The number of elements need not be divisible by the world size.",
-            raises=r"shape '\[[-\d]+, [-\d]+\]' is invalid for input of size",
-        ),
-        mistake(
-            "t can have no dimension at all, a single number: flatten it before you cut it.",
-            raises="at least a 1-dimensional tensor|0-dim|zero-dimensional",
-        ),
-        mistake(
-            "A chunk is missing: torch.chunk and split can return fewer pieces than there are ranks. tensor_split "
-            "always returns that many, empty ones too.",
-            raises="IndexError",
-        ),
-    ]
 
     test("three ranks, 10 numbers")
     case = ((10,), torch.float32, "plain")

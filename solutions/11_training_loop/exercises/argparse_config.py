@@ -73,75 +73,79 @@ def parse_config(argv: Sequence[str]) -> Config:
     ### END GIVEN
 
 
+# %% helpers="argparse-config"
+def kind_of(value):
+    """The type of a setting; for a list the types of its items."""
+    return [type(item).__name__ for item in value] if isinstance(value, list) else type(value).__name__
+
+
+def parsed(parse_config, argv):
+    """What parse_config makes of a command line: types and values, or how it ended the program."""
+    told, before = io.StringIO(), sys.argv
+    sys.argv = ["train.py", "--data-dir", "from-sys-argv"]
+    try:
+        with contextlib.redirect_stderr(told):
+            config = parse_config(argv)
+    except SystemExit as stop:
+        return {"exit": stop.code if isinstance(stop.code, int) else 1, "told": told.getvalue()[:2000]}
+    finally:
+        sys.argv = before
+    names = ("data_dir", "lr", "epochs", "amp", "layers", "resume")
+    values = {name: getattr(config, name, "missing") for name in names}
+    kinds = {name: kind_of(value) for name, value in values.items()}
+    return {"exit": None, "told": "", "kind": type(config).__name__, "kinds": kinds, "values": values}
+
+
+def used_sys_argv(seen):
+    """Whether the words of sys.argv turn up."""
+    return "from-sys-argv" in seen["told"] or (seen["exit"] is None and "from-sys-argv" in seen["values"].values())
+
+
+known = (
+    mistake("parse_args() without argument reads sys.argv, not argv.", when=used_sys_argv),
+    mistake(
+        "The option is spelt --data-dir; argparse turns the dash into data_dir.",
+        when=lambda seen: "--data_dir" in seen["told"],
+    ),
+)
+list_of_ints = "--layers takes one or more ints: nargs='+' with type=int (type=list turns '128' into ['1', '2', '8'])."
+
+
+def shown(kind):
+    """A type in words, where it is one of the usual types."""
+    if isinstance(kind, list):
+        return "a list"
+    names = {"str": "a text", "int": "an int", "float": "a float", "bool": "a bool", "NoneType": "None"}
+    return names.get(kind, "of another type")
+
+
+def judge(seen, *mistakes, defaults=False, **expected):
+    """A Config came, with values of these types; where the defaults are meant, all else has its default."""
+    expected = {"data_dir": "photos", **expected}
+    ended = "This command line makes sense, and it ended the program."
+    seen.that(seen["exit"] is None, ended, *known, *mistakes, stage="raised")
+    seen.that(seen["kind"] == "Config", "Return a Config, with the values in it.", *known, stage="type")
+    rest = {"lr": 1e-3, "epochs": 10, "amp": True, "layers": [64, 64], "resume": None}
+    for name, value in ({**rest, **expected} if defaults else expected).items():
+        came, kind = seen["values"][name], seen["kinds"][name]
+        if name == "layers" and kind != "tuple":
+            seen.that(kind == kind_of(value), list_of_ints, stage="type")
+        as_asked = kind == kind_of(value)
+        seen.that(
+            as_asked or isinstance(value, bool) or (defaults and came is None),
+            f"A value has the wrong type: {name} is {shown(kind)}, not {shown(kind_of(value))}.",
+            *known,
+            stage="type",
+        )
+        is_default = defaults and name not in expected
+        default = "Without options the values must be the defaults of Config (amp is on)."
+        sentence = default if is_default else f"The value of {name} is not the one of the command line."
+        seen.that(as_asked and came == value, sentence, *known, *mistakes)
+
+
 # %% check="argparse-config" points=1
 """Values of the right type from exactly this command line."""
 with check("argparse-config") as test:
-
-    def kind_of(value):
-        """The type of a setting; for a list the types of its items."""
-        return [type(item).__name__ for item in value] if isinstance(value, list) else type(value).__name__
-
-    def parsed(parse_config, argv):
-        """What parse_config makes of a command line: types and values, or how it ended the program."""
-        told, before = io.StringIO(), sys.argv
-        sys.argv = ["train.py", "--data-dir", "from-sys-argv"]
-        try:
-            with contextlib.redirect_stderr(told):
-                config = parse_config(argv)
-        except SystemExit as stop:
-            return {"exit": stop.code if isinstance(stop.code, int) else 1, "told": told.getvalue()[:2000]}
-        finally:
-            sys.argv = before
-        names = ("data_dir", "lr", "epochs", "amp", "layers", "resume")
-        values = {name: getattr(config, name, "missing") for name in names}
-        kinds = {name: kind_of(value) for name, value in values.items()}
-        return {"exit": None, "told": "", "kind": type(config).__name__, "kinds": kinds, "values": values}
-
-    def used_sys_argv(seen):
-        """Whether the words of sys.argv turn up."""
-        return "from-sys-argv" in seen["told"] or (seen["exit"] is None and "from-sys-argv" in seen["values"].values())
-
-    known = (
-        mistake("parse_args() without argument reads sys.argv, not argv.", when=used_sys_argv),
-        mistake(
-            "The option is spelt --data-dir; argparse turns the dash into data_dir.",
-            when=lambda seen: "--data_dir" in seen["told"],
-        ),
-    )
-    list_of_ints = (
-        "--layers takes one or more ints: nargs='+' with type=int (type=list turns '128' into ['1', '2', '8'])."
-    )
-
-    def shown(kind):
-        """A type in words, where it is one of the usual types."""
-        if isinstance(kind, list):
-            return "a list"
-        names = {"str": "a text", "int": "an int", "float": "a float", "bool": "a bool", "NoneType": "None"}
-        return names.get(kind, "of another type")
-
-    def judge(seen, *mistakes, defaults=False, **expected):
-        """A Config came, with values of these types; where the defaults are meant, all else has its default."""
-        expected = {"data_dir": "photos", **expected}
-        ended = "This command line makes sense, and it ended the program."
-        seen.that(seen["exit"] is None, ended, *known, *mistakes, stage="raised")
-        seen.that(seen["kind"] == "Config", "Return a Config, with the values in it.", *known, stage="type")
-        rest = {"lr": 1e-3, "epochs": 10, "amp": True, "layers": [64, 64], "resume": None}
-        for name, value in ({**rest, **expected} if defaults else expected).items():
-            came, kind = seen["values"][name], seen["kinds"][name]
-            if name == "layers" and kind != "tuple":
-                seen.that(kind == kind_of(value), list_of_ints, stage="type")
-            as_asked = kind == kind_of(value)
-            seen.that(
-                as_asked or isinstance(value, bool) or (defaults and came is None),
-                f"A value has the wrong type: {name} is {shown(kind)}, not {shown(kind_of(value))}.",
-                *known,
-                stage="type",
-            )
-            is_default = defaults and name not in expected
-            default = "Without options the values must be the defaults of Config (amp is on)."
-            sentence = default if is_default else f"The value of {name} is not the one of the command line."
-            seen.that(as_asked and came == value, sentence, *known, *mistakes)
-
     test("--data-dir photos, and the defaults for the rest")
     judge(observe_scenario(parsed, parse_config, ["--data-dir", "photos"]), defaults=True)
 
@@ -169,26 +173,6 @@ with check("argparse-config") as test:
 """What makes no sense stops with status 2; options given twice; lists of their own."""
 with check("argparse-config") as test:
 
-    def kind_of(value):
-        """The type of a setting; for a list the types of its items."""
-        return [type(item).__name__ for item in value] if isinstance(value, list) else type(value).__name__
-
-    def parsed(parse_config, argv):
-        """What parse_config makes of a command line: types and values, or how it ended the program."""
-        told, before = io.StringIO(), sys.argv
-        sys.argv = ["train.py", "--data-dir", "from-sys-argv"]
-        try:
-            with contextlib.redirect_stderr(told):
-                config = parse_config(argv)
-        except SystemExit as stop:
-            return {"exit": stop.code if isinstance(stop.code, int) else 1, "told": told.getvalue()[:2000]}
-        finally:
-            sys.argv = before
-        names = ("data_dir", "lr", "epochs", "amp", "layers", "resume")
-        values = {name: getattr(config, name, "missing") for name in names}
-        kinds = {name: kind_of(value) for name, value in values.items()}
-        return {"exit": None, "told": "", "kind": type(config).__name__, "kinds": kinds, "values": values}
-
     def layers_of_two(parse_config, argv):
         """Change the layers of a first result, then parse the same command line again."""
         with contextlib.redirect_stderr(io.StringIO()):
@@ -198,51 +182,6 @@ with check("argparse-config") as test:
             first.layers.append(7)
             second = parse_config(list(argv))
         return {"same": first.layers is second.layers, "second": list(second.layers)}
-
-    def used_sys_argv(seen):
-        """Whether the words of sys.argv turn up."""
-        return "from-sys-argv" in seen["told"] or (seen["exit"] is None and "from-sys-argv" in seen["values"].values())
-
-    known = (
-        mistake("parse_args() without argument reads sys.argv, not argv.", when=used_sys_argv),
-        mistake(
-            "The option is spelt --data-dir; argparse turns the dash into data_dir.",
-            when=lambda seen: "--data_dir" in seen["told"],
-        ),
-    )
-    list_of_ints = (
-        "--layers takes one or more ints: nargs='+' with type=int (type=list turns '128' into ['1', '2', '8'])."
-    )
-
-    def shown(kind):
-        """A type in words, where it is one of the usual types."""
-        if isinstance(kind, list):
-            return "a list"
-        names = {"str": "a text", "int": "an int", "float": "a float", "bool": "a bool", "NoneType": "None"}
-        return names.get(kind, "of another type")
-
-    def judge(seen, *mistakes, defaults=False, **expected):
-        """A Config came, with values of these types; where the defaults are meant, all else has its default."""
-        expected = {"data_dir": "photos", **expected}
-        ended = "This command line makes sense, and it ended the program."
-        seen.that(seen["exit"] is None, ended, *known, *mistakes, stage="raised")
-        seen.that(seen["kind"] == "Config", "Return a Config, with the values in it.", *known, stage="type")
-        rest = {"lr": 1e-3, "epochs": 10, "amp": True, "layers": [64, 64], "resume": None}
-        for name, value in ({**rest, **expected} if defaults else expected).items():
-            came, kind = seen["values"][name], seen["kinds"][name]
-            if name == "layers" and kind != "tuple":
-                seen.that(kind == kind_of(value), list_of_ints, stage="type")
-            as_asked = kind == kind_of(value)
-            seen.that(
-                as_asked or isinstance(value, bool) or (defaults and came is None),
-                f"A value has the wrong type: {name} is {shown(kind)}, not {shown(kind_of(value))}.",
-                *known,
-                stage="type",
-            )
-            is_default = defaults and name not in expected
-            default = "Without options the values must be the defaults of Config (amp is on)."
-            sentence = default if is_default else f"The value of {name} is not the one of the command line."
-            seen.that(as_asked and came == value, sentence, *known, *mistakes)
 
     def judge_refused(words, sentence):
         """The program ended with status 2."""

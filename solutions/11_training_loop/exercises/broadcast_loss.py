@@ -68,51 +68,58 @@ def fit(model: nn.Module, x: Tensor, y: Tensor, epochs: int, lr: float, batch_si
     ### END GIVEN
 
 
+# %% helpers="broadcast-loss"
+class Outputs(nn.Module):
+    """A linear layer whose output has one of several shapes."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.linear = kind, nn.Linear(2, 3 if kind == "(B, 3)" else 1)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.tensor([[0.3, -0.2]]).expand(self.linear.weight.shape))
+            self.linear.bias.fill_(0.1)
+
+    def forward(self, x):
+        out = self.linear(x)
+        if self.kind == "(1,)":
+            return out.mean(0)
+        return out[:, 0] if self.kind == "(B,)" else out
+
+
+def trained(fit, kind, x, y, epochs, lr, batch_size):
+    """What fit returns, and the weights and bias afterwards."""
+    model = Outputs(kind)
+    parameters = list(model.parameters())
+    loss = fit(model, x, y, epochs, lr, batch_size)
+    same = all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+    facts = {"float": isinstance(loss, float), "same parameters": same}
+    return facts | {
+        "loss": float(loss) if isinstance(loss, float) else torch.nan,
+        "weights": torch.cat([parameter.detach().flatten() for parameter in parameters]),
+    }
+
+
+def warnings_in(seen):
+    """The warnings that came up."""
+    return [message for category, message in seen.noted.warned if category == "UserWarning"]
+
+
+broadcast = (
+    "The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B, B). "
+    "Bring both to one shape."
+)
+flat_model = "A model that returns (B,) or targets (N, 1) must work too."
+silent = "A warning still comes up: predictions and targets must have the same shape."
+
+
 # %% check="broadcast-loss" points=1
 """A linear relation is learned in all four combinations of shapes, without a warning."""
 with check("broadcast-loss") as test:
-
-    class Outputs(nn.Module):
-        """A linear layer whose output has one of several shapes."""
-
-        def __init__(self, kind):
-            super().__init__()
-            self.kind, self.linear = kind, nn.Linear(2, 3 if kind == "(B, 3)" else 1)
-            with torch.no_grad():
-                self.linear.weight.copy_(torch.tensor([[0.3, -0.2]]).expand(self.linear.weight.shape))
-                self.linear.bias.fill_(0.1)
-
-        def forward(self, x):
-            out = self.linear(x)
-            if self.kind == "(1,)":
-                return out.mean(0)
-            return out[:, 0] if self.kind == "(B,)" else out
-
-    def trained(fit, kind, x, y, epochs, lr, batch_size):
-        """What fit returns, and the weights and bias afterwards."""
-        model = Outputs(kind)
-        parameters = list(model.parameters())
-        loss = fit(model, x, y, epochs, lr, batch_size)
-        same = all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
-        facts = {"float": isinstance(loss, float), "same parameters": same}
-        return facts | {
-            "loss": float(loss) if isinstance(loss, float) else torch.nan,
-            "weights": torch.cat([parameter.detach().flatten() for parameter in parameters]),
-        }
-
-    def warnings_in(seen):
-        """The warnings that came up."""
-        return [message for category, message in seen.noted.warned if category == "UserWarning"]
 
     def predictions_all_alike(seen):
         """Whether the weights have gone to zero, so that every prediction is the bias."""
         return bool(seen["weights"][:2].abs().max() < 0.05)
 
-    broadcast = (
-        "The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B, B). "
-        "Bring both to one shape."
-    )
-    flat_model = "A model that returns (B,) or targets (N, 1) must work too."
     known = (
         mistake(flat_model, raises="IndexError|TypeError.*len"),
         mistake(
@@ -135,7 +142,6 @@ with check("broadcast-loss") as test:
     test("a linear relation is learned: the loss goes to 0")
     seen = observe_scenario(trained, fit, "(B, 1)", x, y, 4, 0.4, 4).expecting(*known)
     judge_learning(seen)
-    silent = "A warning still comes up: predictions and targets must have the same shape."
     seen.that(not warnings_in(seen), silent, stage="rule")
 
     for kind, column in [("(B,)", False), ("(B, 1)", True), ("(B,)", True)]:
@@ -149,51 +155,11 @@ with check("broadcast-loss") as test:
 # %% check="broadcast-loss" points=1
 """The loss per sample of the last epoch; batches of one sample; other sizes are refused."""
 with check("broadcast-loss") as test:
-
-    class Outputs(nn.Module):
-        """A linear layer whose output has one of several shapes."""
-
-        def __init__(self, kind):
-            super().__init__()
-            self.kind, self.linear = kind, nn.Linear(2, 3 if kind == "(B, 3)" else 1)
-            with torch.no_grad():
-                self.linear.weight.copy_(torch.tensor([[0.3, -0.2]]).expand(self.linear.weight.shape))
-                self.linear.bias.fill_(0.1)
-
-        def forward(self, x):
-            out = self.linear(x)
-            if self.kind == "(1,)":
-                return out.mean(0)
-            return out[:, 0] if self.kind == "(B,)" else out
-
-    def trained(fit, kind, x, y, epochs, lr, batch_size):
-        """What fit returns, and the weights and bias afterwards."""
-        model = Outputs(kind)
-        parameters = list(model.parameters())
-        loss = fit(model, x, y, epochs, lr, batch_size)
-        same = all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
-        facts = {"float": isinstance(loss, float), "same parameters": same}
-        return facts | {
-            "loss": float(loss) if isinstance(loss, float) else torch.nan,
-            "weights": torch.cat([parameter.detach().flatten() for parameter in parameters]),
-        }
-
-    def warnings_in(seen):
-        """The warnings that came up."""
-        return [message for category, message in seen.noted.warned if category == "UserWarning"]
-
-    broadcast = (
-        "The loss still compares every prediction with every target: (B, 1) against (B,) broadcasts to (B, B). "
-        "Bring both to one shape."
-    )
-    flat_model = "A model that returns (B,) or targets (N, 1) must work too."
     known = (mistake(flat_model, raises="IndexError|TypeError.*len"),)
 
     def judge_type(seen):
         """fit returns a float."""
         seen.that(seen["float"], "Return the loss as a Python float: a tensor has .item() for that.", stage="type")
-
-    silent = "A warning still comes up: predictions and targets must have the same shape."
 
     def by_hand(x, y, epochs, lr, batch_size, broadcast=False):
         """The losses of all batches, epoch by epoch, their sizes, and the parameters afterwards."""

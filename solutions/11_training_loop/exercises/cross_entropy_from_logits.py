@@ -57,6 +57,11 @@ def cross_entropy(logits: Tensor, target: Tensor, *, label_smoothing: float = 0.
     ### END SOLUTION
 
 
+# %% helpers="cross-entropy-from-logits"
+own = "That is the library's loss: build it from logsumexp, gather and mean."
+ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
+
+
 # %% check="cross-entropy-from-logits" points=2
 """Value and gradient of the plain loss: random and large logits, ignored rows."""
 with check("cross-entropy-from-logits") as test:
@@ -71,11 +76,9 @@ with check("cross-entropy-from-logits") as test:
         return each(logits, target, ignore_index).mean()
 
     library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
-    own = "That is the library's loss: build it from logsumexp, gather and mean."
     gradient = (
         "The gradient is wrong (or nan) although the value is right: did you detach something, or multiply -inf by 0?"
     )
-    ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
     known = (
         mistake("The softmax is applied twice, or missing.", gives=lambda z, y: plain(z.softmax(1), y)),
         mistake(
@@ -141,11 +144,9 @@ with check("cross-entropy-from-logits") as test:
         return total / len(target)
 
     library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
-    own = "That is the library's loss: build it from logsumexp, gather and mean."
     gradient = (
         "The gradient is wrong (or nan) although the value is right: did you detach something, or multiply inf by 0?"
     )
-    ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
     all_classes = (
         "Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target."
     )
@@ -177,7 +178,6 @@ with check("cross-entropy-from-logits") as test:
     seen.expecting(not_refused).leaves_arguments_alone(because=changed)
 
     ### BEGIN HIDDEN TESTS
-
     def reference(logits, target, label_smoothing=0.0, ignore_index=-100):
         kept = target != ignore_index
         rows = logits[kept].double()

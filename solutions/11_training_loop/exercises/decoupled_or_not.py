@@ -49,45 +49,56 @@ def is_decoupled(make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Opti
     ### END SOLUTION
 
 
+# %% helpers="decoupled-or-not"
+def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
+    """The verdict on an optimizer, and what was done with it: steps, kinds of gradients, dtypes."""
+    grads, dtypes = [], []
+
+    class Wrapped(torch.optim.Optimizer):
+        """An optimizer that hands its steps on to another one."""
+
+        def __init__(self, params, inner):
+            super().__init__(params, {})
+            self.inner = inner
+
+        def step(self, closure=None):
+            return self.inner.step(closure)
+
+    def noting(optimizer, args, kwargs):
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if len(grads) < 1000:
+                grads.append("none" if p.grad is None else "some" if p.grad.any().item() else "zero")
+                dtypes.append(str(p.dtype))
+
+    def make_optimizer(parameters):
+        parameters = list(parameters)
+        kind = getattr(torch.optim, name)
+        optimizer = kind(parameters, lr=lr, weight_decay=weight_decay, **(options or {}))
+        optimizer.register_step_pre_hook(noting)
+        return Wrapped(parameters, optimizer) if wrapped else optimizer
+
+    raised, found = None, None
+    try:
+        found = is_decoupled(make_optimizer)
+    except ValueError:
+        raised = "ValueError"
+    facts = {"bool": isinstance(found, bool), "value": found if isinstance(found, bool) else None}
+    return facts | {"raised": raised, "grads": sorted(set(grads)), "dtypes": sorted(set(dtypes))}
+
+
+by_class = (
+    "You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide "
+    "the class."
+)
+by_state = mistake(
+    "The names in the state differ from optimizer to optimizer, and a wrapper has none: measure the weights.",
+    raises="KeyError: '(exp_avg|square_avg|sum|step)",
+)
+
+
 # %% check="decoupled-or-not" points=1
 """Adam and AdamW are told apart by an experiment, whatever class they hide behind."""
 with check("decoupled-or-not") as test:
-
-    def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
-        """The verdict on an optimizer, and what was done with it: steps, kinds of gradients, dtypes."""
-        grads, dtypes = [], []
-
-        class Wrapped(torch.optim.Optimizer):
-            """An optimizer that hands its steps on to another one."""
-
-            def __init__(self, params, inner):
-                super().__init__(params, {})
-                self.inner = inner
-
-            def step(self, closure=None):
-                return self.inner.step(closure)
-
-        def noting(optimizer, args, kwargs):
-            for p in (p for group in optimizer.param_groups for p in group["params"]):
-                if len(grads) < 1000:
-                    grads.append("none" if p.grad is None else "some" if p.grad.any().item() else "zero")
-                    dtypes.append(str(p.dtype))
-
-        def make_optimizer(parameters):
-            parameters = list(parameters)
-            kind = getattr(torch.optim, name)
-            optimizer = kind(parameters, lr=lr, weight_decay=weight_decay, **(options or {}))
-            optimizer.register_step_pre_hook(noting)
-            return Wrapped(parameters, optimizer) if wrapped else optimizer
-
-        raised, found = None, None
-        try:
-            found = is_decoupled(make_optimizer)
-        except ValueError:
-            raised = "ValueError"
-        facts = {"bool": isinstance(found, bool), "value": found if isinstance(found, bool) else None}
-        return facts | {"raised": raised, "grads": sorted(set(grads)), "dtypes": sorted(set(dtypes))}
-
     by_none = mistake(
         "A parameter without gradient is skipped, decay included: give it a zero gradient.",
         when=lambda seen: seen["grads"] == ["none"],
@@ -95,11 +106,6 @@ with check("decoupled-or-not") as test:
     by_gradient = mistake(
         "With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).",
         when=lambda seen: "some" in seen["grads"],
-    )
-
-    by_class = (
-        "You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide "
-        "the class."
     )
 
     test("Adam and AdamW")
@@ -129,11 +135,6 @@ with check("decoupled-or-not") as test:
             mistake("One weight of one size cannot tell the two apart.", when=lambda seen: seen["value"] is True),
         )
 
-    by_state = mistake(
-        "The names in the state differ from optimizer to optimizer, and a wrapper has none: measure the weights.",
-        raises="KeyError: '(exp_avg|square_avg|sum|step)",
-    )
-
     test("the same two, hidden behind a class of their own: only steps can tell")
     for name, decoupled in (("Adam", False), ("AdamW", True)):
         seen = observe_scenario(measured, is_decoupled, name, 0.1, 0.1, {}, True)
@@ -146,64 +147,10 @@ with check("decoupled-or-not") as test:
 # %% check="decoupled-or-not" points=1
 """Other settings, other members of the family, other rates; no decay at all."""
 with check("decoupled-or-not") as test:
-
-    def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
-        """The verdict on an optimizer, and what was done with it: steps, kinds of gradients, dtypes."""
-        grads, dtypes = [], []
-
-        class Wrapped(torch.optim.Optimizer):
-            """An optimizer that hands its steps on to another one."""
-
-            def __init__(self, params, inner):
-                super().__init__(params, {})
-                self.inner = inner
-
-            def step(self, closure=None):
-                return self.inner.step(closure)
-
-        def noting(optimizer, args, kwargs):
-            for p in (p for group in optimizer.param_groups for p in group["params"]):
-                if len(grads) < 1000:
-                    grads.append("none" if p.grad is None else "some" if p.grad.any().item() else "zero")
-                    dtypes.append(str(p.dtype))
-
-        def make_optimizer(parameters):
-            parameters = list(parameters)
-            kind = getattr(torch.optim, name)
-            optimizer = kind(parameters, lr=lr, weight_decay=weight_decay, **(options or {}))
-            optimizer.register_step_pre_hook(noting)
-            return Wrapped(parameters, optimizer) if wrapped else optimizer
-
-        raised, found = None, None
-        try:
-            found = is_decoupled(make_optimizer)
-        except ValueError:
-            raised = "ValueError"
-        facts = {"bool": isinstance(found, bool), "value": found if isinstance(found, bool) else None}
-        return facts | {"raised": raised, "grads": sorted(set(grads)), "dtypes": sorted(set(dtypes))}
-
-    by_none = mistake(
-        "A parameter without gradient is skipped, decay included: give it a zero gradient.",
-        when=lambda seen: seen["grads"] == ["none"],
-    )
-    by_gradient = mistake(
-        "With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).",
-        when=lambda seen: "some" in seen["grads"],
-    )
-
-    by_class = (
-        "You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide "
-        "the class."
-    )
-
     threshold = (
         "A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each other."
     )
 
-    by_state = mistake(
-        "The names in the state differ from optimizer to optimizer, and a wrapper has none: measure the weights.",
-        raises="KeyError: '(exp_avg|square_avg|sum|step)",
-    )
     plain = [observe_scenario(measured, is_decoupled, name, 0.1, 0.1) for name in ("Adam", "AdamW")]
     unsolved = mistake(
         "Adam and AdamW are not told apart yet: solve the first check cell, then come back.",

@@ -64,74 +64,85 @@ def evaluate(
     ### END GIVEN
 
 
+# %% helpers="evaluate-loop"
+class Notes(list):
+    """A list that a copy of its owner shares."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class Classifier(nn.Module):
+    """Batch norm, dropout and a linear layer with fixed weights; notes how it is run."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.drop, self.last = nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3)
+        self.body = nn.Sequential(self.norm, self.drop)
+        self.runs = []
+        with torch.no_grad():
+            self.norm.running_mean.copy_(torch.tensor([0.25, -0.5, 0.0]))
+            self.norm.running_var.copy_(torch.tensor([0.25, 1.0, 4.0]))
+            self.last.weight.copy_(torch.tensor([[1.0, -0.5, 0.25], [-0.75, 0.5, 1.0], [0.5, 1.0, -0.5]]))
+            self.last.bias.copy_(torch.tensor([0.1, 0.0, -0.2]))
+
+    def forward(self, x):
+        out = self.last(self.body(x))
+        training = any(module.training for module in self.modules())
+        self.runs.append({"training": training, "graph": out.requires_grad})
+        if len(x) == 13:
+            raise ArithmeticError("thirteen samples")
+        return out
+
+
+def flags_of(model):
+    """The training flag of every module, by name."""
+    return {name: module.training for name, module in model.named_modules()}
+
+
+def state_of(model):
+    """Copies of parameters, their flags and gradients, and of buffers."""
+    found = {}
+    for name, p in model.named_parameters():
+        found[name] = [p.detach().clone(), p.requires_grad, None if p.grad is None else p.grad.clone()]
+    return found | {name: [buffer.clone(), False, None] for name, buffer in model.named_buffers()}
+
+
+def same_state(a, b):
+    """Whether nothing has changed."""
+    for name, (values, flag, grad) in a.items():
+        now, now_flag, now_grad = b[name]
+        same_grad = now_grad is None if grad is None else now_grad is not None and torch.equal(grad, now_grad)
+        if not (torch.equal(values, now) and flag == now_flag and same_grad):
+            return False
+    return True
+
+
+def failing(batches):
+    """A loader that raises at its end."""
+    yield from batches
+    raise LookupError("no more batches")
+
+
+def loss_of(kind):
+    """A loss function that averages over its batch, or raises."""
+
+    def loss_fn(out, y):
+        if kind == "raises":
+            raise ZeroDivisionError("a loss that can't be computed")
+        if kind == "squares":
+            return (out[:, 0] - y).square().mean()
+        return (out.logsumexp(1) - out.gather(1, y[:, None])[:, 0]).mean()
+
+    return loss_fn
+
+
+batch_means = "Mean of batch means: the smaller last batch counts too much."
+
+
 # %% check="evaluate-loop" points=1
 """Loss and accuracy per sample, in eval mode, without a graph."""
 with check("evaluate-loop") as test:
-
-    class Notes(list):
-        """A list that a copy of its owner shares."""
-
-        def __deepcopy__(self, memo):
-            return self
-
-    class Classifier(nn.Module):
-        """Batch norm, dropout and a linear layer with fixed weights; notes how it is run."""
-
-        def __init__(self):
-            super().__init__()
-            self.norm, self.drop, self.last = nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3)
-            self.body = nn.Sequential(self.norm, self.drop)
-            self.runs = []
-            with torch.no_grad():
-                self.norm.running_mean.copy_(torch.tensor([0.25, -0.5, 0.0]))
-                self.norm.running_var.copy_(torch.tensor([0.25, 1.0, 4.0]))
-                self.last.weight.copy_(torch.tensor([[1.0, -0.5, 0.25], [-0.75, 0.5, 1.0], [0.5, 1.0, -0.5]]))
-                self.last.bias.copy_(torch.tensor([0.1, 0.0, -0.2]))
-
-        def forward(self, x):
-            out = self.last(self.body(x))
-            training = any(module.training for module in self.modules())
-            self.runs.append({"training": training, "graph": out.requires_grad})
-            if len(x) == 13:
-                raise ArithmeticError("thirteen samples")
-            return out
-
-    def flags_of(model):
-        """The training flag of every module, by name."""
-        return {name: module.training for name, module in model.named_modules()}
-
-    def state_of(model):
-        """Copies of parameters, their flags and gradients, and of buffers."""
-        found = {}
-        for name, p in model.named_parameters():
-            found[name] = [p.detach().clone(), p.requires_grad, None if p.grad is None else p.grad.clone()]
-        return found | {name: [buffer.clone(), False, None] for name, buffer in model.named_buffers()}
-
-    def same_state(a, b):
-        """Whether nothing has changed."""
-        for name, (values, flag, grad) in a.items():
-            now, now_flag, now_grad = b[name]
-            same_grad = now_grad is None if grad is None else now_grad is not None and torch.equal(grad, now_grad)
-            if not (torch.equal(values, now) and flag == now_flag and same_grad):
-                return False
-        return True
-
-    def failing(batches):
-        """A loader that raises at its end."""
-        yield from batches
-        raise LookupError("no more batches")
-
-    def loss_of(kind):
-        """A loss function that averages over its batch, or raises."""
-
-        def loss_fn(out, y):
-            if kind == "raises":
-                raise ZeroDivisionError("a loss that can't be computed")
-            if kind == "squares":
-                return (out[:, 0] - y).square().mean()
-            return (out.logsumexp(1) - out.gather(1, y[:, None])[:, 0]).mean()
-
-        return loss_fn
 
     def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
         """Evaluate a classifier whose modules are in the given modes; what came, and what is different afterwards."""
@@ -186,10 +197,6 @@ with check("evaluate-loop") as test:
             stage="rule",
         )
 
-    def near(a, b):
-        return len(a) == len(b) and all(abs(x - y) < 2e-4 for x, y in zip(a, b, strict=True))
-
-    batch_means = "Mean of batch means: the smaller last batch counts too much."
     x = ((torch.arange(150) * 37 % 101) / 50 - 1).reshape(50, 3)
     y = torch.tensor([int(digit) for digit in "01111020000111102000011110200001222001110222200111"])
 
@@ -208,71 +215,6 @@ with check("evaluate-loop") as test:
 # %% check="evaluate-loop" points=1
 """Floats; all flags and the grad mode as before, also after an exception; no sample at all."""
 with check("evaluate-loop") as test:
-
-    class Notes(list):
-        """A list that a copy of its owner shares."""
-
-        def __deepcopy__(self, memo):
-            return self
-
-    class Classifier(nn.Module):
-        """Batch norm, dropout and a linear layer with fixed weights; notes how it is run."""
-
-        def __init__(self):
-            super().__init__()
-            self.norm, self.drop, self.last = nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3)
-            self.body = nn.Sequential(self.norm, self.drop)
-            self.runs = []
-            with torch.no_grad():
-                self.norm.running_mean.copy_(torch.tensor([0.25, -0.5, 0.0]))
-                self.norm.running_var.copy_(torch.tensor([0.25, 1.0, 4.0]))
-                self.last.weight.copy_(torch.tensor([[1.0, -0.5, 0.25], [-0.75, 0.5, 1.0], [0.5, 1.0, -0.5]]))
-                self.last.bias.copy_(torch.tensor([0.1, 0.0, -0.2]))
-
-        def forward(self, x):
-            out = self.last(self.body(x))
-            training = any(module.training for module in self.modules())
-            self.runs.append({"training": training, "graph": out.requires_grad})
-            if len(x) == 13:
-                raise ArithmeticError("thirteen samples")
-            return out
-
-    def flags_of(model):
-        """The training flag of every module, by name."""
-        return {name: module.training for name, module in model.named_modules()}
-
-    def state_of(model):
-        """Copies of parameters, their flags and gradients, and of buffers."""
-        found = {}
-        for name, p in model.named_parameters():
-            found[name] = [p.detach().clone(), p.requires_grad, None if p.grad is None else p.grad.clone()]
-        return found | {name: [buffer.clone(), False, None] for name, buffer in model.named_buffers()}
-
-    def same_state(a, b):
-        """Whether nothing has changed."""
-        for name, (values, flag, grad) in a.items():
-            now, now_flag, now_grad = b[name]
-            same_grad = now_grad is None if grad is None else now_grad is not None and torch.equal(grad, now_grad)
-            if not (torch.equal(values, now) and flag == now_flag and same_grad):
-                return False
-        return True
-
-    def failing(batches):
-        """A loader that raises at its end."""
-        yield from batches
-        raise LookupError("no more batches")
-
-    def loss_of(kind):
-        """A loss function that averages over its batch, or raises."""
-
-        def loss_fn(out, y):
-            if kind == "raises":
-                raise ZeroDivisionError("a loss that can't be computed")
-            if kind == "squares":
-                return (out[:, 0] - y).square().mean()
-            return (out.logsumexp(1) - out.gather(1, y[:, None])[:, 0]).mean()
-
-        return loss_fn
 
     def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
         """Evaluate a classifier whose modules are in the given modes; what came, and what is different afterwards."""
@@ -357,7 +299,6 @@ with check("evaluate-loop") as test:
     def near(a, b):
         return len(a) == len(b) and all(abs(x - y) < 2e-4 for x, y in zip(a, b, strict=True))
 
-    batch_means = "Mean of batch means: the smaller last batch counts too much."
     x = ((torch.arange(150) * 37 % 101) / 50 - 1).reshape(50, 3)
     y = torch.tensor([int(digit) for digit in "01111020000111102000011110200001222001110222200111"])
 

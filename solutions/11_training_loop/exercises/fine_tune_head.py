@@ -75,146 +75,153 @@ def prepare(
     ### END GIVEN
 
 
+# %% helpers="fine-tune-head"
+def network(classes, seed, dtype=torch.float32):
+    """A network with weights and statistics that come from a seed."""
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU())
+            self.fc = nn.Linear(16, classes)
+
+        def forward(self, x):
+            return self.fc(self.body(x))
+
+    return filled(Network(), seed, dtype)
+
+
+def filled(model, seed, dtype=torch.float32):
+    """The model with weights and statistics that come from a seed."""
+    model, g = model.to(dtype), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for t in model.state_dict().values():
+            if t.is_floating_point():
+                t.copy_(torch.rand(t.shape, generator=g) + 0.25)
+    return model
+
+
+def described(optimizer, model):
+    """The parameters of an optimizer by name, with their settings."""
+    facts = {"SGD": isinstance(optimizer, torch.optim.SGD), "rates": {}, "strangers": 0, "twice": 0, "other": []}
+    names = {id(p): name for name, p in model.named_parameters()}
+    for group in optimizer.param_groups if facts["SGD"] else []:
+        for p in group["params"]:
+            name = names.get(id(p))
+            facts["strangers"] += name is None
+            facts["twice"] += name in facts["rates"]
+            facts["rates"][str(name)] = [float(group["lr"]), float(group["momentum"])]
+        settings = {"dampening": 0, "weight_decay": 0, "nesterov": False, "maximize": False}
+        facts["other"] += [key for key, usual in settings.items() if group[key] != usual]
+    return facts
+
+
+def first_step(model, optimizer, x):
+    """Parameters before and after a step, and their gradients."""
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    grads = {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+    optimizer.step()
+    after = {name: p.detach().clone() for name, p in model.named_parameters()}
+    return {"before": before, "grads": grads, "after": after}
+
+
+def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x):
+    """What has become of model, state and optimizer; then one step of training."""
+    model, pretrained = filled(Backbone(old), 1, dtype), network(old, 2, dtype)
+    names = list(dict(model.named_parameters()))
+    state = {name: t.clone() for name, t in pretrained.state_dict().items()}
+    old_rows = torch.cat([model.fc.weight.detach().clone(), state["fc.weight"]])
+    old_fc = model.fc
+    old_biases = torch.cat([model.fc.bias.detach().clone(), state["fc.bias"]])
+    optimizer = prepare(model, state, classes, lr_body, lr_head)
+    torch.set_grad_enabled(True)
+    fc, now = model.fc, model.state_dict()
+    facts = {"linear": isinstance(fc, nn.Linear), "names": names == list(dict(model.named_parameters()))}
+    if not (facts["linear"] and facts["names"]):
+        return facts
+    rows, biases = fc.weight.detach().double(), fc.bias.detach().double()
+    facts |= {
+        "out_features": fc.out_features,
+        "shapes": [tuple(fc.weight.shape), tuple(fc.bias.shape)],
+        "dtypes": [fc.weight.dtype, fc.bias.dtype],
+        "flags": [p.requires_grad for p in model.parameters()],
+        "same fc": fc is old_fc,
+        "old rows": rows.shape[1] == 16 and bool((rows[:, None] == old_rows.double()).all(2).any()),
+        "old biases": bool(torch.isin(biases, old_biases.double()).any()),
+        "loaded": all(torch.equal(now[k], t) for k, t in pretrained.state_dict().items() if k.startswith("body")),
+        "optimizer": described(optimizer, model),
+        "stats": None,
+        "step": None,
+    }
+    places = {t.data_ptr() for t in state.values()}
+    facts["shared"] = any(t.data_ptr() in places for t in now.values())
+    if facts["optimizer"]["SGD"] and fc.weight.shape == (classes, 16) and fc.weight.dtype == dtype:
+        model.train()
+        facts["step"] = first_step(model, optimizer, x.to(dtype))
+        facts["stats"] = [model.body[1].num_batches_tracked.item(), model.body[1].training]
+    same_keys = list(state) == list(pretrained.state_dict())
+    facts["state"] = same_keys and all(torch.equal(state[k], t) for k, t in pretrained.state_dict().items())
+    return facts
+
+
+size = mistake(
+    "Loading after replacing the head fails on its shape: load first.",
+    raises="size mismatch|Error\\(s\\) in loading",
+)
+
+
+def judge(old, classes, lr_body, lr_head, dtype=torch.float32):
+    """Everything about a model whose body and head are trained."""
+    x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
+    seen = observe_scenario(prepared, prepare, Backbone, old, classes, lr_body, lr_head, dtype, x).expecting(size)
+    seen.that(seen["linear"], "model.fc must be a Linear layer.", stage="type")
+    seen.that(seen["names"], "The names of the parameters must stay as they were.", stage="rule")
+    seen.that(
+        seen["shapes"] == [(classes, 16), (classes,)],
+        "The weights of model.fc have not the shapes that the new classes ask for.",
+        mistake(
+            "Setting out_features changes a number in the repr, not the weight: make a new Linear.",
+            when=lambda seen: seen["out_features"] == classes,
+        ),
+        stage="shape",
+    )
+    body = "The new head must have the body's dtype and device."
+    seen.that(seen["dtypes"] == [dtype, dtype], body, stage="dtype")
+    seen.that(seen["loaded"], "The body does not hold the pre-trained weights.")
+    copied = "The head must be fresh, not a slice of the old one."
+    seen.that(not seen["old rows"] and not seen["old biases"], copied, stage="aliasing")
+    seen.that(not seen["same fc"], "model.fc is still the old layer: make a new Linear.", stage="aliasing")
+    optimizer = seen["optimizer"]
+    seen.that(optimizer["SGD"], "Return a torch.optim.SGD optimizer.", stage="type")
+    seen.that(
+        not optimizer["strangers"],
+        "The optimizer still holds the parameters of the head you replaced: build it after replacing.",
+    )
+    wanted = {f"body.{n}.{kind}": lr_body for n in (0, 1) for kind in ("weight", "bias")}
+    wanted |= {"fc.weight": lr_head, "fc.bias": lr_head}
+    rates = optimizer["rates"]
+    seen.that(all(name in rates for name in wanted), "Some trainable parameters are in no group.")
+    seen.that(all(seen["flags"]), "With a rate above 0 body and head are trained: all must require grad.")
+    seen.that(not optimizer["twice"], "A parameter is in two groups.")
+    exchanged = "The rates are exchanged or missing: body lr_body, head lr_head."
+    seen.that(all(rates[name][0] == lr for name, lr in wanted.items()), exchanged)
+    seen.that(
+        all(momentum == 0.9 for _, momentum in rates.values()) and not optimizer["other"],
+        "The momentum must be 0.9 for all parameters, and the other settings the usual ones.",
+    )
+    step = seen["step"]
+    for name, lr in wanted.items():
+        before, grad, after = step["before"][name], step["grads"][name], step["after"][name]
+        moved = grad is not None and torch.allclose(before - lr * grad, after, rtol=1e-4, atol=1e-6)
+        seen.that(moved, "The first step of training does not move a parameter by its rate times its gradient.")
+    return seen
+
+
 # %% check="fine-tune-head" points=1
 """The body is loaded, the head is new, and both are trained, each at its own rate."""
 with check("fine-tune-head") as test:
-
-    def network(classes, seed, dtype=torch.float32):
-        """A network with weights and statistics that come from a seed."""
-
-        class Network(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.body = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU())
-                self.fc = nn.Linear(16, classes)
-
-            def forward(self, x):
-                return self.fc(self.body(x))
-
-        return filled(Network(), seed, dtype)
-
-    def filled(model, seed, dtype=torch.float32):
-        """The model with weights and statistics that come from a seed."""
-        model, g = model.to(dtype), torch.Generator().manual_seed(seed)
-        with torch.no_grad():
-            for t in model.state_dict().values():
-                if t.is_floating_point():
-                    t.copy_(torch.rand(t.shape, generator=g) + 0.25)
-        return model
-
-    def described(optimizer, model):
-        """The parameters of an optimizer by name, with their settings."""
-        facts = {"SGD": isinstance(optimizer, torch.optim.SGD), "rates": {}, "strangers": 0, "twice": 0, "other": []}
-        names = {id(p): name for name, p in model.named_parameters()}
-        for group in optimizer.param_groups if facts["SGD"] else []:
-            for p in group["params"]:
-                name = names.get(id(p))
-                facts["strangers"] += name is None
-                facts["twice"] += name in facts["rates"]
-                facts["rates"][str(name)] = [float(group["lr"]), float(group["momentum"])]
-            settings = {"dampening": 0, "weight_decay": 0, "nesterov": False, "maximize": False}
-            facts["other"] += [key for key, usual in settings.items() if group[key] != usual]
-        return facts
-
-    def first_step(model, optimizer, x):
-        """Parameters before and after a step, and their gradients."""
-        before = {name: p.detach().clone() for name, p in model.named_parameters()}
-        optimizer.zero_grad()
-        model(x).square().mean().backward()
-        grads = {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
-        optimizer.step()
-        after = {name: p.detach().clone() for name, p in model.named_parameters()}
-        return {"before": before, "grads": grads, "after": after}
-
-    def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x):
-        """What has become of model, state and optimizer; then one step of training."""
-        model, pretrained = filled(Backbone(old), 1, dtype), network(old, 2, dtype)
-        names = list(dict(model.named_parameters()))
-        state = {name: t.clone() for name, t in pretrained.state_dict().items()}
-        old_rows = torch.cat([model.fc.weight.detach().clone(), state["fc.weight"]])
-        old_fc = model.fc
-        old_biases = torch.cat([model.fc.bias.detach().clone(), state["fc.bias"]])
-        optimizer = prepare(model, state, classes, lr_body, lr_head)
-        torch.set_grad_enabled(True)
-        fc, now = model.fc, model.state_dict()
-        facts = {"linear": isinstance(fc, nn.Linear), "names": names == list(dict(model.named_parameters()))}
-        if not (facts["linear"] and facts["names"]):
-            return facts
-        rows, biases = fc.weight.detach().double(), fc.bias.detach().double()
-        facts |= {
-            "out_features": fc.out_features,
-            "shapes": [tuple(fc.weight.shape), tuple(fc.bias.shape)],
-            "dtypes": [fc.weight.dtype, fc.bias.dtype],
-            "flags": [p.requires_grad for p in model.parameters()],
-            "same fc": fc is old_fc,
-            "old rows": rows.shape[1] == 16 and bool((rows[:, None] == old_rows.double()).all(2).any()),
-            "old biases": bool(torch.isin(biases, old_biases.double()).any()),
-            "loaded": all(torch.equal(now[k], t) for k, t in pretrained.state_dict().items() if k.startswith("body")),
-            "optimizer": described(optimizer, model),
-            "stats": None,
-            "step": None,
-        }
-        places = {t.data_ptr() for t in state.values()}
-        facts["shared"] = any(t.data_ptr() in places for t in now.values())
-        if facts["optimizer"]["SGD"] and fc.weight.shape == (classes, 16) and fc.weight.dtype == dtype:
-            model.train()
-            facts["step"] = first_step(model, optimizer, x.to(dtype))
-            facts["stats"] = [model.body[1].num_batches_tracked.item(), model.body[1].training]
-        same_keys = list(state) == list(pretrained.state_dict())
-        facts["state"] = same_keys and all(torch.equal(state[k], t) for k, t in pretrained.state_dict().items())
-        return facts
-
-    size = mistake(
-        "Loading after replacing the head fails on its shape: load first.",
-        raises="size mismatch|Error\\(s\\) in loading",
-    )
-
-    def judge(old, classes, lr_body, lr_head, dtype=torch.float32):
-        """Everything about a model whose body and head are trained."""
-        x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
-        seen = observe_scenario(prepared, prepare, Backbone, old, classes, lr_body, lr_head, dtype, x).expecting(size)
-        seen.that(seen["linear"], "model.fc must be a Linear layer.", stage="type")
-        seen.that(seen["names"], "The names of the parameters must stay as they were.", stage="rule")
-        seen.that(
-            seen["shapes"] == [(classes, 16), (classes,)],
-            "The weights of model.fc have not the shapes that the new classes ask for.",
-            mistake(
-                "Setting out_features changes a number in the repr, not the weight: make a new Linear.",
-                when=lambda seen: seen["out_features"] == classes,
-            ),
-            stage="shape",
-        )
-        body = "The new head must have the body's dtype and device."
-        seen.that(seen["dtypes"] == [dtype, dtype], body, stage="dtype")
-        seen.that(seen["loaded"], "The body does not hold the pre-trained weights.")
-        copied = "The head must be fresh, not a slice of the old one."
-        seen.that(not seen["old rows"] and not seen["old biases"], copied, stage="aliasing")
-        seen.that(not seen["same fc"], "model.fc is still the old layer: make a new Linear.", stage="aliasing")
-        optimizer = seen["optimizer"]
-        seen.that(optimizer["SGD"], "Return a torch.optim.SGD optimizer.", stage="type")
-        seen.that(
-            not optimizer["strangers"],
-            "The optimizer still holds the parameters of the head you replaced: build it after replacing.",
-        )
-        wanted = {f"body.{n}.{kind}": lr_body for n in (0, 1) for kind in ("weight", "bias")}
-        wanted |= {"fc.weight": lr_head, "fc.bias": lr_head}
-        rates = optimizer["rates"]
-        seen.that(all(name in rates for name in wanted), "Some trainable parameters are in no group.")
-        seen.that(all(seen["flags"]), "With a rate above 0 body and head are trained: all must require grad.")
-        seen.that(not optimizer["twice"], "A parameter is in two groups.")
-        exchanged = "The rates are exchanged or missing: body lr_body, head lr_head."
-        seen.that(all(rates[name][0] == lr for name, lr in wanted.items()), exchanged)
-        seen.that(
-            all(momentum == 0.9 for _, momentum in rates.values()) and not optimizer["other"],
-            "The momentum must be 0.9 for all parameters, and the other settings the usual ones.",
-        )
-        step = seen["step"]
-        for name, lr in wanted.items():
-            before, grad, after = step["before"][name], step["grads"][name], step["after"][name]
-            moved = grad is not None and torch.allclose(before - lr * grad, after, rtol=1e-4, atol=1e-6)
-            seen.that(moved, "The first step of training does not move a parameter by its rate times its gradient.")
-        return seen
-
     test("5 classes become 3: shapes, loaded body, both parts are trained at their own rate")
     seen = judge(5, 3, 0.01, 0.5)
 
@@ -222,29 +229,6 @@ with check("fine-tune-head") as test:
 # %% check="fine-tune-head" points=1
 """With lr_body = 0 nothing of the body moves: no gradients, no statistics, no outputs."""
 with check("fine-tune-head") as test:
-
-    def network(classes, seed, dtype=torch.float32):
-        """A network with weights and statistics that come from a seed."""
-
-        class Network(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.body = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU())
-                self.fc = nn.Linear(16, classes)
-
-            def forward(self, x):
-                return self.fc(self.body(x))
-
-        return filled(Network(), seed, dtype)
-
-    def filled(model, seed, dtype=torch.float32):
-        """The model with weights and statistics that come from a seed."""
-        model, g = model.to(dtype), torch.Generator().manual_seed(seed)
-        with torch.no_grad():
-            for t in model.state_dict().values():
-                if t.is_floating_point():
-                    t.copy_(torch.rand(t.shape, generator=g) + 0.25)
-        return model
 
     def frozen(prepare, Backbone, classes, actions, x, dtype=torch.float32):
         """Prepare with a frozen body, then switch modes, run and train; what has moved."""
@@ -293,7 +277,7 @@ with check("fine-tune-head") as test:
         facts["state"] = all(torch.equal(state[name], t) for name, t in then.items() if name in state)
         return facts | {"state": facts["state"] and len(state) == len(then)}
 
-    def judge(classes, actions, dtype=torch.float32):
+    def judge_frozen(classes, actions, dtype=torch.float32):
         """A frozen body does not move, whatever is done."""
         x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
         seen = observe_scenario(frozen, prepare, Backbone, classes, actions, x, dtype)
@@ -338,159 +322,22 @@ with check("fine-tune-head") as test:
         seen.that(seen["state"], "The checkpoint was changed.", stage="arguments")
 
     test("model.train(), then a step: nothing of the body moves, no gradients for it")
-    judge(3, ["train", "step"])
+    judge_frozen(3, ["train", "step"])
 
     ### BEGIN HIDDEN TESTS
     test.hidden("a forward right after prepare, before any call of train()")
-    judge(3, ["forward"])
-    judge(3, ["step"])
+    judge_frozen(3, ["forward"])
+    judge_frozen(3, ["step"])
 
     test.hidden("many switches between train() and eval()")
-    judge(5, ["train", "step", "eval", "forward", "train", "step", "train", "forward", "eval", "eval", "step"])
-    judge(4, ["eval", "forward", "train", "forward", "forward", "step", "step"])
+    judge_frozen(5, ["train", "step", "eval", "forward", "train", "step", "train", "forward", "eval", "eval", "step"])
+    judge_frozen(4, ["eval", "forward", "train", "forward", "forward", "step", "step"])
     ### END HIDDEN TESTS
 
 
 # %% check="fine-tune-head" points=1
 """The checkpoint is left alone or refused; other classes, dtypes and devices."""
 with check("fine-tune-head") as test:
-
-    def network(classes, seed, dtype=torch.float32):
-        """A network with weights and statistics that come from a seed."""
-
-        class Network(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.body = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU())
-                self.fc = nn.Linear(16, classes)
-
-            def forward(self, x):
-                return self.fc(self.body(x))
-
-        return filled(Network(), seed, dtype)
-
-    def filled(model, seed, dtype=torch.float32):
-        """The model with weights and statistics that come from a seed."""
-        model, g = model.to(dtype), torch.Generator().manual_seed(seed)
-        with torch.no_grad():
-            for t in model.state_dict().values():
-                if t.is_floating_point():
-                    t.copy_(torch.rand(t.shape, generator=g) + 0.25)
-        return model
-
-    def described(optimizer, model):
-        """The parameters of an optimizer by name, with their settings."""
-        facts = {"SGD": isinstance(optimizer, torch.optim.SGD), "rates": {}, "strangers": 0, "twice": 0, "other": []}
-        names = {id(p): name for name, p in model.named_parameters()}
-        for group in optimizer.param_groups if facts["SGD"] else []:
-            for p in group["params"]:
-                name = names.get(id(p))
-                facts["strangers"] += name is None
-                facts["twice"] += name in facts["rates"]
-                facts["rates"][str(name)] = [float(group["lr"]), float(group["momentum"])]
-            settings = {"dampening": 0, "weight_decay": 0, "nesterov": False, "maximize": False}
-            facts["other"] += [key for key, usual in settings.items() if group[key] != usual]
-        return facts
-
-    def first_step(model, optimizer, x):
-        """Parameters before and after a step, and their gradients."""
-        before = {name: p.detach().clone() for name, p in model.named_parameters()}
-        optimizer.zero_grad()
-        model(x).square().mean().backward()
-        grads = {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
-        optimizer.step()
-        after = {name: p.detach().clone() for name, p in model.named_parameters()}
-        return {"before": before, "grads": grads, "after": after}
-
-    def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x):
-        """What has become of model, state and optimizer; then one step of training."""
-        model, pretrained = filled(Backbone(old), 1, dtype), network(old, 2, dtype)
-        names = list(dict(model.named_parameters()))
-        state = {name: t.clone() for name, t in pretrained.state_dict().items()}
-        old_rows = torch.cat([model.fc.weight.detach().clone(), state["fc.weight"]])
-        old_fc = model.fc
-        old_biases = torch.cat([model.fc.bias.detach().clone(), state["fc.bias"]])
-        optimizer = prepare(model, state, classes, lr_body, lr_head)
-        torch.set_grad_enabled(True)
-        fc, now = model.fc, model.state_dict()
-        facts = {"linear": isinstance(fc, nn.Linear), "names": names == list(dict(model.named_parameters()))}
-        if not (facts["linear"] and facts["names"]):
-            return facts
-        rows, biases = fc.weight.detach().double(), fc.bias.detach().double()
-        facts |= {
-            "out_features": fc.out_features,
-            "shapes": [tuple(fc.weight.shape), tuple(fc.bias.shape)],
-            "dtypes": [fc.weight.dtype, fc.bias.dtype],
-            "flags": [p.requires_grad for p in model.parameters()],
-            "same fc": fc is old_fc,
-            "old rows": rows.shape[1] == 16 and bool((rows[:, None] == old_rows.double()).all(2).any()),
-            "old biases": bool(torch.isin(biases, old_biases.double()).any()),
-            "loaded": all(torch.equal(now[k], t) for k, t in pretrained.state_dict().items() if k.startswith("body")),
-            "optimizer": described(optimizer, model),
-            "stats": None,
-            "step": None,
-        }
-        places = {t.data_ptr() for t in state.values()}
-        facts["shared"] = any(t.data_ptr() in places for t in now.values())
-        if facts["optimizer"]["SGD"] and fc.weight.shape == (classes, 16) and fc.weight.dtype == dtype:
-            model.train()
-            facts["step"] = first_step(model, optimizer, x.to(dtype))
-            facts["stats"] = [model.body[1].num_batches_tracked.item(), model.body[1].training]
-        same_keys = list(state) == list(pretrained.state_dict())
-        facts["state"] = same_keys and all(torch.equal(state[k], t) for k, t in pretrained.state_dict().items())
-        return facts
-
-    size = mistake(
-        "Loading after replacing the head fails on its shape: load first.",
-        raises="size mismatch|Error\\(s\\) in loading",
-    )
-
-    def judge(old, classes, lr_body, lr_head, dtype=torch.float32):
-        """Everything about a model whose body and head are trained."""
-        x = ((torch.arange(48) * 29 % 53) / 26 - 1).reshape(8, 6)
-        seen = observe_scenario(prepared, prepare, Backbone, old, classes, lr_body, lr_head, dtype, x).expecting(size)
-        seen.that(seen["linear"], "model.fc must be a Linear layer.", stage="type")
-        seen.that(seen["names"], "The names of the parameters must stay as they were.", stage="rule")
-        seen.that(
-            seen["shapes"] == [(classes, 16), (classes,)],
-            "The weights of model.fc have not the shapes that the new classes ask for.",
-            mistake(
-                "Setting out_features changes a number in the repr, not the weight: make a new Linear.",
-                when=lambda seen: seen["out_features"] == classes,
-            ),
-            stage="shape",
-        )
-        body = "The new head must have the body's dtype and device."
-        seen.that(seen["dtypes"] == [dtype, dtype], body, stage="dtype")
-        seen.that(seen["loaded"], "The body does not hold the pre-trained weights.")
-        copied = "The head must be fresh, not a slice of the old one."
-        seen.that(not seen["old rows"] and not seen["old biases"], copied, stage="aliasing")
-        seen.that(not seen["same fc"], "model.fc is still the old layer: make a new Linear.", stage="aliasing")
-        optimizer = seen["optimizer"]
-        seen.that(optimizer["SGD"], "Return a torch.optim.SGD optimizer.", stage="type")
-        seen.that(
-            not optimizer["strangers"],
-            "The optimizer still holds the parameters of the head you replaced: build it after replacing.",
-        )
-        wanted = {f"body.{n}.{kind}": lr_body for n in (0, 1) for kind in ("weight", "bias")}
-        wanted |= {"fc.weight": lr_head, "fc.bias": lr_head}
-        rates = optimizer["rates"]
-        seen.that(all(name in rates for name in wanted), "Some trainable parameters are in no group.")
-        seen.that(all(seen["flags"]), "With a rate above 0 body and head are trained: all must require grad.")
-        seen.that(not optimizer["twice"], "A parameter is in two groups.")
-        exchanged = "The rates are exchanged or missing: body lr_body, head lr_head."
-        seen.that(all(rates[name][0] == lr for name, lr in wanted.items()), exchanged)
-        seen.that(
-            all(momentum == 0.9 for _, momentum in rates.values()) and not optimizer["other"],
-            "The momentum must be 0.9 for all parameters, and the other settings the usual ones.",
-        )
-        step = seen["step"]
-        for name, lr in wanted.items():
-            before, grad, after = step["before"][name], step["grads"][name], step["after"][name]
-            moved = grad is not None and torch.allclose(before - lr * grad, after, rtol=1e-4, atol=1e-6)
-            seen.that(moved, "The first step of training does not move a parameter by its rate times its gradient.")
-        return seen
-
     test("as many classes as before: the head is new all the same")
     seen = judge(4, 4, 0.01, 0.5)
 

@@ -50,114 +50,126 @@ def pad_collate(batch: list[tuple[Tensor, int]], pad_value: float = 0) -> dict[s
     ### END SOLUTION
 
 
+# %% helpers="pad-collate"
+def padded(batch, pad_value=0):
+    """The batch as it should be, number by number."""
+    sequences, labels = zip(*batch, strict=True)
+    longest = max(len(s) for s in sequences)
+    x = torch.empty(len(batch), longest, *sequences[0].shape[1:], dtype=sequences[0].dtype)
+    mask = torch.empty(len(batch), longest, dtype=torch.bool)
+    for n, sequence in enumerate(sequences):
+        for t in range(longest):
+            x[n, t] = sequence[t] if t < len(sequence) else pad_value
+            mask[n, t] = t < len(sequence)
+    lengths = torch.tensor([len(s) for s in sequences])
+    return {"x": x, "mask": mask, "length": lengths, "label": torch.tensor(labels)}
+
+
+def same(a, b):
+    """Whether two tensors have the same shape and values."""
+    close = isinstance(a, Tensor) and a.shape == b.shape
+    return close and bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def moved(wanted):
+    """The batch with the padding in front."""
+    return torch.stack([x[m.argsort(stable=True)] for x, m in zip(wanted["x"], wanted["mask"], strict=True)])
+
+
+def part(seen, key):
+    """A part of the result, or None."""
+    return seen.value.get(key) if isinstance(seen.value, dict) else None
+
+
+def mistakes_for(wanted, pad_value):
+    """What may be wrong, for a batch as it should be."""
+    x, mask = wanted["x"], wanted["mask"]
+    from_values = x != pad_value
+    while from_values.dim() > 2:
+        from_values = from_values.any(-1)
+    return (
+        mistake(
+            "Return a dict with exactly x, mask, length and label: {detail}.",
+            when=lambda seen: not isinstance(seen.value, dict) or set(seen.value) != set(wanted),
+        ),
+        mistake(
+            "The mask must be True on real steps.",
+            when=lambda seen: bool(mask.any()) and same(part(seen, "mask"), ~mask),
+        ),
+        mistake(
+            "The mask was read off the values (x != pad_value): real data may contain that value. "
+            "Build it from the lengths.",
+            when=lambda seen: same(part(seen, "mask"), from_values) and not same(from_values, mask),
+        ),
+        mistake(
+            "The mask has one value for each step, not one for each number: build it from the lengths.",
+            when=lambda seen: part(seen, "mask").shape == x.shape != mask.shape,
+        ),
+        mistake(
+            "The mask is a bool tensor of shape (N, T).",
+            when=lambda seen: part(seen, "mask").dtype != torch.bool or part(seen, "mask").shape != mask.shape,
+            stage=("dtype", "type"),
+        ),
+        mistake(
+            "The dtype changed: torch.zeros is float32 - use new_full / new_zeros of a sample.",
+            when=lambda seen: part(seen, "x").dtype != x.dtype,
+            stage="dtype",
+        ),
+        mistake(
+            "Sequences were cut to the shortest one.",
+            when=lambda seen: same(part(seen, "x"), x[:, : wanted["length"].min()]) and not mask.all(),
+        ),
+        mistake(
+            "Real steps come first, padding after them.",
+            when=lambda seen: same(part(seen, "x"), moved(wanted)) and not same(moved(wanted), x),
+        ),
+        mistake(
+            "Time comes first; x is (N, T, ...), one row for each sample.",
+            when=lambda seen: same(part(seen, "x"), x.transpose(0, 1)),
+        ),
+        mistake(
+            "The samples have changed places: row i of every tensor belongs to sample i of the batch.",
+            when=lambda seen: (
+                same(part(seen, "length").sort().values, wanted["length"].sort().values)
+                and not same(part(seen, "length"), wanted["length"])
+            ),
+            stage="value",
+        ),
+        mistake(
+            "The padding is not pad_value.",
+            when=lambda seen: (
+                part(seen, "x").shape == x.shape
+                and same(part(seen, "x")[mask], x[mask])
+                and not same(part(seen, "x"), x)
+            ),
+            stage="value",
+        ),
+        mistake(
+            "The mask of row i is True on its first length[i] steps, and only there.",
+            when=lambda seen: same(part(seen, "x"), x) and not same(part(seen, "mask"), mask),
+            stage="value",
+        ),
+        mistake(
+            "Lengths and labels are int64 tensors of shape (N,).",
+            when=lambda seen: any(
+                not isinstance(part(seen, key), Tensor)
+                or part(seen, key).dtype != torch.int64
+                or part(seen, key).shape != wanted[key].shape
+                for key in ("length", "label")
+            ),
+        ),
+    )
+
+
+def sequence(length, *rest, dtype=torch.float32, start=1):
+    """Numbers from start on, none of them 0."""
+    count = torch.Size((length, *rest)).numel()
+    return torch.arange(start, start + count).reshape(length, *rest).to(dtype)
+
+
 # %% check="pad-collate" points=1
 """Padding, mask, lengths and labels; the mask comes from the lengths."""
 with check("pad-collate") as test:
-
-    def padded(batch, pad_value=0):
-        """The batch as it should be, number by number."""
-        sequences, labels = zip(*batch, strict=True)
-        longest = max(len(s) for s in sequences)
-        x = torch.empty(len(batch), longest, *sequences[0].shape[1:], dtype=sequences[0].dtype)
-        mask = torch.empty(len(batch), longest, dtype=torch.bool)
-        for n, sequence in enumerate(sequences):
-            for t in range(longest):
-                x[n, t] = sequence[t] if t < len(sequence) else pad_value
-                mask[n, t] = t < len(sequence)
-        lengths = torch.tensor([len(s) for s in sequences])
-        return {"x": x, "mask": mask, "length": lengths, "label": torch.tensor(labels)}
-
-    def same(a, b):
-        """Whether two tensors have the same shape and values."""
-        close = isinstance(a, Tensor) and a.shape == b.shape
-        return close and bool(((a == b) | ((a != a) & (b != b))).all())
-
-    def moved(wanted):
-        """The batch with the padding in front."""
-        return torch.stack([x[m.argsort(stable=True)] for x, m in zip(wanted["x"], wanted["mask"], strict=True)])
-
-    def part(seen, key):
-        """A part of the result, or None."""
-        return seen.value.get(key) if isinstance(seen.value, dict) else None
-
-    def mistakes_for(wanted, pad_value):
-        """What may be wrong, for a batch as it should be."""
-        x, mask = wanted["x"], wanted["mask"]
-        from_values = x != pad_value
-        while from_values.dim() > 2:
-            from_values = from_values.any(-1)
-        return (
-            mistake(
-                "Return a dict with exactly x, mask, length and label: {detail}.",
-                when=lambda seen: not isinstance(seen.value, dict) or set(seen.value) != set(wanted),
-            ),
-            mistake(
-                "The mask must be True on real steps.",
-                when=lambda seen: bool(mask.any()) and same(part(seen, "mask"), ~mask),
-            ),
-            mistake(
-                "The mask was read off the values (x != pad_value): real data may contain that value. "
-                "Build it from the lengths.",
-                when=lambda seen: same(part(seen, "mask"), from_values) and not same(from_values, mask),
-            ),
-            mistake(
-                "The mask has one value for each step, not one for each number: build it from the lengths.",
-                when=lambda seen: part(seen, "mask").shape == x.shape != mask.shape,
-            ),
-            mistake(
-                "The mask is a bool tensor of shape (N, T).",
-                when=lambda seen: part(seen, "mask").dtype != torch.bool or part(seen, "mask").shape != mask.shape,
-                stage=("dtype", "type"),
-            ),
-            mistake(
-                "The dtype changed: torch.zeros is float32 - use new_full / new_zeros of a sample.",
-                when=lambda seen: part(seen, "x").dtype != x.dtype,
-                stage="dtype",
-            ),
-            mistake(
-                "Sequences were cut to the shortest one.",
-                when=lambda seen: same(part(seen, "x"), x[:, : wanted["length"].min()]) and not mask.all(),
-            ),
-            mistake(
-                "Real steps come first, padding after them.",
-                when=lambda seen: same(part(seen, "x"), moved(wanted)) and not same(moved(wanted), x),
-            ),
-            mistake(
-                "Time comes first; x is (N, T, ...), one row for each sample.",
-                when=lambda seen: same(part(seen, "x"), x.transpose(0, 1)),
-            ),
-            mistake(
-                "The samples have changed places: row i of every tensor belongs to sample i of the batch.",
-                when=lambda seen: (
-                    same(part(seen, "length").sort().values, wanted["length"].sort().values)
-                    and not same(part(seen, "length"), wanted["length"])
-                ),
-                stage="value",
-            ),
-            mistake(
-                "The padding is not pad_value.",
-                when=lambda seen: (
-                    part(seen, "x").shape == x.shape
-                    and same(part(seen, "x")[mask], x[mask])
-                    and not same(part(seen, "x"), x)
-                ),
-                stage="value",
-            ),
-            mistake(
-                "The mask of row i is True on its first length[i] steps, and only there.",
-                when=lambda seen: same(part(seen, "x"), x) and not same(part(seen, "mask"), mask),
-                stage="value",
-            ),
-            mistake(
-                "Lengths and labels are int64 tensors of shape (N,).",
-                when=lambda seen: any(
-                    not isinstance(part(seen, key), Tensor)
-                    or part(seen, key).dtype != torch.int64
-                    or part(seen, key).shape != wanted[key].shape
-                    for key in ("length", "label")
-                ),
-            ),
-        )
 
     def judge(batch, *mistakes, **options):
         """The result is the padded batch."""
@@ -165,11 +177,6 @@ with check("pad-collate") as test:
         seen = observe(pad_collate, batch, **options)
         seen.expecting(*mistakes, *mistakes_for(wanted, options.get("pad_value", 0)))
         seen.returns(wanted)
-
-    def sequence(length, *rest, dtype=torch.float32, start=1):
-        """Numbers from start on, none of them 0."""
-        count = torch.Size((length, *rest)).numel()
-        return torch.arange(start, start + count).reshape(length, *rest).to(dtype)
 
     test("three lengths, two features for each step")
     judge([(sequence(3, 2), 1), (sequence(5, 2, start=20), 0), (sequence(2, 2, start=50), 2)])
@@ -187,112 +194,6 @@ with check("pad-collate") as test:
 # %% check="pad-collate" points=1
 """Nothing is changed or shared; length 0, one length, large ids, other dtypes; what is refused."""
 with check("pad-collate") as test:
-
-    def padded(batch, pad_value=0):
-        """The batch as it should be, number by number."""
-        sequences, labels = zip(*batch, strict=True)
-        longest = max(len(s) for s in sequences)
-        x = torch.empty(len(batch), longest, *sequences[0].shape[1:], dtype=sequences[0].dtype)
-        mask = torch.empty(len(batch), longest, dtype=torch.bool)
-        for n, sequence in enumerate(sequences):
-            for t in range(longest):
-                x[n, t] = sequence[t] if t < len(sequence) else pad_value
-                mask[n, t] = t < len(sequence)
-        lengths = torch.tensor([len(s) for s in sequences])
-        return {"x": x, "mask": mask, "length": lengths, "label": torch.tensor(labels)}
-
-    def same(a, b):
-        """Whether two tensors have the same shape and values."""
-        close = isinstance(a, Tensor) and a.shape == b.shape
-        return close and bool(((a == b) | ((a != a) & (b != b))).all())
-
-    def moved(wanted):
-        """The batch with the padding in front."""
-        return torch.stack([x[m.argsort(stable=True)] for x, m in zip(wanted["x"], wanted["mask"], strict=True)])
-
-    def part(seen, key):
-        """A part of the result, or None."""
-        return seen.value.get(key) if isinstance(seen.value, dict) else None
-
-    def mistakes_for(wanted, pad_value):
-        """What may be wrong, for a batch as it should be."""
-        x, mask = wanted["x"], wanted["mask"]
-        from_values = x != pad_value
-        while from_values.dim() > 2:
-            from_values = from_values.any(-1)
-        return (
-            mistake(
-                "Return a dict with exactly x, mask, length and label: {detail}.",
-                when=lambda seen: not isinstance(seen.value, dict) or set(seen.value) != set(wanted),
-            ),
-            mistake(
-                "The mask must be True on real steps.",
-                when=lambda seen: bool(mask.any()) and same(part(seen, "mask"), ~mask),
-            ),
-            mistake(
-                "The mask was read off the values (x != pad_value): real data may contain that value. "
-                "Build it from the lengths.",
-                when=lambda seen: same(part(seen, "mask"), from_values) and not same(from_values, mask),
-            ),
-            mistake(
-                "The mask has one value for each step, not one for each number: build it from the lengths.",
-                when=lambda seen: part(seen, "mask").shape == x.shape != mask.shape,
-            ),
-            mistake(
-                "The mask is a bool tensor of shape (N, T).",
-                when=lambda seen: part(seen, "mask").dtype != torch.bool or part(seen, "mask").shape != mask.shape,
-                stage=("dtype", "type"),
-            ),
-            mistake(
-                "The dtype changed: torch.zeros is float32 - use new_full / new_zeros of a sample.",
-                when=lambda seen: part(seen, "x").dtype != x.dtype,
-                stage="dtype",
-            ),
-            mistake(
-                "Sequences were cut to the shortest one.",
-                when=lambda seen: same(part(seen, "x"), x[:, : wanted["length"].min()]) and not mask.all(),
-            ),
-            mistake(
-                "Real steps come first, padding after them.",
-                when=lambda seen: same(part(seen, "x"), moved(wanted)) and not same(moved(wanted), x),
-            ),
-            mistake(
-                "Time comes first; x is (N, T, ...), one row for each sample.",
-                when=lambda seen: same(part(seen, "x"), x.transpose(0, 1)),
-            ),
-            mistake(
-                "The samples have changed places: row i of every tensor belongs to sample i of the batch.",
-                when=lambda seen: (
-                    same(part(seen, "length").sort().values, wanted["length"].sort().values)
-                    and not same(part(seen, "length"), wanted["length"])
-                ),
-                stage="value",
-            ),
-            mistake(
-                "The padding is not pad_value.",
-                when=lambda seen: (
-                    part(seen, "x").shape == x.shape
-                    and same(part(seen, "x")[mask], x[mask])
-                    and not same(part(seen, "x"), x)
-                ),
-                stage="value",
-            ),
-            mistake(
-                "The mask of row i is True on its first length[i] steps, and only there.",
-                when=lambda seen: same(part(seen, "x"), x) and not same(part(seen, "mask"), mask),
-                stage="value",
-            ),
-            mistake(
-                "Lengths and labels are int64 tensors of shape (N,).",
-                when=lambda seen: any(
-                    not isinstance(part(seen, key), Tensor)
-                    or part(seen, key).dtype != torch.int64
-                    or part(seen, key).shape != wanted[key].shape
-                    for key in ("length", "label")
-                ),
-            ),
-        )
-
     shares = "The result shares memory with a sample, or a sample was changed."
 
     def judge(batch, *mistakes, **options):
@@ -305,11 +206,6 @@ with check("pad-collate") as test:
         samples = [sequence.untyped_storage()._cdata for sequence, _ in next(iter(seen.noted.arguments.values()))]
         own = seen.value["x"].untyped_storage()._cdata not in samples or not seen.value["x"].numel()
         seen.that(own, shares, stage="aliasing")
-
-    def sequence(length, *rest, dtype=torch.float32, start=1):
-        """Numbers from start on, none of them 0."""
-        count = torch.Size((length, *rest)).numel()
-        return torch.arange(start, start + count).reshape(length, *rest).to(dtype)
 
     test("the samples stay as they are, and keep their memory to themselves")
     judge([(sequence(2, 3), 1), (sequence(4, 3, start=30), 0), (sequence(1, 3, start=60), 2)])

@@ -47,6 +47,43 @@ def decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     ### END SOLUTION
 
 
+# %% helpers="weight-decay-groups"
+def described(groups, names):
+    """The groups with names in place of parameters."""
+    found = []
+    for group in groups:
+        params = group.get("params")
+        is_list = isinstance(params, (list, tuple))
+        own = [names.get(id(p), "unknown") for p in params] if is_list else []
+        facts = {"kind": type(params).__name__, "list": is_list, "names": own}
+        decay = group.get("weight_decay")
+        found.append(facts | {"decay": decay if isinstance(decay, (int, float)) else None})
+    return found
+
+
+def state_of(model):
+    """What must not change: values, flags and objects of the parameters, modes of the modules."""
+    values = [(p.detach().clone(), p.requires_grad) for p in model.parameters()]
+    return values, [(id(p), id(p.grad)) for p in model.parameters()], [m.training for m in model.modules()]
+
+
+def same_state(a, b):
+    """Whether the model is as before."""
+    same = len(a[0]) == len(b[0]) and a[1:] == b[1:]
+    return same and all(torch.equal(x[0], y[0]) and x[1] == y[1] for x, y in zip(a[0], b[0], strict=True))
+
+
+def examined(decay_groups, model, weight_decay, times=1):
+    """The groups of a model, by the names of the parameters."""
+    names = {id(p): name for name, p in model.named_parameters()}
+    before = state_of(model)
+    for _ in range(times):
+        groups = decay_groups(model, weight_decay)
+    is_pair = isinstance(groups, (list, tuple)) and [isinstance(g, dict) for g in groups] == [True, True]
+    same = same_state(before, state_of(model))
+    return {"pair": is_pair, "groups": described(groups, names) if is_pair else [], "same": same}
+
+
 # %% check="weight-decay-groups" points=1
 """Weights, biases and norms of every kind; what an optimizer does with the groups."""
 with check("weight-decay-groups") as test:
@@ -74,38 +111,6 @@ with check("weight-decay-groups") as test:
             for p in model.parameters():
                 p.fill_(1.0)
         return model
-
-    def described(groups, names):
-        """The groups with names in place of parameters."""
-        found = []
-        for group in groups:
-            params = group.get("params")
-            is_list = isinstance(params, (list, tuple))
-            own = [names.get(id(p), "unknown") for p in params] if is_list else []
-            facts = {"kind": type(params).__name__, "list": is_list, "names": own}
-            decay = group.get("weight_decay")
-            found.append(facts | {"decay": decay if isinstance(decay, (int, float)) else None})
-        return found
-
-    def state_of(model):
-        """What must not change: values, flags and objects of the parameters, modes of the modules."""
-        values = [(p.detach().clone(), p.requires_grad) for p in model.parameters()]
-        return values, [(id(p), id(p.grad)) for p in model.parameters()], [m.training for m in model.modules()]
-
-    def same_state(a, b):
-        """Whether the model is as before."""
-        same = len(a[0]) == len(b[0]) and a[1:] == b[1:]
-        return same and all(torch.equal(x[0], y[0]) and x[1] == y[1] for x, y in zip(a[0], b[0], strict=True))
-
-    def examined(decay_groups, model, weight_decay, times=1):
-        """The groups of a model, by the names of the parameters."""
-        names = {id(p): name for name, p in model.named_parameters()}
-        before = state_of(model)
-        for _ in range(times):
-            groups = decay_groups(model, weight_decay)
-        is_pair = isinstance(groups, (list, tuple)) and [isinstance(g, dict) for g in groups] == [True, True]
-        same = same_state(before, state_of(model))
-        return {"pair": is_pair, "groups": described(groups, names) if is_pair else [], "same": same}
 
     def grouped(decay_groups, kind, weight_decay):
         """The groups of one of the models."""
@@ -216,38 +221,6 @@ with check("weight-decay-groups") as test:
             for p in model.parameters():
                 p.fill_(1.0)
         return model
-
-    def described(groups, names):
-        """The groups with names in place of parameters."""
-        found = []
-        for group in groups:
-            params = group.get("params")
-            is_list = isinstance(params, (list, tuple))
-            own = [names.get(id(p), "unknown") for p in params] if is_list else []
-            facts = {"kind": type(params).__name__, "list": is_list, "names": own}
-            decay = group.get("weight_decay")
-            found.append(facts | {"decay": decay if isinstance(decay, (int, float)) else None})
-        return found
-
-    def state_of(model):
-        """What must not change: values, flags and objects of the parameters, modes of the modules."""
-        values = [(p.detach().clone(), p.requires_grad) for p in model.parameters()]
-        return values, [(id(p), id(p.grad)) for p in model.parameters()], [m.training for m in model.modules()]
-
-    def same_state(a, b):
-        """Whether the model is as before."""
-        same = len(a[0]) == len(b[0]) and a[1:] == b[1:]
-        return same and all(torch.equal(x[0], y[0]) and x[1] == y[1] for x, y in zip(a[0], b[0], strict=True))
-
-    def examined(decay_groups, model, weight_decay, times=1):
-        """The groups of a model, by the names of the parameters."""
-        names = {id(p): name for name, p in model.named_parameters()}
-        before = state_of(model)
-        for _ in range(times):
-            groups = decay_groups(model, weight_decay)
-        is_pair = isinstance(groups, (list, tuple)) and [isinstance(g, dict) for g in groups] == [True, True]
-        same = same_state(before, state_of(model))
-        return {"pair": is_pair, "groups": described(groups, names) if is_pair else [], "same": same}
 
     def grouped(decay_groups, kind, weight_decay):
         """The groups of one of the models."""

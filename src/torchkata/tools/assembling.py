@@ -2,7 +2,9 @@
 
 solutions/06_hooks/hooks.py                         prose, demos, and a line for each exercise:
                                                     # %% exercise="capture-features"
-solutions/06_hooks/exercises/capture_features.py    one exercise whole: task, answer cell, check cells
+solutions/06_hooks/exercises/capture_features.py    one exercise whole: task, answer cell, helpers, check cells
+
+Helpers are not a cell of the notebook: they are written into the check cells that use them.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.shared_helpers import Helper, helpers_in, with_helpers
 
 CELL = re.compile(r"# %%( |$)")
 EXERCISE_LINE = re.compile(r'# %% exercise="([^"]*)"$')
-PART = re.compile(r'# %%.* ?\b(answer|check)="([^"]*)"')
+PART = re.compile(r'# %%.* ?\b(answer|helpers|check)="([^"]*)"')
 ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -34,6 +37,21 @@ class Source:
         if CELL.match(line):
             self.places.append((file, number))
         self.text += line
+
+    def add_cell(self, text: str, file: str, number: int) -> None:
+        """Add a whole cell, which begins with its own line; `number` is that line's in the file."""
+        self.places.append((file, number))
+        self.text += text
+
+
+@dataclass(frozen=True)
+class Part:
+    """A cell of an exercise's file: its kind (text, answer, helpers or check), its source with the cell's own line,
+    and the number of that line."""
+
+    kind: str
+    text: str
+    line: int
 
 
 def file_name(exercise: str) -> str:
@@ -89,21 +107,48 @@ def _add_exercise(source: Source, chapter: Chapter, exercise: str, where: str) -
     path = exercise_file(chapter, exercise)
     if not path.is_file():
         raise SourceError(f"{where}: exercises/{path.name} is missing. Write it, or delete the line.")
-    lines = _lines(path)
-    _check_cells([line.rstrip("\n") for line in lines], exercise, f"exercises/{path.name}")
-    for number, line in enumerate(lines, 1):
-        source.add(line, f"exercises/{path.name}", number)
+    file, lines = f"exercises/{path.name}", _lines(path)
+    _check_cells([line.rstrip("\n") for line in lines], exercise, file)
+    helpers: list[Helper] = []
+    for part in exercise_parts("".join(lines)):
+        try:
+            if part.kind == "helpers":
+                helpers = helpers_in(part.text)
+                continue
+            text = with_helpers(part.text, helpers) if part.kind == "check" else part.text
+        except ValueError as error:
+            raise SourceError(f"{file}, cell at line {part.line}: {error}") from None
+        source.add_cell(text, file, part.line)
+
+
+def exercise_parts(text: str) -> list[Part]:
+    """The cells of an exercise's file, in order."""
+    lines = text.splitlines(keepends=True)
+    starts = [number for number, line in enumerate(lines) if CELL.match(line)]
+    parts = []
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        found = PART.match(lines[start])
+        parts.append(Part(found[1] if found else "text", "".join(lines[start:end]), start + 1))
+    return parts
 
 
 def _check_cells(lines: list[str], exercise: str, file: str) -> None:
-    """An exercise's file holds its text, its answer cell and its check cells, in this order, and nothing else."""
+    """An exercise's file holds its text, its answer cell, its helpers if there are any, and its check cells, in this
+    order, and nothing else."""
     text, *parts = [line for line in lines if CELL.match(line)] or [""]
     if text != "# %% [markdown]" or lines[0] != text:
         raise SourceError(f"{file}: the file must begin with the exercise's text: `# %% [markdown]`.")
     kinds = [found.groups() if (found := PART.match(line)) else (line, "") for line in parts]
     if kinds[:1] != [("answer", exercise)]:
         raise SourceError(f'{file}: behind the text comes the answer cell, `# %% answer="{exercise}"`.')
-    for kind, name in kinds[1:]:
+    for number, (kind, name) in enumerate(kinds[1:]):
+        if (number, kind, name) == (0, "helpers", exercise):
+            continue
+        if kind == "helpers":
+            raise SourceError(
+                f'{file}: helpers stand in one cell, `# %% helpers="{exercise}"`, right behind the answer cell. '
+                f'Move those of `helpers="{name}"` there.'
+            )
         if (kind, name) != ("check", exercise):
             raise SourceError(
                 f'{file}: behind the answer cell come check cells of {exercise!r} alone, not `{kind}="{name}"`.'
