@@ -73,6 +73,18 @@ def diagnose(report: dict[str, object]) -> str:
     ### END SOLUTION
 
 
+# %% helpers="read-env-report"
+codes = ["torch-too-old", "cpu-build", "ok", "no-driver", "no-card", "hidden-by-env", "driver-too-old", "unknown"]
+not_a_code = [
+    mistake("The function must return one of the codes, as text: {detail}.", stage="type"),
+    mistake(
+        "That is none of the codes: write them exactly as the contract does.",
+        stage="value",
+        when=lambda seen: seen.value not in codes,
+    ),
+]
+
+
 # %% check="read-env-report" points=1
 """Build, then availability, driver, card: the first that applies."""
 with check("read-env-report") as test:
@@ -86,15 +98,6 @@ with check("read-env-report") as test:
         seen.returns(code, because="This report asks for another code: {detail}.")
         seen.leaves_arguments_alone()
 
-    codes = ["torch-too-old", "cpu-build", "ok", "no-driver", "no-card", "hidden-by-env", "driver-too-old", "unknown"]
-    not_a_code = [
-        mistake("The function must return one of the codes, as text: {detail}.", stage="type"),
-        mistake(
-            "That is none of the codes: write them exactly as the contract does.",
-            stage="value",
-            when=lambda seen: seen.value not in codes,
-        ),
-    ]
     a_switch = mistake(
         "`cudnn_enabled` is a switch that is True by default, on CPU-only builds too, and `cudnn_version` says what "
         "was built in. Neither can tell you that the GPU works.",
@@ -209,15 +212,6 @@ with check("read-env-report") as test:
         seen.returns(code, because="This report asks for another code: {detail}.")
         seen.leaves_arguments_alone()
 
-    codes = ["torch-too-old", "cpu-build", "ok", "no-driver", "no-card", "hidden-by-env", "driver-too-old", "unknown"]
-    not_a_code = [
-        mistake("The function must return one of the codes, as text: {detail}.", stage="type"),
-        mistake(
-            "That is none of the codes: write them exactly as the contract does.",
-            stage="value",
-            when=lambda seen: seen.value not in codes,
-        ),
-    ]
     suffix = [
         mistake(
             "A version may carry more than numbers, as in 2.13.0+cpu or 2.14.0.dev20260101+cu126. Cut that off before "

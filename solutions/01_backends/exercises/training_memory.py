@@ -77,6 +77,14 @@ def batch(size, dtype=torch.float32):
     return [torch.randn(size, n, generator=generator).to(dtype) for n in (32, 10)]
 
 
+def activations(report):
+    """The number that is asked for, or what came in its place."""
+    if not isinstance(report, dict):
+        return f"a dict is asked for, not {type(report).__name__}"
+    value = report.get("activations")
+    return value if isinstance(value, (int, float)) else 'the dict has no number under "activations"'
+
+
 # %% check="training-memory" points=1
 """One complete step; the bytes of parameters, gradients and optimizer state."""
 with check("training-memory") as test:
@@ -316,13 +324,6 @@ with check("training-memory") as test:
         layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
         return nn.Sequential(*layers).to(dtype)
 
-    def activations(report):
-        """The number that is asked for, or what came in its place."""
-        if not isinstance(report, dict):
-            return f"a dict is asked for, not {type(report).__name__}"
-        value = report.get("activations")
-        return value if isinstance(value, (int, float)) else 'the dict has no number under "activations"'
-
     def with_mlp(training_memory, x, y):
         """Measure the activations of the multilayer perceptron."""
         model = mlp()
@@ -377,18 +378,6 @@ with check("training-memory") as test:
         torch.default_generator.manual_seed(0)
         layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
         return nn.Sequential(*layers).to(dtype)
-
-    def batch(size, dtype=torch.float32):
-        """Inputs and targets."""
-        generator = torch.Generator().manual_seed(1)
-        return [torch.randn(size, n, generator=generator).to(dtype) for n in (32, 10)]
-
-    def activations(report):
-        """The number that is asked for, or what came in its place."""
-        if not isinstance(report, dict):
-            return f"a dict is asked for, not {type(report).__name__}"
-        value = report.get("activations")
-        return value if isinstance(value, (int, float)) else 'the dict has no number under "activations"'
 
     def measured(training_memory, frozen):
         """Measure the activations of the multilayer perceptron with plain SGD, its first layer frozen or not."""

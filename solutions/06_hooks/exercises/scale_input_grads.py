@@ -56,18 +56,33 @@ def scale_input_grads(module: nn.Module, factor: float) -> RemovableHandle:
     ### END GIVEN
 
 
+# %% helpers="scale-input-grads"
+def two_layers():
+    """Two Linear layers with fixed weights."""
+    net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    with torch.no_grad():
+        for shift, parameter in enumerate(net.parameters()):
+            numbers = torch.arange(parameter.numel()) * 7 % 5 + shift / 4 - 1.5
+            parameter.copy_(numbers.reshape(parameter.shape))
+    return net
+
+
+def same(came, expected):
+    """Whether two gradients agree; None agrees with None only."""
+    if came is None or expected is None:
+        return came is expected
+    same_kind = came.shape == expected.shape and came.dtype == expected.dtype
+    return same_kind and torch.allclose(came, expected, rtol=1e-4, atol=1e-5)
+
+
+dropped_none = (
+    "You left out the None entries, so the tuple got shorter than the list of inputs. Keep one entry per input."
+)
+
+
 # %% check="scale-input-grads" points=1
 """What flows back to the inputs is scaled, and nothing else, until the handle is removed."""
 with check("scale-input-grads") as test:
-
-    def two_layers():
-        """Two Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 5 + shift / 4 - 1.5
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
 
     def gradients_of(net, x):
         """The output of the net, and all gradients of the sum of its squares."""
@@ -82,16 +97,6 @@ with check("scale-input-grads") as test:
         scale(net[layer], 3.0)
         return gradients_of(net, x)
 
-    def same(came, expected):
-        """Whether two gradients agree; None agrees with None only."""
-        if came is None or expected is None:
-            return came is expected
-        same_kind = came.shape == expected.shape and came.dtype == expected.dtype
-        return same_kind and torch.allclose(came, expected, rtol=1e-4, atol=1e-5)
-
-    dropped_none = (
-        "You left out the None entries, so the tuple got shorter than the list of inputs. Keep one entry per input."
-    )
     known = [
         mistake(
             "You returned a bare tensor: the hook machinery takes it apart along its first dimension. "
@@ -216,17 +221,6 @@ with check("scale-input-grads") as test:
 # %% check="scale-input-grads" points=1
 """Several inputs; other paths to them; gradients that share memory; a module used several times."""
 with check("scale-input-grads") as test:
-
-    def same(came, expected):
-        """Whether two gradients agree; None agrees with None only."""
-        if came is None or expected is None:
-            return came is expected
-        same_kind = came.shape == expected.shape and came.dtype == expected.dtype
-        return same_kind and torch.allclose(came, expected, rtol=1e-4, atol=1e-5)
-
-    dropped_none = (
-        "You left out the None entries, so the tuple got shorter than the list of inputs. Keep one entry per input."
-    )
     one_entry = (
         "You handed back one entry, and this module has three positional inputs: return as many as grad_input has, "
         "None where it has None. (It is grad_output that has one entry for each output.)"
@@ -323,15 +317,6 @@ with check("scale-input-grads") as test:
             )
 
     ### BEGIN HIDDEN TESTS
-    def two_layers():
-        """Two Linear layers with fixed weights."""
-        net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
-        with torch.no_grad():
-            for shift, parameter in enumerate(net.parameters()):
-                numbers = torch.arange(parameter.numel()) * 7 % 5 + shift / 4 - 1.5
-                parameter.copy_(numbers.reshape(parameter.shape))
-        return net
-
     def around(scale, x):
         """Hook a module; x goes through it and past it."""
         layer = two_layers()[0]

@@ -60,28 +60,50 @@ def distributed_accuracy(predict: Callable[[Tensor], Tensor], dataset: Dataset, 
     ### END GIVEN
 
 
+# %% helpers="exact-evaluation"
+class Samples(Dataset):
+    """n pairs of a vector and a label."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        if not 0 <= i < self.n:
+            raise IndexError(i)
+        return torch.tensor([float(i), -1.0]), i % 3
+
+
+def plain(got):
+    """A number as a float; None stays None, anything else gives its type's name."""
+    is_number = isinstance(got, (int, float)) or (isinstance(got, Tensor) and got.numel() == 1)
+    return float(got) if is_number else None if got is None else type(got).__name__
+
+
+def is_right(i):
+    """Whether sample i is predicted correctly."""
+    return not (i == 0 or i % 4 == 3 or i > 8)
+
+
+def accuracy_of(indices):
+    """The accuracy over these samples."""
+    return sum(map(is_right, indices)) / max(1, len(indices))
+
+
+known = [
+    mistake(
+        "One rank waits in a collective that the other never reaches: every rank must call it, and equally often, "
+        "also one without samples.",
+        raises="RanksHang",
+    ),
+]
+
+
 # %% check="exact-evaluation" points=1
 """Each sample counts once, on every rank, and no rank does all the work."""
 with check("exact-evaluation") as test:
-
-    class Samples(Dataset):
-        """n pairs of a vector and a label."""
-
-        def __init__(self, n):
-            self.n = n
-
-        def __len__(self):
-            return self.n
-
-        def __getitem__(self, i):
-            if not 0 <= i < self.n:
-                raise IndexError(i)
-            return torch.tensor([float(i), -1.0]), i % 3
-
-    def plain(got):
-        """A number as a float; None stays None, anything else gives its type's name."""
-        is_number = isinstance(got, (int, float)) or (isinstance(got, Tensor) and got.numel() == 1)
-        return float(got) if is_number else None if got is None else type(got).__name__
 
     def evaluated(accuracy, world, cases):
         """Evaluate on so many ranks, for each (n, batch size): what each rank got, how many samples it predicted."""
@@ -109,14 +131,6 @@ with check("exact-evaluation") as test:
             return facts
 
         return run_on_ranks(on_rank, world=world, stall=1.0 + 0.6 * len(cases))
-
-    def is_right(i):
-        """Whether sample i is predicted correctly."""
-        return not (i == 0 or i % 4 == 3 or i > 8)
-
-    def accuracy_of(indices):
-        """The accuracy over these samples."""
-        return sum(map(is_right, indices)) / max(1, len(indices))
 
     def judge(seen, case, n, batch_size, world):
         """Judge the accuracy of one case on all ranks."""
@@ -156,14 +170,6 @@ with check("exact-evaluation") as test:
         alone = "Every rank predicted the whole dataset: the work is not shared."
         seen.that(min(work) < n, alone, stage="rule")
 
-    known = [
-        mistake(
-            "One rank waits in a collective that the other never reaches: every rank must call it, and equally often, "
-            "also one without samples.",
-            raises="RanksHang",
-        ),
-    ]
-
     test("11 samples on 2 ranks: the accuracy that one process would find")
     seen = observe_scenario(evaluated, distributed_accuracy, 2, [(11, 4)]).expecting(*known)
     judge(seen, 0, 11, 4, 2)
@@ -172,25 +178,6 @@ with check("exact-evaluation") as test:
 # %% check="exact-evaluation" points=1
 """Even shares, a float, a rank without samples, no samples at all."""
 with check("exact-evaluation") as test:
-
-    class Samples(Dataset):
-        """n pairs of a vector and a label."""
-
-        def __init__(self, n):
-            self.n = n
-
-        def __len__(self):
-            return self.n
-
-        def __getitem__(self, i):
-            if not 0 <= i < self.n:
-                raise IndexError(i)
-            return torch.tensor([float(i), -1.0]), i % 3
-
-    def plain(got):
-        """A number as a float; None stays None, anything else gives its type's name."""
-        is_number = isinstance(got, (int, float)) or (isinstance(got, Tensor) and got.numel() == 1)
-        return float(got) if is_number else None if got is None else type(got).__name__
 
     def evaluated(accuracy, world, cases):
         """Evaluate on so many ranks, for each (n, batch size): what each rank got, how many samples it predicted."""
@@ -225,14 +212,6 @@ with check("exact-evaluation") as test:
             return facts
 
         return run_on_ranks(on_rank, world=world, stall=1.0 + 0.6 * len(cases))
-
-    def is_right(i):
-        """Whether sample i is predicted correctly."""
-        return not (i == 0 or i % 4 == 3 or i > 8)
-
-    def accuracy_of(indices):
-        """The accuracy over these samples."""
-        return sum(map(is_right, indices)) / max(1, len(indices))
 
     def judge(seen, case, n, batch_size, world):
         """Judge one case on all ranks."""
@@ -281,14 +260,6 @@ with check("exact-evaluation") as test:
         seen.that(sum(work) >= n, "Not every sample was predicted.", stage="rule")
         largest = max(facts[case]["largest"] for facts in seen.value)
         seen.that(largest <= batch_size, "A batch was larger than batch_size.", stage="rule")
-
-    known = [
-        mistake(
-            "One rank waits in a collective that the other never reaches: every rank must call it, and equally often, "
-            "also one without samples.",
-            raises="RanksHang",
-        ),
-    ]
 
     test("12 samples on 2 ranks: the work is shared")
     seen = observe_scenario(evaluated, distributed_accuracy, 2, [(12, 5)]).expecting(*known)

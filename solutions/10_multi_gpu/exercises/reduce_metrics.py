@@ -53,14 +53,48 @@ def reduce_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     ### END GIVEN
 
 
+# %% helpers="reduce-metrics"
+def plain(value):
+    """A number as a float, anything else by its type's name."""
+    is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
+    return float(value) if is_number else type(value).__name__
+
+
+def mean_of(values):
+    """Their mean in float64."""
+    return sum(values) / len(values)
+
+
+def like(got, expected):
+    """Whether the numbers agree, nan with nan."""
+    return (
+        isinstance(got, dict)
+        and set(got) == set(expected)
+        and all(
+            isinstance(got[name], float)
+            and (math.isclose(got[name], value, rel_tol=1e-12) or (math.isnan(value) and math.isnan(got[name])))
+            for name, value in expected.items()
+        )
+    )
+
+
+known = [
+    mistake(
+        "The ranks made different numbers of collective calls: one waits for a partner that never comes. "
+        "Agree on the names first.",
+        raises="RanksHang",
+    ),
+    mistake(
+        "The ranks handed tensors of different sizes to one collective. Agree on the names first.",
+        raises="RankDied|[Ss]ize",
+    ),
+    mistake("A rank may have a name that another has not.", raises="KeyError"),
+]
+
+
 # %% check="reduce-metrics" points=1
 """All ranks get the same means, whatever names each of them has, in whatever order."""
 with check("reduce-metrics") as test:
-
-    def plain(value):
-        """A number as a float, anything else by its type's name."""
-        is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
-        return float(value) if is_number else type(value).__name__
 
     def reduced(reduce, cases):
         """Reduce on two or three ranks, each case a list of one dict for each rank: what each rank got."""
@@ -78,22 +112,6 @@ with check("reduce-metrics") as test:
             return facts
 
         return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.6 * len(cases))
-
-    def mean_of(values):
-        """Their mean in float64."""
-        return sum(values) / len(values)
-
-    def like(got, expected):
-        """Whether the numbers agree, nan with nan."""
-        return (
-            isinstance(got, dict)
-            and set(got) == set(expected)
-            and all(
-                isinstance(got[name], float)
-                and (math.isclose(got[name], value, rel_tol=1e-12) or (math.isnan(value) and math.isnan(got[name])))
-                for name, value in expected.items()
-            )
-        )
 
     def judge(seen, case, given):
         """Judge what all ranks got for these dicts."""
@@ -146,19 +164,6 @@ with check("reduce-metrics") as test:
             ),
         )
 
-    known = [
-        mistake(
-            "The ranks made different numbers of collective calls: one waits for a partner that never comes. "
-            "Agree on the names first.",
-            raises="RanksHang",
-        ),
-        mistake(
-            "The ranks handed tensors of different sizes to one collective. Agree on the names first.",
-            raises="RankDied|[Ss]ize",
-        ),
-        mistake("A rank may have a name that another has not.", raises="KeyError"),
-    ]
-
     test("the same names on both ranks")
     given = [{"acc": 0.5, "loss": 3.0}, {"acc": 0.75, "loss": 2.0}]
     seen = observe_scenario(reduced, reduce_metrics, [given]).expecting(*known)
@@ -178,11 +183,6 @@ with check("reduce-metrics") as test:
 # %% check="reduce-metrics" points=1
 """Sorted floats; zeros, nan, exact counts; many names, other ranks, none at all."""
 with check("reduce-metrics") as test:
-
-    def plain(value):
-        """A number as a float, anything else by its type's name."""
-        is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
-        return float(value) if is_number else type(value).__name__
 
     def reduced(reduce, cases):
         """Reduce, each case a list of one dict for each rank: what each rank got, and gave to all_reduce on the way."""
@@ -212,22 +212,6 @@ with check("reduce-metrics") as test:
             return facts
 
         return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.6 * len(cases))
-
-    def mean_of(values):
-        """Their mean in float64."""
-        return sum(values) / len(values)
-
-    def like(got, expected):
-        """Whether the numbers agree, nan with nan."""
-        return (
-            isinstance(got, dict)
-            and set(got) == set(expected)
-            and all(
-                isinstance(got[name], float)
-                and (math.isclose(got[name], value, rel_tol=1e-12) or (math.isnan(value) and math.isnan(got[name])))
-                for name, value in expected.items()
-            )
-        )
 
     def judge(seen, case, given, *more):
         """Judge what all ranks got for these dicts."""
@@ -283,19 +267,6 @@ with check("reduce-metrics") as test:
         ordered = all(list(one["got"]) == names and set(one["kinds"]) <= {"float"} for one in facts)
         seen.that(ordered, "The result must be sorted by name, as plain floats.", stage="type")
         seen.that(all(one["unchanged"] for one in facts), "The argument was changed.", stage="arguments")
-
-    known = [
-        mistake(
-            "The ranks made different numbers of collective calls: one waits for a partner that never comes. "
-            "Agree on the names first.",
-            raises="RanksHang",
-        ),
-        mistake(
-            "The ranks handed tensors of different sizes to one collective. Agree on the names first.",
-            raises="RankDied|[Ss]ize",
-        ),
-        mistake("A rank may have a name that another has not.", raises="KeyError"),
-    ]
 
     test("a metric that is 0.0 on one rank")
     given = [{"acc": 0.0, "loss": 1.5}, {"acc": 0.5, "loss": 0.25}]

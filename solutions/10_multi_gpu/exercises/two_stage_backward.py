@@ -75,78 +75,130 @@ def pipeline_step(
     ### END SOLUTION
 
 
+# %% helpers="two-stage-backward"
+def numbers(shape, k):
+    """Values between -0.6 and 0.7; no two k give the same."""
+    return ((torch.arange(math.prod(shape)) * 7 + 3 * k) % 11 / 8 - 0.6).reshape(shape)
+
+
+def halves(hidden):
+    """The two parts of a model with fixed weights; the activation has `hidden[-1]` features."""
+    first, second = nn.Linear(3, hidden[-1]), nn.Linear(hidden[-1], 2)
+    with torch.no_grad():
+        for k, parameter in enumerate([*first.parameters(), *second.parameters()]):
+            parameter.copy_(numbers(parameter.shape, k + 2))
+    return nn.Sequential(first, nn.Tanh()), second
+
+
+def micro_batches(hidden, n_micro, call):
+    """Inputs and targets of one call."""
+    at = 20 * call
+    inputs = [numbers((*hidden[:-1], 3), at + k) for k in range(n_micro)]
+    return inputs, [numbers((*hidden[:-1], 2), at + 5 + 2 * k) for k in range(n_micro)]
+
+
+def squared_error(out, y):
+    """The mean squared error."""
+    return (out - y).square().mean()
+
+
+class Messages(TorchDispatchMode):
+    """Notes what torch.distributed does other than sending and receiving."""
+
+    def __init__(self):
+        super().__init__()
+        self.others = []
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        if "c10d" in operation.namespace and operation.name().split("::")[1] not in (
+            "send",
+            "recv_",
+            "recv_any_source_",
+        ):
+            self.others.append(operation.name())
+        return operation(*args, **(kwargs or {}))
+
+
+def both_ranks(step, cases):
+    """Train two stages on two ranks, for each (hidden, n_micro, old gradients, calls): what each has afterwards."""
+
+    def on_rank(rank, world):
+        facts = []
+        for hidden, n_micro, old, calls in cases:
+            stage = halves(hidden)[rank]
+            before = [parameter.detach().clone() for parameter in stage.parameters()]
+            for parameter in stage.parameters():
+                parameter.grad = torch.full_like(parameter, 1.5) if old else None
+            with Messages() as messages:
+                for call in range(calls):
+                    inputs, targets = micro_batches(hidden, n_micro, call)
+                    own = (inputs, None) if rank == 0 else (None, targets)
+                    got = step(stage, *own, squared_error, hidden, n_micro)
+            after = [parameter.detach() for parameter in stage.parameters()]
+            others = messages.others + ["pipelining"] * ("torch.distributed.pipelining" in sys.modules)
+            facts.append({"got": got if isinstance(got, float) else None, "nothing": got is None, "others": others})
+            facts[-1]["grads"] = [parameter.grad for parameter in stage.parameters()]
+            facts[-1]["unchanged"] = all(map(torch.equal, before, after))
+        return facts
+
+    return run_on_ranks(on_rank, timeout=30, stall=1.0 + 0.6 * len(cases))
+
+
+def close(came, wanted):
+    """Whether these gradients, one for each parameter, are those."""
+    return all(
+        isinstance(a, Tensor) and a.shape == b.shape and (a - b).norm() <= 1e-4 * b.norm() + 1e-6
+        for a, b in zip(came, wanted, strict=True)
+    )
+
+
+known = [
+    mistake(
+        "Both ranks are in send(), and send returns only when the partner receives. Let one of them receive first, "
+        "or send with isend and wait() at the end.",
+        raises="RanksHang.*rank 0 waits in send, rank 1 waits in send",
+    ),
+    mistake(
+        "A rank is in send(), and the other does not receive: every send needs its recv on the other rank.",
+        raises="RanksHang.* waits in send",
+    ),
+    mistake(
+        "One rank waits for a message that the other sends only later (or never): both must follow one order of "
+        "messages.",
+        raises="RanksHang",
+    ),
+    mistake(
+        "The received tensor must require grad (as a leaf) before it goes through the second stage, and the loss "
+        "needs a backward; otherwise its .grad is None.",
+        raises="got <class 'NoneType'>|differentiated Tensors (does not require|appears to not)",
+    ),
+    mistake(
+        "Rank 0 calls backward on something without a graph: send a detached copy, but keep the activation itself.",
+        raises="element 0 of tensors does not require grad.*on rank 0",
+    ),
+    mistake(
+        "An activation is not a single number: its backward needs the gradient that arrived, "
+        "activation.backward(gradient).",
+        raises="grad can be implicitly created only for scalar outputs",
+    ),
+    mistake(
+        "Rank 0 has no targets and rank 1 no inputs: each of them is None there.",
+        raises="'NoneType' object is not|NoneType' has no len",
+    ),
+    mistake(
+        "A rank wrote to itself or listened to itself: the partner of rank 0 is rank 1, that of rank 1 is rank 0.",
+        raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
+    ),
+    mistake(
+        "A process ended in the middle. The buffer that receives must have the size of what is sent.",
+        raises="SIGABRT",
+    ),
+]
+
+
 # %% check="two-stage-backward" points=2
 """Both ranks end with the gradients of the undivided model; only messages between two ranks."""
 with check("two-stage-backward") as test:
-
-    def numbers(shape, k):
-        """Values between -0.6 and 0.7; no two k give the same."""
-        return ((torch.arange(math.prod(shape)) * 7 + 3 * k) % 11 / 8 - 0.6).reshape(shape)
-
-    def halves(hidden):
-        """The two parts of a model with fixed weights; the activation has `hidden[-1]` features."""
-        first, second = nn.Linear(3, hidden[-1]), nn.Linear(hidden[-1], 2)
-        with torch.no_grad():
-            for k, parameter in enumerate([*first.parameters(), *second.parameters()]):
-                parameter.copy_(numbers(parameter.shape, k + 2))
-        return nn.Sequential(first, nn.Tanh()), second
-
-    def micro_batches(hidden, n_micro, call):
-        """Inputs and targets of one call."""
-        at = 20 * call
-        inputs = [numbers((*hidden[:-1], 3), at + k) for k in range(n_micro)]
-        return inputs, [numbers((*hidden[:-1], 2), at + 5 + 2 * k) for k in range(n_micro)]
-
-    def squared_error(out, y):
-        """The mean squared error."""
-        return (out - y).square().mean()
-
-    class Messages(TorchDispatchMode):
-        """Notes what torch.distributed does other than sending and receiving."""
-
-        def __init__(self):
-            super().__init__()
-            self.others = []
-
-        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-            if "c10d" in operation.namespace and operation.name().split("::")[1] not in (
-                "send",
-                "recv_",
-                "recv_any_source_",
-            ):
-                self.others.append(operation.name())
-            return operation(*args, **(kwargs or {}))
-
-    def both_ranks(step, cases):
-        """Train two stages on two ranks, for each (hidden, n_micro, old gradients, calls): what each has afterwards."""
-
-        def on_rank(rank, world):
-            facts = []
-            for hidden, n_micro, old, calls in cases:
-                stage = halves(hidden)[rank]
-                before = [parameter.detach().clone() for parameter in stage.parameters()]
-                for parameter in stage.parameters():
-                    parameter.grad = torch.full_like(parameter, 1.5) if old else None
-                with Messages() as messages:
-                    for call in range(calls):
-                        inputs, targets = micro_batches(hidden, n_micro, call)
-                        own = (inputs, None) if rank == 0 else (None, targets)
-                        got = step(stage, *own, squared_error, hidden, n_micro)
-                after = [parameter.detach() for parameter in stage.parameters()]
-                others = messages.others + ["pipelining"] * ("torch.distributed.pipelining" in sys.modules)
-                facts.append({"got": got if isinstance(got, float) else None, "nothing": got is None, "others": others})
-                facts[-1]["grads"] = [parameter.grad for parameter in stage.parameters()]
-                facts[-1]["unchanged"] = all(map(torch.equal, before, after))
-            return facts
-
-        return run_on_ranks(on_rank, timeout=30, stall=1.0 + 0.6 * len(cases))
-
-    def close(came, wanted):
-        """Whether these gradients, one for each parameter, are those."""
-        return all(
-            isinstance(a, Tensor) and a.shape == b.shape and (a - b).norm() <= 1e-4 * b.norm() + 1e-6
-            for a, b in zip(came, wanted, strict=True)
-        )
 
     def judge(seen, number, case, *known):
         """Judge one case on both ranks."""
@@ -232,49 +284,6 @@ with check("two-stage-backward") as test:
             ),
         )
 
-    known = [
-        mistake(
-            "Both ranks are in send(), and send returns only when the partner receives. Let one of them receive first, "
-            "or send with isend and wait() at the end.",
-            raises="RanksHang.*rank 0 waits in send, rank 1 waits in send",
-        ),
-        mistake(
-            "A rank is in send(), and the other does not receive: every send needs its recv on the other rank.",
-            raises="RanksHang.* waits in send",
-        ),
-        mistake(
-            "One rank waits for a message that the other sends only later (or never): both must follow one order of "
-            "messages.",
-            raises="RanksHang",
-        ),
-        mistake(
-            "The received tensor must require grad (as a leaf) before it goes through the second stage, and the loss "
-            "needs a backward; otherwise its .grad is None.",
-            raises="got <class 'NoneType'>|differentiated Tensors (does not require|appears to not)",
-        ),
-        mistake(
-            "Rank 0 calls backward on something without a graph: send a detached copy, but keep the activation itself.",
-            raises="element 0 of tensors does not require grad.*on rank 0",
-        ),
-        mistake(
-            "An activation is not a single number: its backward needs the gradient that arrived, "
-            "activation.backward(gradient).",
-            raises="grad can be implicitly created only for scalar outputs",
-        ),
-        mistake(
-            "Rank 0 has no targets and rank 1 no inputs: each of them is None there.",
-            raises="'NoneType' object is not|NoneType' has no len",
-        ),
-        mistake(
-            "A rank wrote to itself or listened to itself: the partner of rank 0 is rank 1, that of rank 1 is rank 0.",
-            raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
-        ),
-        mistake(
-            "A process ended in the middle. The buffer that receives must have the size of what is sent.",
-            raises="SIGABRT",
-        ),
-    ]
-
     test("one micro-batch: the gradients of the undivided model on both ranks")
     case = ((2, 4), 1, False, 1)
     seen = observe_scenario(both_ranks, pipeline_step, [case]).expecting(*known)
@@ -289,75 +298,6 @@ with check("two-stage-backward") as test:
 # %% check="two-stage-backward" points=1
 """What the ranks return; old gradients, large activations, several calls."""
 with check("two-stage-backward") as test:
-
-    def numbers(shape, k):
-        """Values between -0.6 and 0.7; no two k give the same."""
-        return ((torch.arange(math.prod(shape)) * 7 + 3 * k) % 11 / 8 - 0.6).reshape(shape)
-
-    def halves(hidden):
-        """The two parts of a model with fixed weights; the activation has `hidden[-1]` features."""
-        first, second = nn.Linear(3, hidden[-1]), nn.Linear(hidden[-1], 2)
-        with torch.no_grad():
-            for k, parameter in enumerate([*first.parameters(), *second.parameters()]):
-                parameter.copy_(numbers(parameter.shape, k + 2))
-        return nn.Sequential(first, nn.Tanh()), second
-
-    def micro_batches(hidden, n_micro, call):
-        """Inputs and targets of one call."""
-        at = 20 * call
-        inputs = [numbers((*hidden[:-1], 3), at + k) for k in range(n_micro)]
-        return inputs, [numbers((*hidden[:-1], 2), at + 5 + 2 * k) for k in range(n_micro)]
-
-    def squared_error(out, y):
-        """The mean squared error."""
-        return (out - y).square().mean()
-
-    class Messages(TorchDispatchMode):
-        """Notes what torch.distributed does other than sending and receiving."""
-
-        def __init__(self):
-            super().__init__()
-            self.others = []
-
-        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-            if "c10d" in operation.namespace and operation.name().split("::")[1] not in (
-                "send",
-                "recv_",
-                "recv_any_source_",
-            ):
-                self.others.append(operation.name())
-            return operation(*args, **(kwargs or {}))
-
-    def both_ranks(step, cases):
-        """Train two stages on two ranks, for each (hidden, n_micro, old gradients, calls): what each has afterwards."""
-
-        def on_rank(rank, world):
-            facts = []
-            for hidden, n_micro, old, calls in cases:
-                stage = halves(hidden)[rank]
-                before = [parameter.detach().clone() for parameter in stage.parameters()]
-                for parameter in stage.parameters():
-                    parameter.grad = torch.full_like(parameter, 1.5) if old else None
-                with Messages() as messages:
-                    for call in range(calls):
-                        inputs, targets = micro_batches(hidden, n_micro, call)
-                        own = (inputs, None) if rank == 0 else (None, targets)
-                        got = step(stage, *own, squared_error, hidden, n_micro)
-                after = [parameter.detach() for parameter in stage.parameters()]
-                others = messages.others + ["pipelining"] * ("torch.distributed.pipelining" in sys.modules)
-                facts.append({"got": got if isinstance(got, float) else None, "nothing": got is None, "others": others})
-                facts[-1]["grads"] = [parameter.grad for parameter in stage.parameters()]
-                facts[-1]["unchanged"] = all(map(torch.equal, before, after))
-            return facts
-
-        return run_on_ranks(on_rank, timeout=30, stall=1.0 + 0.6 * len(cases))
-
-    def close(came, wanted):
-        """Whether these gradients, one for each parameter, are those."""
-        return all(
-            isinstance(a, Tensor) and a.shape == b.shape and (a - b).norm() <= 1e-4 * b.norm() + 1e-6
-            for a, b in zip(came, wanted, strict=True)
-        )
 
     def judge(seen, number, case, *known):
         """Judge one case on both ranks."""
@@ -447,49 +387,6 @@ with check("two-stage-backward") as test:
             facts[0]["nothing"] and loss is not None and math.isclose(loss, mean.item(), rel_tol=1e-4),
             "Rank 1 returns the mean loss as a float, rank 0 None.",
         )
-
-    known = [
-        mistake(
-            "Both ranks are in send(), and send returns only when the partner receives. Let one of them receive first, "
-            "or send with isend and wait() at the end.",
-            raises="RanksHang.*rank 0 waits in send, rank 1 waits in send",
-        ),
-        mistake(
-            "A rank is in send(), and the other does not receive: every send needs its recv on the other rank.",
-            raises="RanksHang.* waits in send",
-        ),
-        mistake(
-            "One rank waits for a message that the other sends only later (or never): both must follow one order of "
-            "messages.",
-            raises="RanksHang",
-        ),
-        mistake(
-            "The received tensor must require grad (as a leaf) before it goes through the second stage, and the loss "
-            "needs a backward; otherwise its .grad is None.",
-            raises="got <class 'NoneType'>|differentiated Tensors (does not require|appears to not)",
-        ),
-        mistake(
-            "Rank 0 calls backward on something without a graph: send a detached copy, but keep the activation itself.",
-            raises="element 0 of tensors does not require grad.*on rank 0",
-        ),
-        mistake(
-            "An activation is not a single number: its backward needs the gradient that arrived, "
-            "activation.backward(gradient).",
-            raises="grad can be implicitly created only for scalar outputs",
-        ),
-        mistake(
-            "Rank 0 has no targets and rank 1 no inputs: each of them is None there.",
-            raises="'NoneType' object is not|NoneType' has no len",
-        ),
-        mistake(
-            "A rank wrote to itself or listened to itself: the partner of rank 0 is rank 1, that of rank 1 is rank 0.",
-            raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
-        ),
-        mistake(
-            "A process ended in the middle. The buffer that receives must have the size of what is sent.",
-            raises="SIGABRT",
-        ),
-    ]
 
     test("two micro-batches: rank 1 returns the mean loss, rank 0 None")
     case = ((2, 4), 2, False, 1)
