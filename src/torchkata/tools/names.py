@@ -9,8 +9,8 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def names_bound(tree: ast.AST) -> set[str]:
-    """Names that a piece of code binds, in its with and for blocks too, but not inside its functions, lambdas and
-    comprehensions."""
+    """Names that a piece of code binds, in its with and for blocks too, but not inside its functions and lambdas; of
+    a comprehension's names only those of `:=` are bound around it."""
     names: set[str] = set()
     stack = list(ast.iter_child_nodes(tree))
     while stack:
@@ -24,7 +24,9 @@ def names_bound(tree: ast.AST) -> set[str]:
             names.add(node.id)
         if isinstance(node, ast.ExceptHandler) and node.name:
             names.add(node.name)
-        if not isinstance(node, (ast.Lambda, *_COMPREHENSIONS)):
+        if isinstance(node, _COMPREHENSIONS):
+            names |= {one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr)}
+        elif not isinstance(node, ast.Lambda):
             stack += ast.iter_child_nodes(node)
     return names
 
