@@ -15,7 +15,7 @@ def names_bound(tree: ast.AST) -> set[str]:
     stack = list(ast.iter_child_nodes(tree))
     while stack:
         node = stack.pop()
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):

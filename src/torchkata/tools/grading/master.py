@@ -13,6 +13,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
+from torchkata.tools.names import names_bound
 
 
 @dataclass(frozen=True)
@@ -101,16 +102,4 @@ class MasterChapter:
 @lru_cache(maxsize=1024)
 def bound_names(source: str) -> frozenset[str]:
     """The names that a cell binds at its top level."""
-    names: set[str] = set()
-    stack: list[ast.AST] = [ast.parse(source)]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif not isinstance(node, ast.Lambda):
-            stack += ast.iter_child_nodes(node)
-    return frozenset(names)
+    return frozenset(names_bound(ast.parse(source)))
