@@ -285,9 +285,10 @@ def resolve_device(spec, counts, current=0):
 # lesson
 def resolve_device(spec, counts, current=0):
     try:
-        return torch.zeros(1, device=first_kind(counts) if spec is None else spec).device
+        device = torch.device(first_kind(counts) if spec is None else spec)
     except RuntimeError:
         raise ValueError(f"no {spec}") from None
+    return torch.zeros(1, device=device).device  # without a card the error's class depends on how torch was built
 
 
 # %% wrong: tries out what does exist

@@ -36,7 +36,7 @@ class _Cell:
         self._file, self._space = file, space
         self._definitions = _definitions(source)
 
-    def needed_by(self, scenario: FunctionType, known: set[str]) -> list[Definition]:
+    def needed_by(self, scenario: FunctionType, known: Set[str]) -> list[Definition]:
         found = [self._definition(scenario.__name__, scenario)]
         for node in found:  # grows while it is gone through
             for name in sorted(_names_in(node)):
