@@ -207,8 +207,8 @@ class _Run:
                 self._demos.remove(demo)
                 self._run_own(demo, before)
 
-    def _lent_by(self, cell: SubmittedCell) -> set[str]:
-        return bound_names(cell.source) if cell.kind == "demo" else set()
+    def _lent_by(self, cell: SubmittedCell) -> frozenset[str]:
+        return bound_names(cell.source) if cell.kind == "demo" else frozenset()
 
     def _ready(self, seconds: float) -> Session:
         """A session that may take so many seconds, in which the cells that went well have run. Raises WorkerLost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import lru_cache
 from types import CodeType, FunctionType
 
@@ -15,7 +15,7 @@ class ScenarioError(ValueError):
     """An author's scenario that can't run beside the learner's code; the message says why."""
 
 
-def scenario_source(scenario: Callable, known: set[str]) -> str:
+def scenario_source(scenario: Callable, known: Set[str]) -> str:
     """The source of a function of a check cell and of the other functions and classes of that cell that it uses.
 
     `known` are names that are there on the other side: those of the chapter's first code cell.
@@ -36,7 +36,7 @@ class _Cell:
         self._file, self._space = file, space
         self._definitions = _definitions(source)
 
-    def needed_by(self, scenario: FunctionType, known: set[str]) -> list[Definition]:
+    def needed_by(self, scenario: FunctionType, known: Set[str]) -> list[Definition]:
         found = [self._definition(scenario.__name__, scenario)]
         for node in found:  # grows while it is gone through
             for name in sorted(_names_in(node)):
