@@ -16,12 +16,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from torchkata.tools.course import CourseError, course_root
-from torchkata.tools.grading import bubblewrap, confine, syscalls, wire
+from torchkata.tools.grading import bubblewrap, confine, syscalls, usage, wire
 from torchkata.tools.grading.limits import MIB, Limits
 from torchkata.tools.grading.replies import BadReply, observation_from
 from torchkata.tools.grading.sandbox import Sandbox, Session, WorkerLost
@@ -784,17 +785,23 @@ def test_time_in_which_the_machine_is_busy_with_others_does_not_count(kind: str,
             assert session.waited < 60
 
 
-@needs_bubblewrap
-def test_what_its_own_processes_take_from_it_does_count(sandbox: Sandbox):
-    crowd = "for _ in range(8):\n    if os.fork() == 0:\n        while True: pass\n"
-    with sandbox.session() as session:
-        session.run_cell(BUSY, asks=["probe"])
-        os.sched_setaffinity(session._usage.process, {min(os.sched_getaffinity(0))})
-        session.run_cell(f"import os\n{crowd}")
-        session.allow(1.0)
-        with pytest.raises(WorkerLost, match="too long"):
-            session.observe("probe", [600.0], {})
-        assert session.uncounted < 1.5
+@pytest.mark.parametrize(
+    "waited, children, starved",
+    [(6.0, [], 6.0), (6.0, [(5.0, 0.0)], 4.0), (0.5, [(1.0, 6.5)], 6.5), (6.0, [(4.5, 2.0), (4.5, 2.0)], 0.0)],
+    ids=["others were at work", "a child was, too", "a child had to wait", "its own children took it all"],
+)
+def test_only_what_others_take_does_not_count(monkeypatch, waited: float, children: list, starved: float):
+    """In 10 seconds the process itself runs for one, and waits to run for some."""
+    before, now = (2.0, 1.0), (3.0, 1.0 + waited)
+    times = {1: before, **{number: times for number, times in enumerate(children, 2)}}
+    monkeypatch.setattr(usage, "_times", times.get)
+    monkeypatch.setattr(usage, "_family", lambda process: [SimpleNamespace(pid=number) for number in times])
+    monkeypatch.setattr(usage, "_cpu_seconds", lambda process: times[process.pid][0])
+    used = usage.Usage(1)
+    used.begin()
+    times[1] = now
+    assert used.starved(10.0) == pytest.approx(starved)
+    assert usage.Usage(None).starved(10.0) == 0.0
 
 
 ENDS = {

@@ -8,7 +8,6 @@ import ctypes
 import os
 import platform
 import resource
-import signal
 import sys
 from collections.abc import Iterable
 
@@ -19,7 +18,6 @@ NOBODY = 65533  # a user id that owns nothing
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x8000000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 2, 4, 4096, 8192, 16384, 1 << 18
-PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 24, 36, 38
 CAPABILITY_VERSION = 0x20080522
 KEYCTL = {"x86_64": 250, "aarch64": 219}
@@ -43,14 +41,6 @@ def give_up_root() -> None:
             os.setresuid(NOBODY, NOBODY, NOBODY)
     drop_capabilities()
     _call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def end_with_parent() -> None:
-    """The kernel kills this process when its parent ends, and at once where that has ended already."""
-    parent = os.getppid()
-    _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def adopt_orphans() -> None:

@@ -190,10 +190,9 @@ def refusal(task: Submission, reason: object) -> NotGradable:
 def _work(pipe: Connection, open_grader: OpenGrader, note: Array[c_char]) -> None:
     """What a process does: grade what comes through the pipe until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl + C is for the main process, which then closes the pipe
-    if sys.platform == "linux":
-        from torchkata.tools.grading import confine  # not to be had elsewhere
-
-        confine.end_with_parent()
+    parent = multiprocessing.parent_process()
+    if sys.platform == "linux" and parent is not None:
+        watch.end_with(parent.sentinel)
     watch.keep_note(note)
     try:
         with open_grader() as grade:
