@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 from collections.abc import Collection
+from functools import lru_cache
 from types import CodeType
 
 READS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -22,6 +24,12 @@ def names_taken(code: CodeType, among: Collection[str]) -> set[str]:
         elif step.opname in READS and step.argval not in bound:
             read.add(step.argval)
     return wanted & (read | (_read_inside(code) - bound))
+
+
+@lru_cache(maxsize=1024)
+def names_taken_by(source: str, among: frozenset[str]) -> frozenset[str]:
+    """The same for the source of a cell of the chapter."""
+    return frozenset(names_taken(compile(source, "<demo>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), among))
 
 
 def _mentioned(code: CodeType) -> set[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from torchkata.tools.course import CourseError, Exercise
 from torchkata.tools.grading import watch
+from torchkata.tools.grading.lending import names_taken_by
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import CheckCell, MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
@@ -183,7 +184,7 @@ class _Run:
         asks: frozenset[str] = frozenset(),
         before: Sequence[SubmittedCell] = (),
     ) -> CellReply:
-        """Run a cell; where it needs names of the demos before it, these first, which in turn may need others."""
+        """Run a cell; where it needs names of the demos before it, these first."""
         names = {demo.source: bound_names(demo.source) - self._sandbox.known_names for demo in before}
         session = self._ready(seconds)
         try:
@@ -193,19 +194,12 @@ class _Run:
             self._drop_session()
             raise
         if reply.needs:
-            needed = [demo for demo in before if names[demo.source] & reply.needs]
-            self._run_demos(needed)
+            for demo in _demos_for(reply.needs, before, names):
+                self._demos.remove(demo)
+                self._run_own(demo, ())
             return self._run_cell(cell, seconds, asks)
         self._went_well.append(cell)
         return reply
-
-    def _run_demos(self, needed: list[SubmittedCell]) -> None:
-        for demo in needed:
-            if demo in self._demos:
-                place = self._demos.index(demo)
-                before = self._demos[:place]
-                self._demos.remove(demo)
-                self._run_own(demo, before)
 
     def _lent_by(self, cell: SubmittedCell) -> frozenset[str]:
         return bound_names(cell.source) if cell.kind == "demo" else frozenset()
@@ -262,6 +256,19 @@ class _Run:
         said.complain(line)
         said.lost = said.lost or lost.state
         said.solved_yet = True
+
+
+def _demos_for(
+    needs: frozenset[str], demos: Sequence[SubmittedCell], names: dict[str, frozenset[str]]
+) -> list[SubmittedCell]:
+    """The demos that bind these names, and those that bind what they need in turn, in order."""
+    wanted, known = set(needs), set().union(*names.values())
+    while True:
+        chosen = [demo for demo in demos if names[demo.source] & wanted]
+        more = wanted.union(*(names_taken_by(demo.source, frozenset(known)) for demo in chosen))
+        if more == wanted:
+            return chosen
+        wanted = more
 
 
 def _mark(exercise: Exercise, said: _Said | None) -> ExerciseMark:
