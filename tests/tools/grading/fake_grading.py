@@ -123,6 +123,9 @@ def _fake_mark(exercise: str, of: float, source: str | None) -> ExerciseMark:
     elif "slow" in source:
         time.sleep(1)
         points, verdict, state = 0.0, "stopped after 30 seconds: does a loop never end?", "cut off"
+    elif "lengthy" in source:
+        time.sleep(1)
+        points, verdict, state = 0.0, "Not so, after a second", "wrong"
     elif "for ever" in source:
         sum(itertools.repeat(0))
     elif "fault" in source:

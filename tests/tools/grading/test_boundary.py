@@ -869,7 +869,7 @@ def test_a_reply_that_no_honest_worker_makes(sandbox: Sandbox, lie: str):
 
 @needs_bubblewrap
 def test_a_reply_sent_in_advance_is_out_of_step(sandbox: Sandbox):
-    reply = message(["dict", [["id", 1], ["error", None], ["defined", ["list", []]]]])
+    reply = message(["dict", [["id", 1], ["error", None], ["defined", ["list", []]], ["needs", ["list", []]]]])
     forged = FIND_SOCKET + f"say({reply!r})"
     with sandbox.session() as session:
         session.run_cell(forged)  # this request is answered twice

@@ -127,7 +127,7 @@ def test_the_submissions_of_a_worker_that_is_killed_are_graded_by_another(
 ):
     names = [f"s{number:02d}" for number in range(12)]
     for name in names:
-        hand_in(chapter, name, twice="slow", guess="right")  # a second each
+        hand_in(chapter, name, twice="lengthy", guess="right")  # a second each
     machines.start_workers(2)
     victim = machines.workers[0]
 
@@ -194,7 +194,7 @@ def test_a_worker_that_can_not_grade_stops_the_run(
 def test_a_cluster_without_workers(chapter: Chapter, diary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """None at the start; or all of them end in the middle."""
     for number in range(4):
-        hand_in(chapter, f"s{number}", twice="slow")
+        hand_in(chapter, f"s{number}", twice="lengthy")
     empty = Machines(tmp_path)
     try:
         with pytest.raises(CourseError, match=r"has no workers\. Start some: dask worker tcp://127"):
@@ -220,7 +220,7 @@ def test_a_scheduler_that_ends_in_the_middle(
 ):
     monkeypatch.setattr(cluster, "CONNECT", 2)
     for number in range(4):
-        hand_in(chapter, f"s{number}", twice="slow", guess="right")
+        hand_in(chapter, f"s{number}", twice="lengthy", guess="right")
     own = Machines(tmp_path)
     try:
         own.start_workers(1)

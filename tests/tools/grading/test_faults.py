@@ -254,7 +254,7 @@ def test_a_gradebook_that_another_program_keeps_locked(tmp_path: Path, monkeypat
     url = f"sqlite:///{chapter.root / 'gradebook.db'}?timeout=0.1"
     config.write_text(config.read_text() + f"\nc.CourseDirectory.db_url = {url!r}\n")
     for name in STUDENTS:
-        hand_in(chapter, name, twice="right", guess="slow", thrice="right")
+        hand_in(chapter, name, twice="right", guess="lengthy", thrice="right")
     locked: list[sqlite3.Connection] = []
 
     def lock_after_four() -> None:
