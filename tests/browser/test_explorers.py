@@ -11,6 +11,7 @@ ROLES = ("slider", "combobox", "textbox", "spinbutton", "checkbox", "button")
 # controls in the order of the page that can get the focus
 CONTROLS = "select, input, textarea, button, [role=slider], [role=textbox][contenteditable=true]"
 HAS_FOCUS = "control => control === document.activeElement"
+pytestmark = pytest.mark.exhaustive("explorers by keys in the browser", thorough=True)
 
 
 @pytest.fixture

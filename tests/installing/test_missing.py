@@ -18,6 +18,7 @@ from torchkata.tools.missing import NOTICE, with_notice, without_notice
 
 RUN = Path(__file__).with_name("notebook_run.py")
 CHAPTER = ROOT / "notebooks" / "03_gather_scatter" / "gather_scatter.ipynb"
+a_further_place = pytest.mark.exhaustive("notebooks for Colab", thorough=True)
 TOLD = "torchkata is not installed here. Run %pip install torchkata in a cell of its own, then this cell again."
 
 
@@ -73,6 +74,7 @@ def test_the_notice_comes_off_again():
 # ---------------------------------------------------------------- Colab
 
 
+@a_further_place
 def test_for_colab_each_notebook_installs_first(tmp_path: Path):
     written = write_for_colab(find_chapters(["03", "start"], with_pages=True), tmp_path / "out")
     assert [path.relative_to(tmp_path / "out").as_posix() for path in written] == [
@@ -86,6 +88,7 @@ def test_for_colab_each_notebook_installs_first(tmp_path: Path):
         write_for_colab(find_chapters(["03"]), tmp_path / "out")
 
 
+@a_further_place
 def test_a_notebook_for_colab_installs_and_runs(tmp_path: Path):
     wheel = build("wheel", source_tree(tmp_path / "tree"), tmp_path / "dist")
     [page] = write_for_colab(find_chapters(["start"], with_pages=True), tmp_path / "out")

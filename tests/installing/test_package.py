@@ -18,6 +18,7 @@ from tests.tools.learning.lab_server import lab_server
 
 CHAPTER = "03_gather_scatter"
 FILE = "gather_scatter.ipynb"
+pytestmark = pytest.mark.exhaustive("the built package in an environment of its own", thorough=True)
 
 
 @pytest.fixture(scope="module")

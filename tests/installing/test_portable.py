@@ -24,9 +24,11 @@ ALLOWED = {
     "torchkata/tools/grading/zygote.py": {
         "fork": SANDBOX + "; workers are forked so that they need not load torch",
         "no encoding": "the kernel's files in /proc are ASCII, and so is a number in a pipe",
-        "joined by hand": SANDBOX,
         "Unix only": SANDBOX,
     },
+    "torchkata/tools/grading/sandbox.py": {"joined by hand": SANDBOX, "no encoding": "the kernel's files are ASCII"},
+    "torchkata/tools/grading/usage.py": {"joined by hand": SANDBOX, "no encoding": "the kernel's files are ASCII"},
+    "torchkata/tools/grading/watch.py": {"Unix only": "the pool calls it on Linux alone"},
     "torchkata/tools/grading/bubblewrap.py": {"Unix only": SANDBOX},
     "torchkata/tools/grading/intake.py": {"os.path": "pathlib cannot ask for a link that leads nowhere before 3.12"},
     "torchkata/tools/grading/batch.py": {"os.path": "pathlib cannot ask for a link that leads nowhere before 3.12"},

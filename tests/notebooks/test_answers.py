@@ -12,7 +12,7 @@ from torchkata.tools.course import chapters, pages
 CHAPTERS = [chapter.name for chapter in (*chapters(), *pages()) if chapter.source.exists()]
 EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exercise_ids(name)]
 # right answers, lessons and corners run always; a chapter that is proved alone runs them all
-a_slip = pytest.mark.exhaustive("a further wrong answer to an exercise", by_chapter=True)
+a_slip = pytest.mark.exhaustive("a further wrong answer to an exercise", thorough=True)
 CASES = [
     pytest.param(
         chapter,

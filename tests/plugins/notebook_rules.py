@@ -11,7 +11,7 @@ import pytest
 from tests.plugins import other_releases
 
 ALWAYS = ("03_gather_scatter", "gallery", "start")
-others = pytest.mark.exhaustive("a cell of a further released notebook", by_chapter=True)
+others = pytest.mark.exhaustive("a cell of a further released notebook", thorough=True)
 
 
 def _is_release_check(item: pytest.Item) -> bool:

@@ -3,7 +3,7 @@ chapter.
 
 A check that costs much and finds little beyond its neighbours is marked `exhaustive("what it is")`. A sample leaves it
 out, and the summary says how many were left out. So does `--extent thorough`, but for those marked
-`exhaustive(…, by_chapter=True)`, which need no other machinery than their chapter. A chapter is proved thoroughly.
+`exhaustive(…, thorough=True)`. A chapter is proved thoroughly.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "exhaustive(what, by_chapter=False): not part of a sample")
+    config.addinivalue_line("markers", "exhaustive(what, thorough=False): not part of a sample")
     config.stash[LEFT_OUT] = Counter()
     try:
         config.stash[WANTED] = _wanted(config.getoption("chapter"))
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_asked_for(marker: pytest.Mark, config: pytest.Config) -> bool:
     extent = config.getoption("extent") or ("thorough" if config.stash[WANTED] else "all")
-    return extent == "all" or (extent == "thorough" and marker.kwargs.get("by_chapter", False))
+    return extent == "all" or (extent == "thorough" and marker.kwargs.get("thorough", False))
 
 
 def chapter_of(item: pytest.Item) -> str:

@@ -81,6 +81,9 @@ def wait_until(so: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
+a_further_fault = pytest.mark.exhaustive("a further fault of a cluster", thorough=True)
+
+
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     machines = Machines(tmp_path_factory.mktemp("machines"))
@@ -122,6 +125,7 @@ def test_the_cluster_gives_the_marks_that_this_machine_gives(chapter: Chapter, m
     wait_until(lambda: {process.pid for process in sandbox_processes()} <= before)  # the workers keep no sandbox
 
 
+@a_further_fault
 def test_the_submissions_of_a_worker_that_is_killed_are_graded_by_another(
     chapter: Chapter, machines: Machines, diary: Path
 ):
@@ -148,6 +152,7 @@ def test_the_submissions_of_a_worker_that_is_killed_are_graded_by_another(
     assert grade_chapter(chapter, grader).graded == []
 
 
+@a_further_fault
 def test_a_submission_that_ends_every_worker_is_not_gradable_and_takes_no_other_with_it(
     chapter: Chapter, machines: Machines, tmp_path: Path
 ):
@@ -161,6 +166,7 @@ def test_a_submission_that_ends_every_worker_is_not_gradable_and_takes_no_other_
     assert scores(chapter) == {f"b{number}": 2.0 for number in range(4)}
 
 
+@a_further_fault
 def test_a_fault_of_the_grader_and_a_sandbox_that_fails_stop_nothing(
     chapter: Chapter, machines: Machines, tmp_path: Path
 ):
@@ -177,6 +183,7 @@ def test_a_fault_of_the_grader_and_a_sandbox_that_fails_stop_nothing(
     assert scores(chapter) == {"cyd": 2.0, "dan": 2.0}
 
 
+@a_further_fault
 def test_a_worker_that_can_not_grade_stops_the_run(
     chapter: Chapter, machines: Machines, diary: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -191,6 +198,7 @@ def test_a_worker_that_can_not_grade_stops_the_run(
     assert scores(chapter) == {} and not diary.read_text()
 
 
+@a_further_fault
 def test_a_cluster_without_workers(chapter: Chapter, diary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """None at the start; or all of them end in the middle."""
     for number in range(4):
@@ -215,6 +223,7 @@ def test_a_cluster_without_workers(chapter: Chapter, diary: Path, tmp_path: Path
     assert scores(chapter) == dict.fromkeys(students(run.records), 0.0) and len(run.records) == 4
 
 
+@a_further_fault
 def test_a_scheduler_that_ends_in_the_middle(
     chapter: Chapter, diary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

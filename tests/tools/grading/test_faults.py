@@ -37,6 +37,8 @@ from torchkata.tools.grading.results import Results
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox for submissions needs Linux")
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap")
 
+a_further_fault = pytest.mark.exhaustive("a further process that is killed or disk that is full", thorough=True)
+
 STUDENTS = [f"s{number}" for number in range(8)]
 TWICE = "import time\ndef twice(x):\n    time.sleep(0.3)\n    return 2 * x"
 THRICE = {True: "def thrice(x): return 3 * x", False: "def thrice(x): return x"}
@@ -147,6 +149,7 @@ def test_a_killed_worker_costs_what_it_was_doing_and_is_named(chapter: Chapter):
     assert_all_is_there_once(chapter)
 
 
+@a_further_fault
 @needs_linux
 @needs_bwrap
 @pytest.mark.parametrize("whom", [zygote, grader])
@@ -157,6 +160,7 @@ def test_a_killed_sandbox_or_grader_costs_nothing(chapter: Chapter, whom: Callab
     assert_all_is_there_once(chapter)
 
 
+@a_further_fault
 @needs_linux
 @needs_bwrap
 def test_a_killed_command_leaves_no_process_and_goes_on_later(chapter: Chapter):
@@ -217,6 +221,7 @@ def graded_by_words(chapter: Chapter) -> batch.Run:
     return grade_chapter(chapter, partial(fake_grader, Path("/dev/null")))
 
 
+@a_further_fault
 @needs_linux
 @needs_bwrap
 def test_a_full_disk(tmp_path: Path):
@@ -244,6 +249,7 @@ def test_a_full_disk(tmp_path: Path):
 # ---------------------------------------------------------------- a locked gradebook
 
 
+@a_further_fault
 def test_a_gradebook_that_another_program_keeps_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The lock is taken while submissions are graded, and is held on to."""
     chapter = classroom.course(tmp_path)
@@ -279,6 +285,7 @@ def test_a_gradebook_that_another_program_keeps_locked(tmp_path: Path, monkeypat
     assert in_the_gradebook(chapter) == {name: [2.0, 0.0, 1.0] for name in STUDENTS}
 
 
+@a_further_fault
 @needs_linux
 @needs_bwrap
 def test_a_lock_that_goes_away_is_waited_for(chapter: Chapter):

@@ -27,9 +27,12 @@ from torchkata.tools.grading.sandbox import Sandbox
 
 ALL = "TORCHKATA_FULL_PARITY" in os.environ  # compare all answers with nbgrader, not a sample: `make bench`
 SAMPLE = 3  # submissions of each chapter
-ALWAYS = 3  # answers to each exercise in the sandbox: the solution, the stub and another one
+ALWAYS = ("03_gather_scatter", "10_multi_gpu")  # chapters in the sandbox, in a sample too
+FEW = 3  # answers to each exercise there: the solution, the stub and another one
+another_chapter = pytest.mark.exhaustive("a further chapter in the sandbox of torchkata grade", thorough=True)
 in_the_sandbox = pytest.mark.exhaustive("a further answer in the sandbox of torchkata grade")
 by_nbgrader = pytest.mark.exhaustive("a further chapter graded by nbgrader itself")
+one_by_nbgrader = pytest.mark.exhaustive("a chapter graded by nbgrader itself", thorough=True)
 GRADED = [(chapter, exercise) for chapter, exercise in EXERCISES if chapter not in PAGES]  # pages are not handed in
 
 
@@ -98,7 +101,7 @@ def referee_of() -> Iterator[Callable[[str], Referee]]:
             place,
             answer,
             id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}",
-            marks=() if place < ALWAYS else in_the_sandbox,
+            marks=in_the_sandbox if place >= FEW else () if chapter in ALWAYS else another_chapter,
         )
         for chapter, exercise in GRADED
         for place, answer in enumerate(all_answers(chapter, exercise))
@@ -157,7 +160,7 @@ def nbgraders_points(root: Path, chapter: Chapter, student: str) -> dict[str, fl
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name == "03_gather_scatter" else by_nbgrader)
+        pytest.param(name, marks=one_by_nbgrader if name == "03_gather_scatter" else by_nbgrader)
         for name in CHAPTERS
         if name not in PAGES
     ],

@@ -30,6 +30,7 @@ Grade = Callable[[Submission], Record]
 OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
 PRELOAD = ["torchkata.tools.grading.preload"]
 ATTEMPTS = 2
+LIMITED = sys.platform == "linux"  # where the kernel can end a process that judges for too long
 
 
 @cache
@@ -169,7 +170,8 @@ class Pool:
     def _drop(self, worker: _Worker, reply: Lost) -> Lost:
         self.workers.remove(worker)
         _end(worker)
-        return replace(reply, judged=watch.exercise_that_ended(worker.process.exitcode, worker.note))
+        judged = watch.exercise_that_ended(worker.process.exitcode, worker.note) if LIMITED else ""
+        return replace(reply, judged=judged)
 
 
 def _end(worker: _Worker) -> None:
@@ -191,9 +193,9 @@ def _work(pipe: Connection, open_grader: OpenGrader, note: Array[c_char]) -> Non
     """What a process does: grade what comes through the pipe until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl + C is for the main process, which then closes the pipe
     parent = multiprocessing.parent_process()
-    if sys.platform == "linux" and parent is not None:
+    if LIMITED and parent is not None:
         watch.end_with(parent.sentinel)
-    watch.keep_note(note)
+        watch.keep_note(note)
     try:
         with open_grader() as grade:
             _answer_all(pipe, grade)
