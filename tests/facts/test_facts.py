@@ -31,18 +31,30 @@ def entry(**changes):
 # ---------------------------------------------------------------- every proof
 
 
+SLOW = ("09_onnx_export", "10_multi_gpu")  # proofs that export, or start processes
+a_detail = pytest.mark.exhaustive("a detail among the facts of a slow chapter", thorough=True)
+
+
+def is_slow_detail(chapter, fact):
+    return chapter in SLOW and fact.level == "detail"
+
+
 @cache
-def results_of(chapter):
-    """The results of all proofs of a chapter, run once: importing torch takes longer than most of them."""
-    return run_proofs(load(chapter), jobs=1)
+def results_of(chapter, slow_details):
+    """The results of these proofs of a chapter, run once: importing torch takes longer than most of them."""
+    return run_proofs([fact for fact in load(chapter) if is_slow_detail(chapter, fact) == slow_details], jobs=1)
 
 
 @pytest.mark.parametrize(
     ("chapter", "fact"),
-    [pytest.param(chapter, fact, id=fact.id) for chapter in CHAPTERS for fact in load(chapter)],
+    [
+        pytest.param(chapter, fact, id=fact.id, marks=a_detail if is_slow_detail(chapter, fact) else ())
+        for chapter in CHAPTERS
+        for fact in load(chapter)
+    ],
 )
 def test_proof(chapter, fact):
-    result = results_of(chapter)[fact.id]
+    result = results_of(chapter, is_slow_detail(chapter, fact))[fact.id]
     if result.state == "skipped":
         pytest.skip(f"{fact.id} {result.detail}")
     assert result.state == "passed", (

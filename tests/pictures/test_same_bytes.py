@@ -71,6 +71,7 @@ def drawn_elsewhere() -> dict[str, dict[str, str] | None]:
     return json.loads(run.stdout)
 
 
+@pytest.mark.exhaustive("a picture drawn anew in a process of its own", thorough=True)
 @pytest.mark.parametrize("module", with_a_gallery())
 def test_another_process_with_the_learners_own_settings_draws_the_same_bytes(module, drawn_elsewhere):
     assert drawn_elsewhere[module] == fingerprints(module)

@@ -110,8 +110,13 @@ def test_a_changed_source_is_stale(chapter: Chapter):
     assert stale(chapter) is None
 
 
-@pytest.mark.parametrize("tree", ["solution", "release"])
-@pytest.mark.parametrize("edit", ["source", "output", "drop", "copy", "metadata"])
+another_edit = pytest.mark.exhaustive("a further edit of a built notebook", thorough=True)
+
+
+@pytest.mark.parametrize("tree", ["solution", pytest.param("release", marks=another_edit)])
+@pytest.mark.parametrize(
+    "edit", ["source", "output", *(pytest.param(edit, marks=another_edit) for edit in ("drop", "copy", "metadata"))]
+)
 def test_a_notebook_edited_by_hand_is_noticed(chapter: Chapter, tree: str, edit: str):
     path: Path = getattr(chapter, tree)
     notebook = nbformat.read(path, as_version=4)

@@ -200,7 +200,7 @@ with check("read-env-report") as test:
     ### END HIDDEN TESTS
 
 # %% check="read-env-report" points=1
-"""Versions are compared as numbers, before anything else; CUDA_VISIBLE_DEVICES ends at its first bad entry."""
+"""Versions compare as numbers, and first of all; CUDA_VISIBLE_DEVICES ends at its first bad entry."""
 with check("read-env-report") as test:
 
     def judge_version(installed, needed, code, *mistakes, **changes):
