@@ -11,13 +11,12 @@ from torchkata.tools.course import chapters, pages
 
 CHAPTERS = [chapter.name for chapter in (*chapters(), *pages()) if chapter.source.exists()]
 EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exercise_ids(name)]
-# right answers, lessons and corners belong to a sample; where answers start processes, lessons alone do
-STARTS_PROCESSES = "10_multi_gpu"
+# a sample holds of each exercise the solution, the stub, another right answer and those that make its mistake
 a_further_one = pytest.mark.exhaustive("a further answer to an exercise", thorough=True)
 
 
-def _is_sampled(chapter: str, answer: Answer) -> bool:
-    return answer.lesson or (chapter != STARTS_PROCESSES and (answer.kind == "right" or bool(answer.corner)))
+def _is_sampled(answer: Answer, answers: list[Answer]) -> bool:
+    return answer.lesson or answer is next(one for one in answers if one.kind == "right")
 
 
 CASES = [
@@ -26,10 +25,11 @@ CASES = [
         exercise,
         answer,
         id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}",
-        marks=() if _is_sampled(chapter, answer) else a_further_one,
+        marks=() if _is_sampled(answer, answers) else a_further_one,
     )
     for chapter, exercise in EXERCISES
-    for answer in answers_of(chapter, exercise)
+    for answers in [answers_of(chapter, exercise)]
+    for answer in answers
 ]
 
 
