@@ -334,7 +334,7 @@ def test_ranks_end_when_the_notebook_is_killed(tmp_path: Path):
         time.sleep(0.1)
 
 
-def test_functions_of_cells_run_and_an_interrupt_ends_them():
+def test_functions_of_cells_run_and_an_interrupt_ends_them(tmp_path: Path):
     manager = KernelManager(kernel_name="python3")
     manager.start_kernel()
     client = manager.blocking_client()
@@ -356,8 +356,14 @@ def test_functions_of_cells_run_and_an_interrupt_ends_them():
         )
         shown = re.sub(r"\x1b\[[0-9;]*m", "", "".join(said))
         assert "rank 0: ZeroDivisionError: division by zero" in shown and "line 2 of g: return 1 / rank" in shown
-        client.execute("def h(rank, world):\n    time.sleep(600)\nrun_on_ranks(h, timeout=600)")
-        time.sleep(2)
+        begun = f"    open(f'{tmp_path}/{{rank}}', 'w').close()\n"
+        # a failing cell would take the next request with it, were that sent soon enough
+        sleepers = f"def h(rank, world):\n{begun}    time.sleep(600)\nrun_on_ranks(h, timeout=600)"
+        client.execute(sleepers, stop_on_error=False)
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < 2:
+            assert time.monotonic() < deadline, "the ranks did not begin"
+            time.sleep(0.1)
         manager.interrupt_kernel()
         client.get_shell_msg(timeout=60)
         ranks = "import psutil\nprint('left', [len(c.children()) for c in psutil.Process().children()])"
