@@ -60,7 +60,7 @@ def _encoded(number: int, worker: Worker, request: dict, frame: int) -> bytes:
         raised = TOO_LARGE
     except BaseException as error:  # a learner's code may have broken anything, sys.exit and interrupts included
         raised = observing.describe_error(error, SCENARIO)
-    noted = _noted(Observation(raised=_plain(raised)))
+    noted = reply_with(Observation(raised=_plain(raised)))
     return encode({"id": number, **noted, "error": _plain(raised), "defined": [], "needs": []})
 
 
@@ -104,10 +104,10 @@ class Worker:
 
     def _observe(self, request: dict) -> dict:
         answer = self._space[request["answer"]]
-        return _noted(observing.run_answer_on(answer, request["args"], request["kwargs"]))
+        return reply_with(observing.run_answer_on(answer, request["args"], request["kwargs"]))
 
     def _value(self, request: dict) -> dict:
-        return _noted(observing.note_value(self._space[request["answer"]]))
+        return reply_with(observing.note_value(self._space[request["answer"]]))
 
     def _scenario(self, request: dict) -> dict:
         space = dict(self._setup)
@@ -115,7 +115,7 @@ class Worker:
         args = list(request["args"])
         for place, name in request["answers"]:
             args[place] = self._space[name]
-        return _noted(observing.run_scenario(space[request["scenario"]], tuple(args)))
+        return reply_with(observing.run_scenario(space[request["scenario"]], tuple(args)))
 
     def _run(self, source: str, file: str) -> dict | None:
         """Run a cell as a notebook would; what it raised, or None."""
@@ -138,7 +138,8 @@ class Worker:
         return asyncio.new_event_loop()
 
 
-def _noted(observation: Observation) -> dict:
+def reply_with(observation: Observation) -> dict:
+    """An observation as what is sent of it; `replies.observation_from` reads it."""
     fields = observation.as_plain()
     return {"noted": fields | {"ops": _packed(fields["ops"])}}
 
