@@ -13,6 +13,7 @@ from torchkata.tools.course import course_root
 CHAPTER = "03_gather_scatter"
 NOTEBOOK = f"{CHAPTER}/gather_scatter.ipynb"
 EXERCISE = "count-writers"
+a_further_story = pytest.mark.exhaustive("a further story in the browser", thorough=True)
 ENDLESS = """\
 def count_writers(index, dim, shape):
     open("begun", "w").close()
@@ -63,6 +64,7 @@ def test_a_right_answer_leads_to_the_next_exercise(open_notebook, page, lab, ans
     expect(page.get_by_role("heading", name=title)).to_be_in_viewport()
 
 
+@a_further_story
 def test_the_stop_button_ends_an_endless_loop(open_notebook, page, lab, answers):
     _, right = answers
     notebook = open_notebook(NOTEBOOK)
@@ -77,6 +79,7 @@ def test_the_stop_button_ends_an_endless_loop(open_notebook, page, lab, answers)
     notebook.expect_verdict(EXERCISE, f"✓ {EXERCISE}")
 
 
+@a_further_story
 def test_an_update_keeps_the_answer_and_brings_the_new_text(open_notebook, lab, answers):
     _, right = answers
     notebook = open_notebook(NOTEBOOK)

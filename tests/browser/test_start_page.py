@@ -9,6 +9,7 @@ from tests.browser.notebook_page import expect
 from torchkata.tools.course import chapters, read_notebook
 
 START = "start.ipynb"
+a_further_story = pytest.mark.exhaustive("a further story in the browser", thorough=True)
 SOLVED = ("03_gather_scatter", "count-writers")
 RIGHT = """\
 def count_writers(index, dim, shape):
@@ -50,6 +51,7 @@ def test_progress_shows_what_has_been_solved(open_notebook, page, lab):
     assert not any("1 of 8 exercises" in cell.source for cell in on_disk.cells)
 
 
+@a_further_story
 def test_the_validate_button_agrees_with_the_check_cell(open_notebook, page):
     pytest.importorskip("nbgrader", reason="the Validate button is nbgrader's: make install")
     start = open_notebook(START)

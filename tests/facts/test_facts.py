@@ -72,29 +72,33 @@ def test_the_collection_is_whole():
 # ---------------------------------------------------------------- the proof runner
 
 
-@pytest.mark.parametrize(
-    ("proof", "words"),
-    [
-        ("assert 1 == 2, 'one is not two'", "one is not two"),
-        ("import sys; sys.exit(0)", "SystemExit"),
-        ("import os; os._exit(3)", "status 3"),
-        ("import torch; torch.set_default_dtype(torch.float64)", "default dtype"),
-        ("import os; os.environ['LEFT'] = '1'", "environment"),
-        ("open('left', 'w').close()", "files in the working folder"),
-        ("import sys; sys.modules['left'] = type(sys)('left')", "sys.modules['left'] added"),
-        ("import time; time.sleep(600)", "Timeout (0:00:10)"),
-    ],
-)
-def test_a_bad_proof_fails_and_the_others_still_run(proof, words):
-    bad = entry(id="03-bad", proof=proof)
-    good = [entry(id=name, proof="import torch; assert torch.get_default_dtype() is torch.float32") for name in "ab"]
-    results = run_proofs([good[0], bad, good[1]], jobs=1, timeout=10)
-    assert {name: result.state for name, result in results.items()} == {
-        "a": "passed",
-        "03-bad": "failed",
-        "b": "passed",
-    }
-    assert words in results["03-bad"].detail
+BAD_PROOFS = {
+    "assert 1 == 2, 'one is not two'": "one is not two",
+    "import sys; sys.exit(0)": "SystemExit",
+    "import os; os._exit(3)": "status 3",
+    "import torch; torch.set_default_dtype(torch.float64)": "default dtype",
+    "import os; os.environ['LEFT'] = '1'": "environment",
+    "open('left', 'w').close()": "files in the working folder",
+    "import sys; sys.modules['left'] = type(sys)('left')": "sys.modules['left'] added",
+    "import time; time.sleep(600)": "Timeout (0:00:10)",
+}
+
+
+@cache
+def results_of_bad_proofs():
+    """By place; after each bad proof comes a good one."""
+    good = "import os, torch; assert torch.get_default_dtype() is torch.float32 and os.listdir() == []"
+    proofs = [one for bad in BAD_PROOFS for one in (bad, good)]
+    return run_proofs([entry(id=str(place), proof=proof) for place, proof in enumerate(proofs)], jobs=1, timeout=10)
+
+
+@pytest.mark.exhaustive("proofs that harm their process", thorough=True)
+@pytest.mark.parametrize(("place", "words"), list(enumerate(BAD_PROOFS.values())), ids=BAD_PROOFS)
+def test_a_bad_proof_fails_and_the_next_one_still_runs(place, words):
+    results = results_of_bad_proofs()
+    bad, good = results[str(2 * place)], results[str(2 * place + 1)]
+    assert (bad.state, good.state) == ("failed", "passed"), good.detail
+    assert words in bad.detail
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,13 @@ def _is_asked_for(marker: pytest.Mark, config: pytest.Config) -> bool:
     return extent == "all" or (extent == "thorough" and marker.kwargs.get("thorough", False))
 
 
+def first_alone(cases: dict[str, tuple], mark: pytest.MarkDecorator) -> list[pytest.ParameterSet]:
+    """The cases of a test by their names; all but the first carry the mark."""
+    rest = list(cases.items())[1:]
+    first = [pytest.param(*case, id=name) for name, case in list(cases.items())[:1]]
+    return first + [pytest.param(*case, id=name, marks=mark) for name, case in rest]
+
+
 def chapter_of(item: pytest.Item) -> str:
     """The chapter (or page) that a test is about, by its parameters or its notebook; empty where it is about none."""
     if hasattr(item, "cell"):

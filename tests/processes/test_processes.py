@@ -262,6 +262,7 @@ for story in (one_reduces, breaks):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="makes a link")
+@pytest.mark.exhaustive("torch that lies elsewhere", thorough=True)
 def test_own_lines_are_told_where_torch_lies_elsewhere(tmp_path: Path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "torch").symlink_to(Path(torch.__file__).parent)

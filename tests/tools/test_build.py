@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from typer.testing import CliRunner
 
+from tests.plugins.selection import first_alone
 from torchkata.cli import app
 from torchkata.tools.assembling import exercise_file
 from torchkata.tools.build import BuildError, build, stale
@@ -80,18 +81,19 @@ def test_the_release_has_no_solution_and_no_outputs(chapter: Chapter):
     assert all(not cell.get("outputs") for cell in json.loads(text)["cells"])
 
 
-@pytest.mark.parametrize(
-    "new, words",
-    [
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("import warnings; warnings.warn('gone soon', FutureWarning)", "FutureWarning: gone soon"),
-        ("import warnings; warnings.warn('gone soon', DeprecationWarning)", "DeprecationWarning: gone soon"),
-        ("import warnings; warnings.warn('mind this')", "writes to stderr"),
-        ("print(object())", "which differs from run to run"),
-        ("import tempfile; print(tempfile.mkdtemp(dir='/tmp'))", "which differs from run to run"),
-        ("import os; os._exit(1)", "ended its kernel"),
-    ],
-)
+FAILING = {
+    "an error": ("1 / 0", "ZeroDivisionError: division by zero"),
+    "a warning of what comes": ("import warnings; warnings.warn('soon', FutureWarning)", "FutureWarning: soon"),
+    "a deprecation": ("import warnings; warnings.warn('soon', DeprecationWarning)", "DeprecationWarning: soon"),
+    "a warning": ("import warnings; warnings.warn('mind this')", "writes to stderr"),
+    "an address": ("print(object())", "which differs from run to run"),
+    "the name of a folder": ("import tempfile; print(tempfile.mkdtemp(dir='/tmp'))", "which differs from run to run"),
+    "the end of Python": ("import os; os._exit(1)", "ended its kernel"),
+}
+another_cell = pytest.mark.exhaustive("a further cell that can't be built", thorough=True)
+
+
+@pytest.mark.parametrize("new, words", first_alone(FAILING, another_cell))
 def test_a_failing_cell_is_named_and_changes_nothing(chapter: Chapter, new: str, words: str):
     before = bytes_of(chapter)
     rewrite(chapter, "print({", f"{new}\n# print({{")

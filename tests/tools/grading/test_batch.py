@@ -37,6 +37,8 @@ from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Submission
 from torchkata.tools.grading.results import Results
 
+a_further_trouble = pytest.mark.exhaustive("a further trouble of a grading run", thorough=True)
+
 
 @pytest.fixture
 def chapter(tmp_path: Path) -> Chapter:
@@ -185,6 +187,7 @@ def test_cut_off_submissions_are_named(chapter: Chapter, grade):
     assert students(grade().cut_off) == ["ada"]
 
 
+@a_further_trouble
 def test_what_was_cut_off_is_graded_once_more_alone_at_the_end(chapter: Chapter, tmp_path: Path):
     hand_in(chapter, "ada", twice="right, but late", guess="right")
     hand_in(chapter, "bob", twice="slow", guess="right")
@@ -200,6 +203,7 @@ def test_what_was_cut_off_is_graded_once_more_alone_at_the_end(chapter: Chapter,
     assert not grade_chapter(chapter, partial(hurried_grader, tmp_path)).graded
 
 
+@a_further_trouble
 def test_a_second_run_takes_nothing_away(chapter: Chapter, tmp_path: Path):
     hand_in(chapter, "ada", twice="late, and then slow", guess="right")
     first = grade_chapter(chapter, partial(hurried_grader, tmp_path))
@@ -207,6 +211,7 @@ def test_a_second_run_takes_nothing_away(chapter: Chapter, tmp_path: Path):
     assert scores(chapter) == {"ada": 3.0}
 
 
+@a_further_trouble
 def test_a_run_that_ends_before_the_second_try_makes_up_for_it_later(chapter: Chapter, grade, monkeypatch):
     hand_in(chapter, "ada", twice="slow")
     with monkeypatch.context() as patch:
@@ -303,6 +308,7 @@ def test_a_grader_has_its_next_submission_before_results_are_dealt_with(diary: P
         assert [task.student for task, _ in results] == ["bob", "cyd"]
 
 
+@a_further_trouble
 def test_a_grader_that_does_not_answer_is_ended(chapter: Chapter, stubborn, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(batch, "PATIENCE", 12)
     hand_in(chapter, "hang", twice="hang")
@@ -374,7 +380,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
+@pytest.mark.parametrize("how", ["SIGKILL", pytest.param("SIGINT", marks=a_further_trouble)])
 def test_a_run_that_is_stopped_in_the_middle_goes_on_later(chapter: Chapter, grade, diary: Path, how: str):
     names = [f"s{number}" for number in range(6)]
     for number, name in enumerate(names):
@@ -406,6 +412,7 @@ def test_a_run_that_is_stopped_in_the_middle_goes_on_later(chapter: Chapter, gra
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel to end a process with its parent")
+@a_further_trouble
 def test_a_busy_grader_ends_with_the_command(chapter: Chapter, diary: Path):
     hand_in(chapter, "ada", twice="for ever")
     program = chapter.root / "program.py"

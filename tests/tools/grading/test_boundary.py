@@ -772,6 +772,7 @@ def crowded(process: int) -> Iterator[None]:
             one.wait()
 
 
+@pytest.mark.exhaustive("a crowded CPU", thorough=True)
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes can't be put onto one CPU here")
 @pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=needs_bubblewrap), "bare"])
 def test_time_in_which_the_machine_is_busy_with_others_does_not_count(

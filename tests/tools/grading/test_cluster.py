@@ -108,6 +108,7 @@ def sandbox_processes() -> list[psutil.Process]:
     return [process for process in found if "torchkata.tools.grading.zygote" in process.info["cmdline"]]
 
 
+@pytest.mark.exhaustive("a class on a cluster", thorough=True)
 def test_the_cluster_gives_the_marks_that_this_machine_gives(chapter: Chapter, machines: Machines, tmp_path: Path):
     before = {process.pid for process in sandbox_processes()}
     hand_in(chapter, "ada", twice="def twice(x):\n    return x + x", guess='answers = {"a": 1, "b": 3}')

@@ -118,6 +118,7 @@ def test_names_of_demos_are_there(records: dict[str, Record]):
     assert points == dict.fromkeys(CLASS, 6.0) | {"no-such-name": 4.0}, list(records.values())
 
 
+@pytest.mark.exhaustive("demos graded by nbgrader itself", thorough=True)
 def test_the_marks_are_nbgraders(chapter: Chapter, records: dict[str, Record], tmp_path: Path):
     ours = {name: {mark.exercise: mark.points for mark in record.marks} for name, record in records.items()}
     another = Chapter(tmp_path / "course", NAME)

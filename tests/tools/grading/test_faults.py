@@ -135,6 +135,7 @@ def kill_in_the_middle(chapter: Chapter, whom: Callable) -> tuple[subprocess.Pop
 
 @needs_linux
 @needs_bwrap
+@a_further_fault
 def test_a_killed_worker_costs_what_it_was_doing_and_is_named(chapter: Chapter):
     command, _ = kill_in_the_middle(chapter, worker)
     said = command.communicate(timeout=100)[0]

@@ -42,7 +42,7 @@ OPEN_TO_ALL = ("/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/run
 PACKAGE = Path(torchkata.__file__).parent
 PR_SET_CHILD_SUBREAPER = 36
 SHARED_MEMORY_KEY = 0x7051  # of the attack files_everywhere
-SAMPLE = 3  # of each kind, every third attack belongs to a sample
+SAMPLE = 6  # of each kind, every sixth attack belongs to a sample
 a_further_one = pytest.mark.exhaustive("a further hostile submission", thorough=True)
 
 

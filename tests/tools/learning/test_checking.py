@@ -14,6 +14,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from tests.plugins.selection import first_alone
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish, read
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, CourseError
@@ -124,6 +125,7 @@ RIGHT = {
     "guess": 'answers = {"a": 1, "b": 2}',
     "thrice": "def thrice(x):\n    return 3 * x",
 }
+a_further_ending = pytest.mark.exhaustive("a further way to end Python", thorough=True)
 ENDINGS = {
     "exit in a call": ("twice", "import os\ndef twice(x):\n    os._exit(1)", "(exit code 1)"),
     "exit in the cell": ("twice", "import os\nos._exit(0)", "(exit code 0)"),
@@ -148,7 +150,7 @@ ENDINGS = {
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-@pytest.mark.parametrize("exercise, answer, words", ENDINGS.values(), ids=ENDINGS)
+@pytest.mark.parametrize("exercise, answer, words", first_alone(ENDINGS, a_further_ending))
 def test_an_answer_that_ends_python_costs_its_own_exercise_only(
     chapter: Chapter, exercise: str, answer: str, words: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -309,6 +311,7 @@ HIDDEN_FAILURES = {
 }
 
 
+@a_further_ending
 @pytest.mark.parametrize("answer", HIDDEN_FAILURES.values(), ids=HIDDEN_FAILURES)
 def test_a_failure_that_leaves_no_error_wins_nothing(chapter: Chapter, answer: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(checking, "CELL_TIMEOUT", 3)
