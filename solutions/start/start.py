@@ -66,6 +66,7 @@ print(torch.tensor(5) // 2)
 # | `torchkata solution segment-mean` | the author's solution, once yours is right (`--peek`: before) |
 # | `torchkata reset segment-mean` | the stub again; your answer stays below, as a text |
 # | `torchkata check 03` | runs your saved answers: a verdict and points for each exercise |
+# | `torchkata review` | ten questions on what you have read (`--exercise`: a solved exercise once more) |
 # | `torchkata update` | brings your notebooks up to a newer release, with your answers |
 # | `torchkata doctor` | what is wrong with the installation, and what to do |
 #
@@ -75,7 +76,8 @@ print(torch.tensor(5) // 2)
 # ## The chapters
 #
 # They build on each other, and each says at its top what you need from the ones before. To play first, open the
-# [gallery of explorers](gallery.ipynb): every picture of the course that you can change, on one page.
+# [gallery of explorers](gallery.ipynb): every picture of the course that you can change, on one page. What you have
+# read comes back as ten questions, just before you would forget it, on the [review page](review.ipynb).
 
 # %% [markdown] tags=["progress"]
 # | chapter | points | to read | to practise |

@@ -313,6 +313,53 @@ def check(
     raise typer.Exit(int(not all(verdict.solved for verdict in found)))
 
 
+@app.command(rich_help_panel=LEARNERS)
+def review(
+    chapter: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CHAPTER]...", help="Chapters that you have read: 03 or gather_scatter."),
+    ] = None,
+    exercise: Annotated[
+        bool, typer.Option("--exercise", help="Offer an exercise that you solved more than three weeks ago.")
+    ] = False,
+) -> None:
+    """Ten questions about what you have read, in five minutes; they come back when you are about to forget."""
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.placing import here
+
+    place = here()
+    if exercise:
+        _repeat_exercise(place)
+        return
+    from torchkata.tools.learning.review import begin
+    from torchkata.tools.learning.review_terminal import run_session
+
+    read = find_chapters(chapter, place) if chapter else []
+    session = begin(place, read=read)
+    for note in session.notes:
+        err.print(Text(note), soft_wrap=True)
+    if not session.read:
+        raise CourseError("No check of a chapter was run yet. Name a chapter that you have read: torchkata review 03")
+    if not session.cards:
+        out.print("No card is due. Come back tomorrow, or name a further chapter that you have read.")
+        return
+    run_session(place, session, out, out.input)
+
+
+def _repeat_exercise(place: "Place") -> None:
+    from torchkata.tools.learning.again import repeat
+
+    found, notes = repeat(place)
+    for note in notes:
+        out.print(Text(note), soft_wrap=True)
+    if found is None:
+        out.print("No exercise is due: each is offered three weeks after it was solved.")
+        return
+    begun = "You have begun" if found.begun else "Once more, with a fresh stub:"
+    out.print(Text(f"{begun} {found.exercise.title or found.exercise.id} ({found.chapter.name})."), soft_wrap=True)
+    out.print(Text(f"Open {found.path}. Your old answer stays in its chapter."), soft_wrap=True)
+
+
 @contextmanager
 def _progress_line() -> "Iterator[CheckProgress]":
     """One line for each chapter that is being checked, gone when it is done; none where nobody looks on."""

@@ -46,9 +46,11 @@ def workbook_here() -> Path | None:
 
 
 def course_of(workbook: Path) -> Path:
-    """The course that a workbook belongs to. Raises OSError."""
+    """The course that a workbook belongs to; one that lies in another belongs to the same. Raises OSError."""
     beside = workbook.parent
-    return beside if workbook.name == BESIDE and is_course(beside) else course_of_package()
+    if workbook.name == BESIDE and is_course(beside):
+        return beside
+    return course_of(beside) if is_workbook(beside) else course_of_package()
 
 
 def solutions_for(workbook: Path) -> Path | None:

@@ -70,11 +70,11 @@ def next_step(markdown: str) -> str:
     return next(line for line in markdown.splitlines() if line.startswith("**"))
 
 
-# ---------------------------------------------------------------- both pages
+# ---------------------------------------------------------------- all pages
 
 
-def test_there_are_two_pages():
-    assert sorted(PAGES) == ["gallery", "start"]
+def test_there_are_three_pages():
+    assert sorted(PAGES) == ["gallery", "review", "start"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -94,7 +94,8 @@ def test_each_link_leads_to_a_notebook_of_the_workbook(name):
     text = "\n".join(cell.source for cell in read_notebook(PAGES[name].release).cells if cell.cell_type == "markdown")
     known = [c.workbook.relative_to(ROOT / "workbook").as_posix() for c in (*chapters(ROOT), *PAGES.values())]
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("http")]
-    assert len(links) >= 11 and set(links) <= set(known)
+    assert links and set(links) <= set(known)
+    assert len(links) >= 11 or name == "review"
 
 
 def test_the_released_table_is_that_of_the_chapters():

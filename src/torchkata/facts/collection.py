@@ -9,6 +9,7 @@ from importlib.resources import files
 import yaml
 from packaging.version import Version
 
+from torchkata.facts.questions import question_fault
 from torchkata.facts.releases import holds_fault, installed_release, variant_for, variants
 
 DATA = files("torchkata.facts") / "data"
@@ -17,7 +18,7 @@ LEVELS = ("core", "detail")
 NEEDS = ("cuda", "cuda2", "multiprocess", "onnx", "torchinfo", "torchvision")
 ID = re.compile(r"\d\d(-[a-z0-9]+)+")
 REQUIRED = ("id", "belief", "verdict", "fact", "proof", "level")
-OPTIONAL = ("trap", "needs", "isolated", "unverified", "holds")
+OPTIONAL = ("trap", "needs", "isolated", "unverified", "holds", "question")
 
 
 class FactError(Exception):
@@ -144,7 +145,7 @@ def _field_fault(entry: dict) -> str | None:
     needs = entry.get("needs", [])
     if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
         return f"needs must be a list of words among {', '.join(NEEDS)}"
-    return None
+    return question_fault(entry["question"]) if "question" in entry else None
 
 
 def _id_fault(name: str, chapter: str, seen: set[str]) -> str | None:

@@ -23,7 +23,7 @@
     }
   };
   say(explorer, 'role', 'group');
-  say(explorer, 'aria-label', 'explorer');
+  say(explorer, 'aria-label', explorer.classList.contains('torchkata-review') ? 'review' : 'explorer');
   say(explorer.querySelector('.torchkata-words .widget-html-content'), 'role', 'status'); // read out when they change
   name_sliders();
   new MutationObserver(name_sliders).observe(explorer, {

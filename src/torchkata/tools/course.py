@@ -15,7 +15,7 @@ from torchkata.tools.errors import CourseError as CourseError
 from torchkata.tools.placing import Place, here, place_of
 
 CHAPTER_FOLDER = re.compile(r"(\d\d)_([a-z0-9_]+)")
-PAGES = ("start", "gallery")
+PAGES = ("start", "gallery", "review")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def chapters(at: Place | Path | None = None) -> list[Chapter]:
 
 
 def pages(at: Place | Path | None = None) -> list[Page]:
-    """The pages that have a source or a release: the start page and the gallery."""
+    """The pages that have a source or a release: the start page, the gallery, the review page."""
     place = place_of(at)
     found = [Page(place.root, name, place.own) for name in PAGES]
     return [page for page in found if page.source.exists() or page.release.exists()]

@@ -11,6 +11,8 @@ from nbformat import NotebookNode
 
 from torchkata.remembering import Remembered, read_verdicts
 from torchkata.tools.course import Chapter, Exercise, read_unchecked
+from torchkata.tools.learning.deck import counted
+from torchkata.tools.learning.review import PAGE, count_due
 from torchkata.tools.learning.standing import ExerciseStanding, standing_in
 from torchkata.tools.learning.workbook import release_worked_on
 
@@ -57,7 +59,7 @@ def progress_markdown(chapters: Sequence[Chapter], start: Chapter | None = None)
     warm_up = _shown(start, verdicts).stands if start else []
     rows = [(_link(one), *_progress(one.stands), *_minutes(one.heading)) for one in shown]
     table = _table(("chapter", "progress", "done", "to read", "to practise"), rows)
-    return f"{_next_step(shown, warm_up)}\n\n{table}\n\n{_sum(shown)} {FRESH}"
+    return f"{_next_step(shown, warm_up)}{_review(shown)}\n\n{table}\n\n{_sum(shown)} {FRESH}"
 
 
 def _shown(chapter: Chapter, verdicts: dict[tuple[str, str], Remembered]) -> _Shown:
@@ -104,6 +106,16 @@ def _next_step(shown: list[_Shown], warm_up: list[ExerciseStanding]) -> str:
             if stands.state != "solved":
                 return f"**Next:** {verb} with {_exercise_link(one, stands.exercise)} in chapter {one.chapter.number}."
     return "**All exercises are solved.** The chapters' last sections say where to read on."
+
+
+def _review(shown: list[_Shown]) -> str:
+    """How many cards are due, where any are, with a link."""
+    begun = [one.chapter.name for one in shown if any(s.when for s in one.stands)]
+    with suppress(Exception):  # damage of any kind must not keep the page from opening
+        place = shown[0].chapter.place
+        if (place.workbook / PAGE).exists() and (due := count_due(place, begun)):
+            return f"\n\n**Review:** {counted(due)} due. [Open the review page]({PAGE})."
+    return ""
 
 
 # ---------------------------------------------------------------- chapters and their places

@@ -1,0 +1,163 @@
+"""The review page: a session of review in a notebook of the workbook, with buttons that the keyboard reaches."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+from torchkata.places import workbook_here
+from torchkata.tools.course import Chapter, CourseError, chapters
+from torchkata.tools.learning.review import Card, Session, answered, begin, section_of
+from torchkata.tools.learning.review_terminal import in_days, proof_run
+from torchkata.tools.placing import Place, here
+
+NO_WORKBOOK = "Your cards are kept in your workbook: open this page there, with `torchkata lab`."
+NOTHING_READ = "You have not run a check of a chapter yet. Choose a chapter that you have read, and say so."
+DONT_KNOW, NEXT = "I don't know", "next card"
+
+
+def review() -> ReviewPage | None:
+    """Show the cards that are due; as the last line of a cell. Outside of a workbook it says where to go."""
+    if (workbook := workbook_here()) is None:
+        print(NO_WORKBOOK)
+        return None
+    return ReviewPage(here(workbook))
+
+
+class ReviewPage:
+    """One card at a time: the question, three answers, then what holds, a link and the proof.
+
+    The widgets stay the same from card to card, so that the focus does.
+    """
+
+    def __init__(self, place: Place):
+        from ipywidgets import HTML, HBox, Layout, Output, VBox
+
+        from torchkata.pictures.controls import button, choice, helper
+
+        self.place, self.session = place, Session([], [], [])
+        self.number, self.right, self.answer_given = 0, 0, False
+        self.words = HTML()
+        self.words.add_class("torchkata-words")  # a live region: it is read out when it changes
+        self.choices = [button("", "an answer") for _ in range(3)]
+        self.onward = button(DONT_KNOW, "show the answer; then the next card")
+        self.prove = button("run the proof", "run the proof here")
+        self.more, self.proof = Output(), Output()
+        known = chapters(place)
+        labels = [f"{one.number} {one.topic.replace('_', ' ')}" for one in known]
+        self.chapter = choice("chapter", zip(labels, known, strict=True), known[0])
+        self.read_it = button("I have read it", "ask for this chapter too")
+        self.answers = HBox([*self.choices, self.onward], layout=Layout(flex_flow="row wrap"))
+        further = HBox([self.chapter, self.read_it], layout=Layout(flex_flow="row wrap"))
+        rows = [self.words, self.answers, self.more, self.prove, self.proof, further, helper()]
+        self.widget = VBox(rows)
+        self.widget.add_class("torchkata-explorer")  # keys stay with the buttons
+        self.widget.add_class("torchkata-review")
+        for one in self.choices:
+            one.on_click(lambda pressed: self.give(pressed.description))
+        self.onward.on_click(lambda pressed: self.go_on())
+        self.prove.on_click(lambda pressed: self.run_proof())
+        self.read_it.on_click(lambda pressed: self.start([self.chapter.value]))
+        self.start()
+
+    @property
+    def card(self) -> Card | None:
+        """The card that is shown; None before the first and after the last."""
+        return self.session.cards[self.number] if self.number < len(self.session.cards) else None
+
+    def start(self, read: list[Chapter] | None = None) -> None:
+        """Begin a session; `read`: further chapters that the learner has read."""
+        self.number = self.right = 0
+        try:
+            self.session = begin(self.place, read=read or ())
+        except CourseError as error:
+            self.session = Session([], [], [str(error)])
+        self._ask()
+
+    def give(self, answer: str) -> None:
+        """Take an answer, note it and show what holds; a second answer to the same card is passed over."""
+        card = self.card
+        if card is None or self.answer_given:
+            return
+        right = answer == card.question.answer
+        try:
+            due = in_days(answered(self.place, card.id, right))
+        except CourseError as error:
+            self._say(*self._question(card), html.escape(str(error)))
+            return
+        self.answer_given, self.right = True, self.right + right
+        word = "✓ Right" if right else "✗ No"
+        self._say(
+            *self._question(card),
+            f"<strong>{word}: {html.escape(card.question.answer)}.</strong> {html.escape(card.question.because)}",
+            f"It comes back {due}.",
+        )
+        self.onward.description = NEXT
+        self.more.outputs = (_markdown(_further(card)),)
+        self.prove.layout.display = None
+
+    def go_on(self) -> None:
+        """The next card; the answer first, where none was given."""
+        if self.card is not None and not self.answer_given:
+            self.give("")
+        elif self.card is not None:
+            self.number += 1
+            self._ask()
+
+    def run_proof(self) -> None:
+        """Run the proof of the card here and show what comes of it."""
+        if self.card is not None:
+            self.proof.outputs = (_plain("The proof is running ..."),)
+            self.proof.outputs = (_plain(proof_run(self.card.id)),)
+
+    def _ask(self) -> None:
+        card, self.answer_given = self.card, False
+        self.more.outputs = self.proof.outputs = ()
+        self.prove.layout.display = "none"
+        self.answers.layout.display = None if card else "none"
+        self.onward.description = DONT_KNOW
+        notes = [html.escape(note) for note in self.session.notes] if self.number == 0 else []
+        if card is None:
+            self._say(*notes, self._end())
+            return
+        for one, label in zip(self.choices, card.question.choices, strict=True):
+            one.description = label
+        self._say(*notes, *self._question(card))
+
+    def _question(self, card: Card) -> tuple[str, str]:
+        head = f"Card {self.number + 1} of {len(self.session.cards)}, chapter {card.chapter.number}"
+        code = f"What does this print?<pre>{html.escape(card.question.code)}</pre>"
+        return head, code if card.question.code else f"<strong>{html.escape(card.question.says)}</strong>"
+
+    def _end(self) -> str:
+        if self.session.cards:
+            return f"{self.right} of {len(self.session.cards)} right. That is all for now."
+        return "No card is due. Come back tomorrow." if self.session.read else NOTHING_READ
+
+    def _say(self, *paragraphs: str) -> None:
+        self.words.value = "".join(f'<div style="margin: 0.5em 0">{one}</div>' for one in paragraphs)
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        display(self.widget)
+
+
+def _further(card: Card) -> str:
+    """A link to the section, and the proof, folded."""
+    title, place = section_of(card)
+    label = title.replace("[", r"\[").replace("]", r"\]")
+    code = html.escape(card.question.fact.proof.rstrip(), quote=False)
+    return (
+        f"Where it stands: [{label}]({Path(place).as_posix()})\n\n<details><summary>Proof {card.id}</summary>\n"
+        f"<pre><code>{code}\n</code></pre>\n</details>"
+    )
+
+
+def _markdown(text: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": {"text/markdown": text, "text/plain": text}, "metadata": {}}
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"output_type": "stream", "name": "stdout", "text": f"{text}\n"}

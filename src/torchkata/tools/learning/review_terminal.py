@@ -1,0 +1,101 @@
+"""A session of review in the terminal: a card, the answer, where it stands, its proof."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from rich.console import Console
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.text import Text
+
+from torchkata.tools.learning.review import Card, Session, answered, right_now, section_of
+from torchkata.tools.placing import Place
+
+KEYS = "[1-3] answer, [?] don't know, [q] end: "
+AFTERWARDS = "[Enter] next, [p] proof, [r] run it, [q] end: "
+Ask = Callable[[str], str]
+
+
+def run_session(place: Place, session: Session, out: Console, ask: Ask) -> None:
+    """Ask the cards of a session one by one; each answer is noted at once. `ask` shows a line and reads one; it raises
+    EOFError or KeyboardInterrupt where nobody answers."""
+    right = asked = 0
+    with contextlib.suppress(EOFError, KeyboardInterrupt, _Ended):
+        for number, card in enumerate(session.cards, 1):
+            out.rule(f"Card {number} of {len(session.cards)} · chapter {card.chapter.number}")
+            given = _answer(card, out, ask)
+            is_right = given == card.question.answer
+            due = answered(place, card.id, is_right)
+            asked, right = asked + 1, right + is_right
+            _tell(card, is_right, due, out)
+            _look_closer(card, out, ask)
+    out.print(f"\n{right} of {asked} right." if asked else "\nNo card was answered.")
+
+
+class _Ended(Exception):
+    """The learner has had enough."""
+
+
+def _answer(card: Card, out: Console, ask: Ask) -> str:
+    question = card.question
+    if question.code:
+        out.print("What does this print?\n")
+        out.print(_python(question.code))
+    else:
+        out.print(Text(f"{question.says}\n"), soft_wrap=False)
+    out.print(Text("   ".join(f"{n} {choice}" for n, choice in enumerate(question.choices, 1))))
+    while True:
+        word = ask(escape(KEYS)).strip().lower()
+        if word == "q":
+            raise _Ended
+        if word == "?":
+            return ""
+        if word in ("1", "2", "3"):
+            return question.choices[int(word) - 1]
+        if word in question.choices:
+            return word
+
+
+def _tell(card: Card, right: bool, due: datetime, out: Console) -> None:
+    title, place = section_of(card)
+    word = "✓ Right" if right else "✗ No"
+    out.print(Text(f"\n{word}: {card.question.answer}. {card.question.because}"))
+    out.print(Text(f"{title}: {place.partition('#')[0]}", style="dim"))
+    out.print(Text(f"It comes back {in_days(due)}.", style="dim"))
+
+
+def _look_closer(card: Card, out: Console, ask: Ask) -> None:
+    while word := ask(escape(AFTERWARDS)).strip().lower():
+        if word == "q":
+            raise _Ended
+        if word == "p":
+            out.print(_python(card.question.fact.proof.rstrip()))
+        if word == "r":
+            out.print(Text(proof_run(card.id)))
+
+
+def proof_run(fact: str) -> str:
+    """What running a proof says: that it holds, what the machine lacks, or the error."""
+    from torchkata.facts.proof import prove
+
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(told):
+            prove(fact)
+    except AssertionError as error:
+        return str(error)
+    return told.getvalue().strip()
+
+
+def in_days(due: datetime, now: datetime | None = None) -> str:
+    """A time to come in words: tomorrow, in 12 days."""
+    days = max(1, round((due - (now or right_now())) / timedelta(days=1)))
+    return "tomorrow" if days == 1 else f"in {days} days"
+
+
+def _python(code: str) -> Syntax:
+    return Syntax(code, "python", background_color="default", word_wrap=True)

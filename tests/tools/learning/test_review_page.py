@@ -1,0 +1,112 @@
+"""The review page without a browser: what its buttons do."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from tests.tools.learning.test_review import CARDS, NOW, file_of, place, read_and_begin, the_chapter
+from torchkata.facts.questions import questions
+from torchkata.tools.learning.deck import read_deck
+from torchkata.tools.learning.review import begin
+from torchkata.tools.learning.review_page import DONT_KNOW, NEXT, NO_WORKBOOK, ReviewPage, review
+from torchkata.tools.placing import Place
+
+__all__ = ["place"]  # the fixture
+
+
+@pytest.fixture
+def page(place: Place) -> ReviewPage:
+    read_and_begin(place)
+    return ReviewPage(place)
+
+
+def words(page: ReviewPage) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", " ", page.words.value))
+
+
+def button(page: ReviewPage, label: str):
+    return next(one for one in (*page.choices, page.onward, page.prove, page.read_it) if one.description == label)
+
+
+def test_a_right_answer(page: ReviewPage):
+    first = questions("03_gather_scatter")[0]
+    assert "Card 1 of 10, chapter 03" in words(page) and first.says in words(page)
+    assert [one.description for one in page.choices] == ["so", "not so", "partly"]
+    assert page.more.outputs == () and page.prove.layout.display == "none"
+    button(page, first.answer).click()
+    assert f"✓ Right: {first.answer}." in words(page) and first.because in words(page)
+    assert "It comes back in 2 days." in words(page)
+    shown = page.more.outputs[0]["data"]["text/markdown"]
+    assert "(03_gather_scatter/gather_scatter.ipynb)" in shown and "<summary>Proof 03-scatter-writes" in shown
+    assert page.prove.layout.display is None
+
+
+def test_a_second_answer_to_a_card_is_passed_over(page: ReviewPage, place: Place):
+    button(page, "so").click()
+    noted = file_of(place).read_bytes()
+    button(page, "not so").click()
+    assert "✗ No: not so." in words(page) and file_of(place).read_bytes() == noted
+
+
+def test_who_does_not_know_reads_the_answer_and_goes_on(page: ReviewPage, place: Place):
+    button(page, DONT_KNOW).click()
+    assert "✗ No" in words(page) and list(read_deck(place.workbook, NOW).cards) == CARDS[:1]
+    button(page, NEXT).click()
+    assert "Card 2 of 10" in words(page) and page.more.outputs == () and page.onward.description == DONT_KNOW
+
+
+def test_a_whole_session(page: ReviewPage, place: Place):
+    asked = questions("03_gather_scatter")[:10]
+    for question in asked:
+        assert (question.says or "What does this print?") in words(page)
+        button(page, question.answer).click()
+        button(page, NEXT).click()
+    assert "10 of 10 right. That is all for now." in words(page)
+    assert page.answers.layout.display == "none"
+    assert begin(place).cards == []
+    assert "No card is due. Come back tomorrow." in words(ReviewPage(place))
+
+
+def test_the_proof_is_run(page: ReviewPage, monkeypatch):
+    monkeypatch.setattr("torchkata.tools.learning.review_page.proof_run", lambda fact: f"{fact}: proof holds")
+    button(page, DONT_KNOW).click()
+    button(page, "run the proof").click()
+    assert page.proof.outputs[0]["text"] == f"{CARDS[0]}: proof holds\n"
+    button(page, NEXT).click()
+    assert page.proof.outputs == ()
+
+
+def test_a_chapter_is_named(place: Place):
+    page = ReviewPage(place)
+    assert "Choose a chapter that you have read" in words(page) and page.answers.layout.display == "none"
+    hidden = [row for row in page.widget.children if row.layout.display == "none"]
+    assert hidden == [page.answers, page.prove, page.widget.children[-1]], "the chapters can be seen"
+    assert page.chapter.value == the_chapter(place)
+    button(page, "I have read it").click()
+    assert "Card 1 of 10" in words(page) and page.answers.layout.display is None
+
+
+def test_a_damaged_file_is_told(place: Place):
+    file_of(place).write_bytes(b"{")
+    assert "was damaged" in words(ReviewPage(place))
+
+
+def test_an_answer_that_cannot_be_written_is_told_and_not_lost(page: ReviewPage, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("torchkata.tools.learning.deck.put", full)
+        button(page, "so").click()
+        assert "No space left on device" in words(page)
+    button(page, "so").click()
+    assert "It comes back" in words(page)
+
+
+def test_outside_of_a_workbook(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert review() is None
+    assert capsys.readouterr().out == f"{NO_WORKBOOK}\n"
