@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader
 from tests.notebooks import running
 from torchkata.processes import RankDied, RankError, RanksHang, run_on_ranks
 from torchkata.processes.frames import Frame, waits_in
+from torchkata.processes.running import LOOK_SECONDS, _Stillness
 from torchkata.verdicts import NotSolvedYet, WrongAnswer
 
 
@@ -295,6 +296,17 @@ def test_work_is_no_stall():
         return rank
 
     assert run_on_ranks(works, stall=0.5) == [0, 1]
+
+
+def test_ranks_are_looked_at_now_and_then_not_at_each_of_their_messages(monkeypatch: pytest.MonkeyPatch):
+    looks: list[list[int]] = []
+    monkeypatch.setattr(_Stillness, "_usage", lambda self, pids: (looks.append(pids), (1.0, 1.0, True))[1])
+    stalled = _Stillness(seconds=10 * LOOK_SECONDS)
+    messages = [stalled.noticed([7], 50 + k * LOOK_SECONDS / 20) for k in range(19)]
+    assert not any(messages) and not looks, "a function that is done by then costs no look"
+    told = [stalled.noticed([7], 50 + k * 1.01 * LOOK_SECONDS) for k in range(1, 14)]
+    assert len(looks) == 13
+    assert told == [False] * 10 + [True] * 3, "so long without a sign, from the first look on"
 
 
 def test_children_of_a_rank_end_with_it():

@@ -255,15 +255,24 @@ class _Stillness:
     def __init__(self, seconds: float):
         self._limits = (seconds, 5 * seconds)  # for all threads, for main threads only
         self._since, self._used = [0.0, 0.0], [-math.inf, -math.inf]
+        self._next_look: float | None = None
 
     def noticed(self, pids: list[int], now: float) -> bool:
-        if math.isinf(self._limits[0]):
+        if math.isinf(self._limits[0]) or not self._is_time_to_look(now):
             return False
         *used, asleep = self._usage(pids)
         for k, limit in enumerate(self._limits):
             if not asleep or abs(used[k] - self._used[k]) > 0.1 * limit:
                 self._since[k], self._used[k] = now, used[k]
         return any(now - since > limit for since, limit in zip(self._since, self._limits, strict=True))
+
+    def _is_time_to_look(self, now: float) -> bool:
+        """Not at each message of a rank: a look walks through all processes of the machine, and most functions are done
+        before the first one."""
+        is_time = self._next_look is not None and now >= self._next_look
+        if is_time or self._next_look is None:
+            self._next_look = now + LOOK_SECONDS
+        return is_time
 
     @staticmethod
     def _usage(pids: list[int]) -> tuple[float, float, bool]:

@@ -18,6 +18,7 @@ from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
 from torchkata.verdicts.originals import answers_are_here, put_back_torch
 from torchkata.verdicts.predicting import collected, print_wrong
 from torchkata.verdicts.showing import Card, Part, Place, somebody_looks, wrapped
+from torchkata.verdicts.surroundings import surroundings
 
 BUT_HERE = " here; tests that you don't see may follow when it is graded"
 
@@ -140,6 +141,7 @@ class check:
         self._place = Place(self.exercise)
         self._items = self._state.enter_context(collected())
         self._state.enter_context(clean_state())
+        self._state.enter_context(surroundings())
         names.open_cell(cell.f_globals, cell.f_code)
         return self
 

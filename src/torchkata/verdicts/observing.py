@@ -25,6 +25,7 @@ from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.recording import Recorder, tensors_in
+from torchkata.verdicts.surroundings import surroundings
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # what some of torch's messages hold for terminals
 MAX_PRINTED = 10_000  # characters of an answer's output that are kept and shown
@@ -137,7 +138,8 @@ def _observe(call: _Call) -> Observation:
     recorder = Recorder(tensors)
     noted: dict = {}
     output = _Tee(sys.stdout)
-    with clean_state(), learners_names(), every_warning() as caught, contextlib.redirect_stdout(output):
+    printing = contextlib.redirect_stdout(output)
+    with surroundings(), clean_state(), learners_names(), every_warning() as caught, printing:
         start = time.perf_counter()
         with recorder.recording("forward"):
             result, noted["raised"] = _attempt(lambda: call.function(*call.args, **call.kwargs), call.hidden_file)
