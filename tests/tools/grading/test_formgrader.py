@@ -84,3 +84,11 @@ def test_pages_of_others_are_left_alone(notebook):
     assert HIDDEN in before
     made, _ = FoldChecks().preprocess(notebook, {"nbgrader": {"student": "ada99"}})
     assert nbformat.writes(made) == before
+
+
+def test_what_nbgrader_itself_graded_is_shown_so_too(notebook):
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.outputs = []
+    page = in_formgrader(notebook, RESOURCES)
+    assert page.count("Not so: no") == 1 and page.index("Not so: no") < page.index("Check code")
