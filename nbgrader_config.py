@@ -8,7 +8,14 @@ from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
 
 from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG
-from torchkata.tools.nbgrader_parts import GivenCode, HideTests, MasterMetadata, NoticeOfMissing, ReleaseMetadata
+from torchkata.tools.nbgrader_parts import (
+    FoldChecks,
+    GivenCode,
+    HideTests,
+    MasterMetadata,
+    NoticeOfMissing,
+    ReleaseMetadata,
+)
 from torchkata.tools.stubs import STUB
 
 c = get_config()
@@ -48,6 +55,10 @@ c.MasterMetadata.release_directory = str(ROOT / "notebooks")
 c.Autograde.sanitize_preprocessors = [
     MasterMetadata if step is DeduplicateIds else step for step in Autograde.sanitize_preprocessors.default_args[0]
 ]
+
+# ---- formgrader ----
+# an answer's verdict stands right below it, the code of its check cells is folded
+c.HTMLExporter.preprocessors = [FoldChecks]
 
 # ---- feedback ----
 # feedback of nbgrader shows the hidden tests and tracebacks through them

@@ -14,14 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Column, Table
 from rich.text import Text
 
-from torchkata import __version__
+from torchkata import __version__, cli_teachers
 from torchkata.facts.collection import FactError
 from torchkata.tools.course import Chapter, CourseError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from torchkata.tools.grading.batch import Run
     from torchkata.tools.learning.checking import Progress as CheckProgress
     from torchkata.tools.learning.checking import Tell as CheckTell
     from torchkata.tools.learning.outcomes import Verdict
@@ -36,9 +35,14 @@ app = typer.Typer(
 LEARNERS, TEACHERS, AUTHORS = "For learners", "For teachers", "For authors"  # groups of commands in the help
 new = typer.Typer(help="Begin something new: an exercise.", no_args_is_help=True)
 app.add_typer(new, name="new", rich_help_panel=AUTHORS)
-NOTES_SHOWN = 30
 # packages that learning does without, and the extra that brings them
-EXTRAS = {"jinja2": "classroom", "jupytext": "build", "nbgrader": "classroom", "sqlalchemy": "classroom"}
+EXTRAS = {
+    "jinja2": "classroom",
+    "jupytext": "build",
+    "nbgrader": "classroom",
+    "rapidfuzz": "classroom",
+    "sqlalchemy": "classroom",
+}
 A_CHECKOUT = "a checkout of the course"
 RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
 out = Console()
@@ -437,84 +441,8 @@ def _told(verdict: "Verdict") -> Text:
     return Text("\n".join(lines))
 
 
-@app.command(rich_help_panel=TEACHERS)
-def course(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An empty one, or one to be made.")]) -> None:
-    """Make the folder of a class: all chapters with their solutions, nbgrader's settings, a page on how to go on."""
-    from torchkata.tools.class_folder import make_class_folder
-
-    count = make_class_folder(folder)
-    out.print(Text(f"{count} files in {folder}. What to do there: {folder / 'README.md'}"), soft_wrap=True)
-
-
-@app.command(rich_help_panel=TEACHERS)
-def grade(
-    chapter: Annotated[str, typer.Argument(help="03, gather_scatter or 03_gather_scatter.")],
-    students: Annotated[str | None, typer.Option(help="Only these, with commas between them.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Graded at a time; default: one a core.")] = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Results go into DIR/CHAPTER; default graded.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Grade also what has not changed.")] = False,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Grade on the workers of this Dask scheduler, not here.")
-    ] = None,
-    no_sandbox: Annotated[
-        bool, typer.Option("--no-sandbox", help="Run the students' code unprotected, with your own rights.")
-    ] = False,
-) -> None:
-    """Grade the submissions of a chapter: submitted/STUDENT/CHAPTER into gradebook, feedback/ and graded/."""
-    from torchkata.tools.course import find_chapters, own_course
-    from torchkata.tools.grading.pool import get_ready, usable_cores
-
-    [found] = find_chapters([chapter], own_course("Grading", "a class folder, which `torchkata course FOLDER` makes"))
-    if scheduler is None:
-        get_ready()  # the processes that grade load torch while this one loads nbgrader
-    from torchkata.tools.grading.batch import grade_chapter
-    from torchkata.tools.grading.grader import grader_of
-
-    names = [name.strip() for name in students.split(",") if name.strip()] if students is not None else None
-    with Progress("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out) as bars:
-        bar = bars.add_task("Getting ready", total=None)
-        run = grade_chapter(
-            found,
-            grader_of(found, sandboxed=not no_sandbox),
-            students=names,
-            jobs=jobs or usable_cores(),
-            scheduler=scheduler,
-            out=out_folder,
-            force=force,
-            sandboxed=not no_sandbox,
-            progress=lambda done, total: bars.update(bar, description=found.name, completed=done, total=total),
-        )
-    _print_run(run)
-    raise typer.Exit(int(bool(run.refused or run.cut_off)))
-
-
-def _print_run(run: "Run") -> None:
-    from torchkata.tools.grading.reaching import LOOK
-
-    out.print(
-        f"{len(run.records)} graded ({len(run.graded)} now, {len(run.kept)} before and unchanged), "
-        f"{len(run.refused)} not gradable, {len(run.cut_off)} cut off."
-    )
-    for refusal in run.refused:
-        out.print(Text(f"{_printable(refusal.student)}: not graded. {refusal.reason}"), soft_wrap=True)
-    for record in run.cut_off:
-        ended = ", ".join(f"{mark.exercise} {mark.state}" for mark in record.marks if mark.cut_off)
-        out.print(Text(f"{record.student}: {ended}"), soft_wrap=True)
-    noted = [f"{record.student}: {note}" for record in run.records for note in record.notes]
-    noted.sort(key=lambda note: LOOK not in note)
-    for note in noted[:NOTES_SHOWN]:
-        out.print(Text(_printable(note)), soft_wrap=True)
-    if len(noted) > NOTES_SHOWN:
-        out.print(f"... and {len(noted) - NOTES_SHOWN} more notes in the records.")
-    if unprotected := sum(not record.sandboxed for record in run.records):
-        out.print(f"{unprotected} of them without a sandbox: their code could have changed marks.")
-    out.print(Text(f"Marks: {run.folder / 'marks.csv'}"), soft_wrap=True)
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)
+for teachers_command in (cli_teachers.course, cli_teachers.grade):
+    app.command(rich_help_panel=TEACHERS)(teachers_command)
 
 
 @app.command(rich_help_panel=AUTHORS)

@@ -186,7 +186,9 @@ def classroom(installed: Installed, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_a_class_folder_holds_the_course(classroom: Path):
-    assert {path.name for path in classroom.iterdir()} == {"notebooks", "solutions", "nbgrader_config.py", "README.md"}
+    assert {path.name for path in classroom.iterdir()} == {
+        *("notebooks", "solutions", "nbgrader_config.py", "class.yaml", "README.md")
+    }
     for kind in ("notebooks", "solutions"):
         assert (classroom / kind / CHAPTER / FILE).read_bytes() == (ROOT / kind / CHAPTER / FILE).read_bytes()
     readme = (classroom / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Make the folder in which a teacher runs a class: release, sources, nbgrader's settings, a page on how to go on."""
+"""Make the folder in which a teacher runs a class: release, sources, settings, a page on how to go on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import need_empty
 
 README = Path(__file__).parent / "grading" / "class_folder.md"
+SETTINGS = README.with_name("class.yaml")
 PATTERNS = ("notebooks/*/*", "solutions/*/*.py", "solutions/*/*.ipynb", "solutions/*/exercises/*.py", MARK)
 
 
@@ -30,6 +31,7 @@ def make_class_folder(folder: Path) -> int:
             target = folder / file
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(course / file, target)
+        shutil.copyfile(SETTINGS, folder / SETTINGS.name)
         text = README.read_text(encoding="utf-8").replace("VERSION", __version__)
         (folder / "README.md").write_text(text, encoding="utf-8")
     except OSError as error:

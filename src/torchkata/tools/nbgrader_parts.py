@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from copy import deepcopy
 from pathlib import Path
 
@@ -91,6 +92,50 @@ class MasterMetadata(NbGraderPreprocessor):
     def _restore(check: NotebookNode, nb: NotebookNode) -> None:
         same = [n for n, cell in enumerate(nb.cells) if exercise_of(cell) == exercise_of(check)]
         nb.cells.insert(same[-1] + 1 if same else len(nb.cells), check)
+
+
+class FoldChecks(NbGraderPreprocessor):
+    """Formgrader shows verdicts right below the answer that they speak of, then the check cells, folded.
+
+    It works on what formgrader shows, not on a file, and leaves all other pages alone.
+    """
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        if "submission_id" not in resources:  # formgrader's pages have it; feedback must not get unfolded hidden tests
+            return nb, resources
+        answers = {exercise_of(cell): cell for cell in nb.cells if is_answer(cell)}
+        for cell in nb.cells:
+            if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("grade"):
+                if answer := answers.get(exercise_of(cell)):
+                    _move_outputs(cell, answer)
+                _fold(cell)
+        return nb, resources
+
+
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether a cell is a learner's answer to an exercise."""
+    return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+def _move_outputs(check: NotebookNode, answer: NotebookNode) -> None:
+    """What a check cell says goes below the answer, where that does not say it already."""
+    said = "\n".join(map(_text_of, answer.outputs))
+    answer.outputs += [one for one in check.outputs if _text_of(one).strip() and _text_of(one).strip() not in said]
+
+
+def _text_of(output: NotebookNode) -> str:
+    if output.output_type == "error":
+        return output.evalue
+    return output.get("text", "")
+
+
+def _fold(check: NotebookNode) -> None:
+    """Make a check cell text that unfolds."""
+    code = html.escape(check.source).replace("\n", "&#10;")  # one line: Markdown inside would begin at an empty one
+    check.source = f"<details><summary>Check code</summary><pre>{code}</pre></details>"
+    check.cell_type = "markdown"
+    for key in ("outputs", "execution_count"):
+        check.pop(key, None)
 
 
 class HideTests(NbGraderPreprocessor):

@@ -30,8 +30,9 @@ from tests.tools.grading.fake_grading import (
     stubborn_grader,
 )
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.grading import batch
-from torchkata.tools.grading.batch import LOCK, Run, complaint_about, grade_chapter, students_of
+from torchkata.tools.grading import batch, desk
+from torchkata.tools.grading.batch import Run, grade_chapter, students_of
+from torchkata.tools.grading.desk import LOCK, complaint_about
 from torchkata.tools.grading.limits import MIB, Limits
 from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Submission
@@ -88,7 +89,14 @@ def test_a_class(chapter: Chapter, grade):
     assert scores(chapter) == {"ada": 6.0, "bob": 1.0}
     assert seen[-1] == (3, 3) and seen == sorted(seen)
     out = chapter.root / "graded" / NAME
-    assert sorted(path.name for path in out.iterdir()) == ["marks.csv", "records", "run.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "canvas.csv",
+        "marks.csv",
+        "moodle.csv",
+        "overview.html",
+        "records",
+        "run.json",
+    ]
     assert len((out / "marks.csv").read_text().splitlines()) == 1 + 3 + 3 + 1
     summary = json.loads((out / "run.json").read_text())
     assert sorted(summary["graded"]) == ["ada", "bob"] and list(summary["not_graded"]) == ["eve"]
@@ -215,7 +223,7 @@ def test_a_second_run_takes_nothing_away(chapter: Chapter, tmp_path: Path):
 def test_a_run_that_ends_before_the_second_try_makes_up_for_it_later(chapter: Chapter, grade, monkeypatch):
     hand_in(chapter, "ada", twice="slow")
     with monkeypatch.context() as patch:
-        patch.setattr(batch._Desk, "_once_more", lambda *arguments: None)
+        patch.setattr(batch._Grading, "_once_more", lambda *arguments: None)
         grade()
     assert students(grade().graded) == ["ada"] and students(grade().kept) == ["ada"]
 
@@ -371,10 +379,10 @@ PROGRAM = """
     sys.path.insert(0, {checkout!r})
     from tests.tools.grading.fake_grading import NAME, fake_grader
     from torchkata.tools.course import Chapter
-    from torchkata.tools.grading import batch
+    from torchkata.tools.grading import batch, desk
     if __name__ == "__main__":
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
-        batch.GROUP = 2
+        desk.GROUP = 2
         root = Path({root!r})
         batch.grade_chapter(Chapter(root, NAME), partial(fake_grader, root / "diary.txt"))
 """
@@ -444,7 +452,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
 ):
     for student in ("ada", "bob", "cyd"):
         hand_in(chapter, student, twice="right")
-    written = batch.write_whole
+    written = desk.write_whole
 
     def write_until_full(path: Path, text: str) -> None:
         if path.is_relative_to(chapter.root / place / "bob") or path.stem == "bob":
@@ -452,7 +460,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
         written(path, text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch, "write_whole", write_until_full)
+        patch.setattr(desk, "write_whole", write_until_full)
         patch.setattr("torchkata.tools.grading.results.write_whole", write_until_full)
         with pytest.raises(CourseError, match=r"can't be written: No space left on device .*bob"):
             grade()
@@ -487,17 +495,17 @@ def test_a_gradebook_that_is_locked_in_the_middle(
 ):
     for number in range(3):
         hand_in(chapter, f"s{number}", twice="right")
-    monkeypatch.setattr(batch, "GROUP", 2)
-    enter = batch.ChapterBook.enter
+    monkeypatch.setattr(desk, "GROUP", 2)
+    enter = desk.ChapterBook.enter
 
     def locked(self, records):
         raise CourseError("another program has locked it")
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch.ChapterBook, "enter", locked)
+        patch.setattr(desk.ChapterBook, "enter", locked)
         with pytest.raises(CourseError, match="another program has locked it"):
             grade()
-    assert batch.ChapterBook.enter is enter and scores(chapter) == {}
+    assert desk.ChapterBook.enter is enter and scores(chapter) == {}
     run = grade()
     assert len(run.kept) == 2 and scores(chapter) == {f"s{number}": 2.0 for number in range(3)}
 
@@ -515,14 +523,14 @@ def test_refusals_are_tried_again(chapter: Chapter, grade):
 
 
 def test_an_intake_that_fails_does_not_stop_the_batch(chapter: Chapter, grade, monkeypatch: pytest.MonkeyPatch):
-    read = batch.read_submission
+    read = desk.read_submission
 
     def failing(folder, student, *rest):
         return 1 / 0 if student == "ada" else read(folder, student, *rest)
 
     for student in ("ada", "bob"):
         hand_in(chapter, student, twice="right")
-    monkeypatch.setattr(batch, "read_submission", failing)
+    monkeypatch.setattr(desk, "read_submission", failing)
     run = grade()
     assert run.refused[0].reason == "The notebook can't be read: ZeroDivisionError."
     assert scores(chapter) == {"bob": 2.0}

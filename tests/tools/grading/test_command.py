@@ -63,6 +63,10 @@ def test_without_a_sandbox(chapter: Chapter):
     assert "hidden test: a negative number" in page  # its idea; not its data
     assert "observe(twice, -1)" not in page and "returns(-2)" not in page
     assert "b = 3: One too many." in page
+    for words in ("most frequent mistakes", "1 of 3", "2 of 3", "1 × b = 3: One too many."):
+        assert words in result.output
+    overview = (chapter.root / "graded" / NAME / "overview.html").read_text()
+    assert "One too many." in overview and "observe(twice" not in overview and "returns(-2)" not in overview
     assert "3 before and unchanged" in grade("--no-sandbox").output
 
 
@@ -140,3 +144,43 @@ def test_lines_that_reach_for_the_grader_are_shown_first(chapter: Chapter):
         texts = [page] if page.is_file() else page.rglob("*.html")
         assert not [text for text in texts if "Look at this" in text.read_text()]
     assert "Look at this line" in next((chapter.root / "autograded" / "bob").rglob("*.ipynb")).read_text()
+
+
+LOOP = """def twice(x):
+    total = 0
+    for step in range(2):
+        if step < 2 and x != 0:
+            total = total + x * 1
+        else:
+            total = total + 0
+    return total
+"""
+
+
+def test_near_copies_are_listed_and_nothing_is_written(chapter: Chapter):
+    hand_in(chapter, "ada", twice=LOOP)
+    hand_in(chapter, "bob", twice=LOOP.replace("total", "my_sum").replace("step", "k"))
+    hand_in(chapter, "cyd", **RIGHT)
+    hand_in(chapter, "eve", b"{")
+    before = sorted(chapter.root.rglob("*"))
+    result = grade("--similar")
+    assert result.exit_code == 0, result.output
+    assert "ada and bob: twice 100%" in result.output and "This is a hint, no proof" in result.output
+    assert sorted(chapter.root.rglob("*")) == before and scores(chapter) == {}
+
+
+def test_the_files_for_an_lms_use_names_and_columns_of_the_class(chapter: Chapter):
+    hand_in(chapter, "ada", **RIGHT)
+    (chapter.root / "students.csv").write_text("id,first_name,last_name\nada,Ada,Lovelace\n")
+    (chapter.root / "class.yaml").write_text('moodle:\n  Username: "{student}"\n  "{topic}": "{points}/{of}"\n')
+    assert grade("--no-sandbox").exit_code == 0
+    folder = chapter.root / "graded" / NAME
+    assert (folder / "moodle.csv").read_text() == "Username,things\nada,6/6\n"
+    assert '"Lovelace, Ada",,ada,,6\n' in (folder / "canvas.csv").read_text()
+
+
+def test_settings_that_can_not_be_used_stop_it_before_anything_is_graded(chapter: Chapter):
+    hand_in(chapter, "ada", **RIGHT)
+    (chapter.root / "class.yaml").write_text("site: here\n")
+    result = grade("--no-sandbox")
+    assert isinstance(result.exception, CourseError) and not (chapter.root / "graded").exists()

@@ -67,7 +67,7 @@ def test_everything_from_a_learner_is_escaped():
     record, submission = graded(SCRIPT, twice=SCRIPT, guess=f"half {SCRIPT}")
     hostile = [replace(mark, verdict=f"{SCRIPT}\n{SCRIPT}") for mark in record.marks]
     page = page_of(replace(record, marks=hostile, notes=[SCRIPT]), submission)
-    assert page.text.count(SCRIPT) == 1 + 1 + 2 + 2 * 3  # title, name, two answers, three verdicts of two lines
+    assert page.text.count(SCRIPT) == 1 + 1 + 3 + 2 + 2 * 3  # title, name, summary, two answers, three verdicts
     assert "script" not in page.tags and "img" not in page.tags
     assert not [name for name, _ in page.attributes if name.startswith("on")]
 

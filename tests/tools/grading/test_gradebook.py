@@ -20,7 +20,7 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import folder_of, hand_in
 from tests.tools.grading.fake_grading import NAME, fake_record
 from torchkata.tools.course import Chapter, CourseError, read_notebook
-from torchkata.tools.grading.autograded import Frame, _summary
+from torchkata.tools.grading.autograded import Frame, summary
 from torchkata.tools.grading.gradebook import ChapterBook, points_of
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import Record, Submission, SubmittedCell
@@ -312,11 +312,11 @@ def test_formgrader_and_nbgraders_feedback_take_it(chapter: Chapter, graded):
     assert "<script>alert(1)" not in page
 
 
-def test_names_and_notes_stay_inside_the_summary(graded):
+def test_notes_stay_inside_the_summary(graded):
     _, record = graded()
-    summary = _summary(replace(record, student="```<img src=x>", notes=["```", "<script>"]))["source"].splitlines()
-    assert summary[0] == summary[-1] == "```"
-    assert not any("```" in line for line in summary[1:-1])
+    lines = summary(replace(record, notes=["```", "<script>"]))["source"].splitlines()
+    assert lines[0] == lines[-1] == "```"
+    assert not any("```" in line for line in lines[1:-1])
 
 
 def test_a_missing_alembic_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 from nbformat import NotebookNode
 
 from torchkata.tools.course import exercise_of
+from torchkata.tools.grading.intake import ABOUT_FILES
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission
 
 NAMES = {"not solved": "NotSolvedYet", "wrong": "WrongAnswer", "cut off": "TooLong"}
@@ -34,7 +36,7 @@ class Frame:
     def graded(self, record: Record, submission: Submission) -> str:
         """The text of a graded notebook: the learner's cells in their order, each answer with its check cells."""
         marks = {mark.exercise: mark for mark in record.marks}
-        cells = [_summary(record)]
+        cells = [summary(record)]
         for cell in submission.cells:
             if cell.kind == "own":
                 cells.append(_code(cell.source))
@@ -48,7 +50,9 @@ class Frame:
         return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}) + "\n"
 
     def _exercise(self, mark: ExerciseMark, source: str) -> list[dict]:
-        cells = [_markdown(f"### {mark.title}"), _code(source, self.answers[mark.exercise])]
+        verdict = f"{mark.points:g} of {mark.of:g} points\n{mark.verdict}\n"
+        answer = _code(source, self.answers[mark.exercise], [_printed(verdict)])
+        cells = [_markdown(f"### {mark.title}"), answer]
         for text, metadata in self.checks[mark.exercise]:
             points = mark.checks[metadata["nbgrader"]["grade_id"]]
             cells.append(_code(text, metadata, _outputs(mark, points, metadata["nbgrader"]["points"])))
@@ -59,21 +63,28 @@ def _outputs(mark: ExerciseMark, points: float, of: float) -> list[dict]:
     """Outputs from which nbgrader reads the same points: nothing for all of them, a number, or an error."""
     if points >= of:
         return []
-    lines = mark.verdict.split("\n")
+    line = mark.verdict.split("\n")[0]  # all of it stands below the answer
     if points > 0:
-        said = {"output_type": "stream", "name": "stdout", "text": f"{mark.verdict}\n"}
         return [
-            said,
+            _printed(f"{line}\n"),
             {"output_type": "execute_result", "data": {"text/plain": repr(points)}, "execution_count": 1}
             | {"metadata": {}},
         ]
     name = NAMES.get(mark.state, mark.state.capitalize())
-    return [{"output_type": "error", "ename": name, "evalue": lines[0], "traceback": lines}]
+    return [{"output_type": "error", "ename": name, "evalue": line, "traceback": [line]}]
 
 
-def _summary(record: Record) -> dict:
-    lines = [f"{record.student}: {record.points:g} of {record.of:g} points", *record.notes]
+def summary(record: Record) -> dict:
+    """The first cell: the points and what was unusual, without the student's name. Formgrader grades blindly, so what
+    files are called is left out: students put their names there. It stands in the record."""
+    named = re.compile(re.escape(record.student), re.IGNORECASE)
+    notes = [named.sub("…", note) for note in record.notes if not note.startswith(ABOUT_FILES)]
+    lines = [f"{record.points:g} of {record.of:g} points", *notes]
     return _markdown("\n".join(["```", *(line.replace("`", "'") for line in lines), "```"]))
+
+
+def _printed(text: str) -> dict:
+    return {"output_type": "stream", "name": "stdout", "text": text}
 
 
 def _markdown(source: str) -> dict:

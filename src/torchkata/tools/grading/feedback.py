@@ -2,53 +2,79 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
+from datetime import datetime
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-
+from torchkata.tools.grading.pages import rendered, shown_date
 from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission
 
 PLAIN = {"solved": "Solved.", "not solved": "Not solved yet."}  # states that need no details
+UNTRIED = ("not solved", "missing")
 MAX_SHOWN = 20_000  # characters of one answer or verdict
+MAX_WHY = 200  # characters of a sentence in the summary
+FIRST = 3  # exercises that the summary names
 
 
-def feedback_page(title: str, record: Record, submission: Submission) -> str:
-    """The page of a graded submission, as HTML that needs no other file. All that comes from a learner is escaped."""
+def feedback_page(
+    title: str, record: Record, submission: Submission, handed_in: datetime | None = None, site: str | None = None
+) -> str:
+    """The page of a graded submission, as HTML that needs no other file. All that comes from a learner is escaped.
+
+    `handed_in` is a time in UTC, `site` the address of the chapter on the course's site; None where they are unknown.
+    """
     code = {cell.exercise: cell.source for cell in submission.cells if cell.kind == "answer"}
-    marks = [_shown(mark, code.get(mark.exercise, "")) for mark in record.marks]
-    points = {"points": f"{record.points:g}", "of": f"{record.of:g}"}
-    return _template().render(title=title, student=record.student, marks=marks, reason="", **points)
+    return rendered(
+        "feedback.html.j2",
+        title=title,
+        student=record.student,
+        reason="",
+        points=f"{record.points:g}",
+        of=f"{record.of:g}",
+        solved=sum(mark.state == "solved" for mark in record.marks),
+        first=[{"why": _why(mark), "title": mark.title, "anchor": _anchor(mark)} for mark in look_first(record.marks)],
+        marks=[_shown(mark, code.get(mark.exercise, "")) for mark in record.marks],
+        handed_in=handed_in and shown_date(handed_in),
+        site=site,
+    )
 
 
 def refusal_page(title: str, refusal: NotGradable) -> str:
     """The page of a submission that could not be graded: why, and what to do."""
-    return _template().render(title=title, student=refusal.student, reason=refusal.reason)
+    about = {"title": title, "student": refusal.student, "reason": refusal.reason}
+    return rendered("feedback.html.j2", **about, handed_in=None, site=None)
+
+
+def look_first(marks: Sequence[ExerciseMark]) -> list[ExerciseMark]:
+    """The exercises to look at first: those that were tried before those that were not, where most is lost first."""
+    open_ones = [mark for mark in marks if mark.state != "solved"]
+    return sorted(open_ones, key=lambda mark: (mark.state in UNTRIED, mark.points - mark.of))[:FIRST]
+
+
+def _why(mark: ExerciseMark) -> str:
+    sentence = _sentence(mark)
+    return sentence if len(sentence) <= MAX_WHY else f"{sentence[:MAX_WHY]}…"
+
+
+def _sentence(mark: ExerciseMark) -> str:
+    return PLAIN.get(mark.state) or _cut(mark.verdict.partition("\n")[0]) or mark.state
+
+
+def _anchor(mark: ExerciseMark) -> str:
+    return f"exercise-{mark.exercise}"
 
 
 def _shown(mark: ExerciseMark, code: str) -> dict[str, str]:
-    sentence, _, details = mark.verdict.partition("\n")
     return {
         "title": mark.title,
+        "anchor": _anchor(mark),
         "points": f"{mark.points:g}",
         "of": f"{mark.of:g}",
         "style": mark.state if mark.state in ("solved", "partly") else "wrong",
-        "sentence": PLAIN.get(mark.state) or _cut(sentence) or mark.state,
-        "details": "" if mark.state in PLAIN else _cut(details),
+        "sentence": _sentence(mark),
+        "details": "" if mark.state in PLAIN else _cut(mark.verdict.partition("\n")[2]),
         "code": _cut(code.strip("\n")),
     }
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}\n[… {len(text) - MAX_SHOWN} more characters]"
-
-
-@cache
-def _template() -> Template:
-    pages = Environment(
-        loader=PackageLoader("torchkata.tools.grading", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return pages.get_template("feedback.html.j2")

@@ -33,7 +33,10 @@ from sqlalchemy.exc import DatabaseError
 
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading.intake import read_timestamp
+from torchkata.tools.grading.lms import FinalMark
 from torchkata.tools.grading.records import Record
+from torchkata.tools.grading.roster import COLUMNS as NAMES
+from torchkata.tools.grading.roster import Roster
 from torchkata.tools.release import course_config
 
 T = TypeVar("T")
@@ -80,6 +83,14 @@ class ChapterBook:
         Points that a teacher gave by hand stay; where the points beside them change, nbgrader asks for a second look.
         """
         self._patiently(lambda: self._enter_all(records))
+
+    def enter_names(self, roster: Roster) -> None:
+        """Enter what a class's list says of its students, as `nbgrader db student import` does."""
+        self._patiently(lambda: self._enter_names(roster))
+
+    def final_marks(self) -> list[FinalMark]:
+        """What counts for each student who has handed the chapter in, by student."""
+        return self._patiently(self._final_marks)
 
     # ------------------------------------------------------------ opening
 
@@ -151,6 +162,33 @@ class ChapterBook:
         for student, check, points in rows:
             found.setdefault(student, {})[check] = points
         return found
+
+    def _enter_names(self, roster: Roster) -> None:
+        db = self.book.db
+        known = {student.id: student for student in db.query(Student).all()}
+        for name, said in roster.items():
+            if name not in known:
+                db.add(Student(id=name, **said))
+            for field, value in said.items():
+                if name in known and getattr(known[name], field) != value:
+                    setattr(known[name], field, value)
+        db.commit()
+
+    def _final_marks(self) -> list[FinalMark]:
+        found = self.book.db.query(SubmittedAssignment, Student).join(
+            Student, Student.id == SubmittedAssignment.student_id
+        )
+        marks = [
+            FinalMark(
+                student.id,
+                {name: getattr(student, name) for name in NAMES},
+                max(0.0, submitted.score - (submitted.late_submission_penalty or 0.0)),
+                submitted.max_score,
+            )
+            for submitted, student in found.filter(SubmittedAssignment.assignment_id == self.assignment_id)
+        ]
+        self.book.db.rollback()
+        return sorted(marks, key=lambda mark: mark.student)
 
     def _enter_all(self, records: list[Record]) -> None:
         db = self.book.db

@@ -25,6 +25,7 @@ MAX_CODE = 300_000  # characters in all code cells together
 MAX_CELLS = 2000
 MAX_FILES = 200  # names looked at in a submission's folder
 TIMESTAMP = "timestamp.txt"
+ABOUT_FILES = ("The notebook is named", "Other files are ignored")  # beginnings of notes on names of files
 
 
 class _Damaged(Exception):
@@ -50,7 +51,7 @@ def read_submission(folder: Path, student: str, chapter: Chapter, release: Relea
     except _Damaged as error:
         return NotGradable(student, chapter.name, str(error))
     timestamp, complaint = read_timestamp(folder)
-    digest = hashlib.sha256(f"{release.digest} {timestamp} ".encode() + content).hexdigest()
+    digest = f"{release.digest}-{hashlib.sha256(f'{timestamp} '.encode() + content).hexdigest()}"
     try:
         cells = _cells_of(_notebook_from(content), notes)
         taken = _taken(cells, release, notes)
@@ -93,9 +94,9 @@ def _notebook_in(folder: Path, wanted: str, notes: list[str]) -> Path:
         raise _Damaged(f"{wanted} is missing; {found}.")
     chosen = wanted if os.path.lexists(folder / wanted) else notebooks[0]
     if chosen != wanted:
-        notes.append(f"The notebook is named {_shown(chosen)} in place of {wanted}.")
+        notes.append(f"{ABOUT_FILES[0]} {_shown(chosen)} in place of {wanted}.")
     if extra := [name for name in names if name not in (chosen, TIMESTAMP, ".ipynb_checkpoints")]:
-        notes.append(f"Other files are ignored: {_listed(extra)}.")
+        notes.append(f"{ABOUT_FILES[1]}: {_listed(extra)}.")
     return folder / chosen
 
 

@@ -22,7 +22,8 @@ class SubmittedCell:
 class Submission:
     """What a student handed in for a chapter: the cells to run, in the learner's order, each exercise at most once.
 
-    `notes` tell the teacher in words what was unusual. `digest` changes with the notebook, the chapter and the grader.
+    `notes` tell the teacher in words what was unusual. `digest` changes with the notebook, the chapter and the grader;
+    its part behind the dash with the notebook alone.
     `unjudged` are exercises whose judging has already ended a process by its limits: they are not judged again.
     """
 
@@ -61,6 +62,7 @@ class ExerciseMark:
         of: the points that the exercise is worth.
         verdict: the sentence for the learner; the first line stands alone, further lines give details.
         state: one of STATES. "cut off" is a time limit, "crashed" a process that ended, "missing" a deleted answer.
+        judged_by: changes with the exercise's check cells and the grader; empty where that is not known.
     """
 
     exercise: str
@@ -70,6 +72,7 @@ class ExerciseMark:
     of: float
     verdict: str
     state: str
+    judged_by: str = ""
 
     @property
     def cut_off(self) -> bool:

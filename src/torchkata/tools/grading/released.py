@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from torchkata import __version__
 from torchkata.tools.course import Chapter, CourseError, exercise_of, read_notebook
-from torchkata.tools.grading.master import bound_names
+from torchkata.tools.grading.master import MasterChapter, bound_names
+from torchkata.tools.grading.records import Record
 
 PACKAGE = Path(__file__).parents[2]
 JUDGES = ("verdicts/*.py", "tools/grading/*.py")  # the code that decides on marks
@@ -28,6 +29,8 @@ class Release:
         demos: those of them that are neither setup nor check cells and bind names, which answers may use.
         names: what each answer cell defines, by exercise; names that several of them define are left out.
         digest: changes with the chapter's notebooks and with the code that grades.
+        judges: by exercise, what changes with its check cells, hidden tests included, the setup, and the code that
+            grades.
     """
 
     answers: dict[str, str]
@@ -36,6 +39,7 @@ class Release:
     demos: frozenset[str]
     names: dict[str, frozenset[str]]
     digest: str
+    judges: dict[str, str]
 
 
 def need_built(chapter: Chapter) -> None:
@@ -59,7 +63,22 @@ def read_release(chapter: Chapter) -> Release:
             unchanged[cell.source.strip()] = exercise
     _, *others = unchanged.items()  # the first code cell is the setup
     demos = frozenset(source for source, exercise in others if not exercise and bound_names(source))
-    return Release(answers, checks, frozenset(unchanged), demos, _own_names(answers), _digest(chapter))
+    names, judges = _own_names(answers), _judges(MasterChapter.of(chapter))
+    return Release(answers, checks, frozenset(unchanged), demos, names, _digest(chapter), judges)
+
+
+def judged_by(record: Record, release: Release) -> Record:
+    """The record of a submission that was judged now, by the check cells of this release."""
+    return replace(record, marks=[replace(m, judged_by=release.judges.get(m.exercise, "")) for m in record.marks])
+
+
+def _judges(master: MasterChapter) -> dict[str, str]:
+    """Of each exercise what changes with what judges it."""
+    common = f"{grader_digest()} {master.setup}"
+    sources = {exercise: [check.source for check in checks] for exercise, checks in master.checks.items()}
+    return {
+        exercise: hashlib.sha256("\0".join([common, *own]).encode()).hexdigest() for exercise, own in sources.items()
+    }
 
 
 def _own_names(answers: dict[str, str]) -> dict[str, frozenset[str]]:

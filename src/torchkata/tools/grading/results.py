@@ -1,4 +1,4 @@
-"""What grading runs leave behind for the teacher: a JSON record for each submission, one CSV, one summary."""
+"""What grading runs leave behind for the teacher: a JSON record for each submission, tables, one summary."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ class Results:
         table = csv.writer(text, lineterminator="\n")
         table.writerow(COLUMNS)
         for result in self.all():
-            table.writerows([_plain(value) for value in row] for row in _rows(result))
+            table.writerows([plain(value) for value in row] for row in _rows(result))
         write_whole(self.csv, text.getvalue())
 
     def write_run(self, summary: dict) -> None:
         """Write run.json: what the last run did."""
         write_whole(self.run, json.dumps(summary, indent=1) + "\n")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file for the whole class, such as overview.html, in one step."""
+        write_whole(self.folder / name, text)
 
     def _path(self, student: str) -> Path:
         return self.folder / "records" / f"{student}.json"
@@ -81,7 +85,7 @@ def _rows(result: Result) -> list[tuple]:
     ]
 
 
-def _plain(value: str) -> str:
+def plain(value: str) -> str:
     """The value as a spreadsheet must show it: without control characters, and not run as a formula."""
     text = "".join(char if char.isprintable() else " " for char in value).strip()
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -1,0 +1,83 @@
+"""What a teacher says about the class, in class.yaml beside nbgrader_config.py: columns for an LMS, the site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
+
+import yaml
+
+from torchkata.tools.course import Chapter, CourseError
+
+FILE = "class.yaml"
+DEFAULTS = Path(__file__).parent / FILE
+OF_CHAPTER = ("chapter", "number", "topic", "title")
+OF_STUDENT = ("student", "first_name", "last_name", "email", "lms_user_id", "points", "of", "percent")
+LMS = ("canvas", "moodle")
+
+
+@dataclass(frozen=True)
+class ClassSettings:
+    """Columns by LMS (heading and template of the values), and the address of a chapter on the site, where known."""
+
+    columns: dict[str, dict[str, str]]
+    site: str | None = None
+
+    def address_of(self, chapter: Chapter) -> str | None:
+        """Where students read the chapter; None where that is not known."""
+        return self.site.format(**about(chapter)) if self.site else None
+
+
+def class_settings(root: Path) -> ClassSettings:
+    """The settings of the class in this folder; what they leave out is as in the file that comes with this package.
+
+    Raises CourseError, with what to mend, where they can't be read.
+    """
+    said = _read(DEFAULTS)
+    if (root / FILE).is_file():
+        said |= _read(root / FILE)
+    if unknown := set(said) - {*LMS, "site"}:
+        raise CourseError(f"{FILE}: {', '.join(map(str, unknown))} is not known. Known are canvas, moodle and site.")
+    columns = {lms: _columns(lms, said.get(lms)) for lms in LMS}
+    site = said.get("site")
+    if site is not None:
+        _need_known("site", str(site), OF_CHAPTER)
+        if not str(site).startswith(("https://", "http://")):
+            raise CourseError(f"{FILE}: site must be an address that begins with https:// or http://.")
+    return ClassSettings(columns, None if site is None else str(site))
+
+
+def about(chapter: Chapter) -> dict[str, str]:
+    """What templates may say of a chapter."""
+    return {"chapter": chapter.name, "number": chapter.number, "topic": chapter.topic, "title": chapter.title}
+
+
+def _read(path: Path) -> dict:
+    try:
+        said = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CourseError(f"{path} can't be read: {' '.join(str(error).split())}") from None
+    if said is not None and not isinstance(said, dict):
+        raise CourseError(f"{path} must hold names and values, such as `canvas:` with its columns below.")
+    return said or {}
+
+
+def _columns(lms: str, said: object) -> dict[str, str]:
+    if not isinstance(said, dict) or not said:
+        raise CourseError(f'{FILE}: {lms} needs columns, such as `SIS Login ID: "{{student}}"`.')
+    columns = {str(heading): "" if value is None else str(value) for heading, value in said.items()}
+    for heading, value in columns.items():
+        _need_known(f"{lms}, a heading", heading, OF_CHAPTER)
+        _need_known(f"{lms}, {heading}", value, OF_CHAPTER + OF_STUDENT)
+    return columns
+
+
+def _need_known(where: str, template: str, known: tuple[str, ...]) -> None:
+    try:
+        fields = [(name, spec, how) for _, name, spec, how in Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise CourseError(f"{FILE}: {where}: {template!r} can't be read: {error}.") from None
+    if wrong := [name for name, spec, how in fields if name not in known or spec or how]:
+        names = ", ".join(f"{{{name}}}" for name in known)
+        raise CourseError(f"{FILE}: {where}: {{{wrong[0]}}} can't be filled in. These can: {names}.")
