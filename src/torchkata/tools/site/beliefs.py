@@ -47,7 +47,8 @@ def _variant(variant: Variant) -> Iterator[nodes.Node]:
     needs = " and ".join(NEEDS_IN_WORDS[need] for need in fact.needs)
     title = "Proof" + (f" (needs {needs})" if needs else "")
     yield nodes.raw("", f'<details class="fold proof"><summary>{escape(title)}</summary>', format="html")
-    yield nodes.literal_block(fact.proof, fact.proof.rstrip(), language="python")
+    proof = fact.proof.rstrip()
+    yield nodes.literal_block(proof, proof, language="python")
     yield nodes.raw("", "</details>", format="html")
 
 

@@ -114,7 +114,8 @@ def _run_sphinx(source: Path, work: Path, site: Path, values: dict[str, object])
 
 
 def _finish(site: Path, at: Home) -> None:
-    """Take out what no page uses, and name what the theme does not. The page that is shown for any missing address names the others from the top."""
+    """Take out what no page uses, and name what the theme does not. The page that is shown for any missing address
+    names the others from the top."""
     for pattern in NOT_SHIPPED:
         for path in site.rglob(pattern):
             path.unlink()

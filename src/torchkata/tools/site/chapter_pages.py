@@ -69,7 +69,6 @@ class _Writer:
     def page(self) -> ChapterPage:
         for place, cell in enumerate(self.solution.cells):
             meta = cell.metadata.get("nbgrader", {})
-            self._note_facts(cell)
             if cell.cell_type == "markdown":
                 self._text(cell.source, place)
             elif meta.get("grade"):
@@ -78,6 +77,7 @@ class _Writer:
                 self._code(self.stubs[meta["grade_id"]], [])
             else:
                 self._demo(cell)
+            self._note_facts(cell)  # now: a cell may begin the section that it belongs to
         self._end_card()
         self._end_fold()
         notebook = nbformat.v4.new_notebook(cells=self.cells, metadata=self.solution.metadata)

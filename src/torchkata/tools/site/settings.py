@@ -62,10 +62,7 @@ def open_graph(app: Any, page: str, template: str, context: dict[str, Any], docu
     title = context.get("title") or NAME
     told = {"og:type": "website", "og:site_name": NAME, "og:title": title, "og:description": ABOUT}
     if app.config.html_baseurl:
-        told |= {
-            "og:url": f"{app.config.html_baseurl}{'' if page == 'index' else page + '.html'}",
-            "og:image": f"{app.config.html_baseurl}_static/card.png",
-        }
+        told["og:url"] = f"{app.config.html_baseurl}{'' if page == 'index' else page + '.html'}"
     lines = [f'<meta property="{name}" content="{escape(text)}">' for name, text in told.items()]
     lines += [f'<meta name="description" content="{escape(ABOUT)}">', '<meta name="color-scheme" content="light dark">']
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
