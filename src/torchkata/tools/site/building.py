@@ -7,10 +7,9 @@ kernel runs and nothing is fetched. The pages work from a web server and from th
 from __future__ import annotations
 
 import io
-import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import nbformat
@@ -69,7 +68,7 @@ def write_sources(root: Path, source: Path, at: Home) -> Sections:
     return sections
 
 
-def _write_folklore(course: list[Chapter], source: Path, at: Home, sections: Sections) -> None:
+def _write_folklore(course: Sequence[Chapter], source: Path, at: Home, sections: Sections) -> None:
     titles = {chapter.name: f"{chapter.number} {chapter.title}" for chapter in course}
     facts = all_told()
     folder = source / "folklore"
@@ -79,7 +78,7 @@ def _write_folklore(course: list[Chapter], source: Path, at: Home, sections: Sec
     _write(source / "extra" / "folklore" / "folklore.json", folklore_pages.as_json(facts, sections))
 
 
-def _write_texts(root: Path, course: list[Chapter], others: list[Chapter], source: Path, at: Home) -> None:
+def _write_texts(root: Path, course: Sequence[Chapter], others: Sequence[Chapter], source: Path, at: Home) -> None:
     gallery = next((page for page in others if page.name == "gallery"), None)
     if gallery is None:
         raise CourseError("The course has no gallery, whose picture stands on the website's first page.")
@@ -110,7 +109,7 @@ def _run_sphinx(source: Path, work: Path, site: Path, values: dict[str, object])
     app.build(force_all=True)
     faults = re.sub(r"\x1b\[[0-9;]*m", "", told.getvalue()).strip()
     if faults or app.statuscode:
-        raise CourseError(f"The website has faults:\n{faults.replace(str(source) + os.sep, '')}")
+        raise CourseError(f"The website has faults:\n{faults.replace(str(source), '.')}")
 
 
 def _finish(site: Path, at: Home) -> None:
