@@ -11,7 +11,7 @@ ALL := $(VENV)/.installed
 EXTENT ?= $(if $(CHAPTER),thorough,sample)
 PYTEST := $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --by-group --nbval
 
-.PHONY: install lab test test-all versions build bench lint release lock clean
+.PHONY: install lab test test-all versions build site bench lint release lock clean
 .NOTPARALLEL:
 
 install: $(ALL)
@@ -33,6 +33,10 @@ versions: install
 
 build: install
 	$(BIN)/torchkata build $(ARGS)
+
+# the website, in build/site; SERVE=1 shows it
+site: install
+	$(BIN)/python -m torchkata.tools.site $(if $(SERVE),--serve) $(ARGS)
 
 bench: install
 	$(BIN)/python -m tests.bench.learning

@@ -1,0 +1,214 @@
+"""A built notebook as the source of a page: what a reader may see, with marks for what is folded.
+
+Demos and their outputs come from the executed solution; answer cells come from the release, so that no solution gets
+onto a page, and check cells are left out. What follows a Predict stands between two comments, FOLD and END, which
+marks.py turns into a fold. An exercise ends with the comment CARD.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from html import escape
+
+import nbformat
+from nbformat import NotebookNode
+
+from torchkata.facts.collection import Fact, load
+from torchkata.tools.course import Chapter, Page, read_unchecked
+from torchkata.tools.site.blocks import blocks, box_of, is_heading, with_boxes
+from torchkata.tools.site.home import Home
+
+FOLD, END, CARD = "tk-fold", "tk-end", "tk-card"  # comments in a page's source
+ANSWER = "What happens, and why"
+IMPORTS = "Imports"
+MOVES = "This is the explorer's first picture. In JupyterLab it moves."
+STARTING = "The starting picture in words"  # folded below the picture of an explorer
+SECTION = re.compile(r"## (\d+\.\d+) ")
+EXERCISE = re.compile(r"### Exercise (\d+\.\d+) · (.+)")
+LINK = re.compile(r"\]\((?:\.\./)*(?:notebooks/)?((?:\d\d_\w+/)?\w+)\.ipynb(?:#[^)]*)?\)")
+FACT_IN_TABLE = re.compile(r"<summary>Proof (\d\d-[a-z0-9-]+)")
+
+
+@dataclass
+class ChapterPage:
+    """The source of a page, and the place of each fact that it teaches.
+
+    taught: by the fact's id the anchor and the name of the section, such as ("s-3-1", "3.1 gather: …").
+    """
+
+    notebook: NotebookNode
+    taught: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def document(chapter: Chapter) -> str:
+    """The name of a chapter's page, from the top of the site: chapters/03_gather_scatter, gallery."""
+    return chapter.name if isinstance(chapter, Page) else f"chapters/{chapter.name}"
+
+
+def chapter_page(chapter: Chapter, home: Home) -> ChapterPage:
+    """The page of a chapter or of the gallery or the start page. Raises CourseError where it isn't built."""
+    return _Writer(chapter, home).page()
+
+
+class _Writer:
+    """Goes through the cells of a solution once and writes those of the page."""
+
+    def __init__(self, chapter: Chapter, home: Home):
+        self.chapter, self.home = chapter, home
+        self.solution = read_unchecked(chapter.solution)
+        released = read_unchecked(chapter.release).cells
+        self.stubs = {cell.metadata.nbgrader.grade_id: cell.source for cell in released if "nbgrader" in cell.metadata}
+        self.cells: list[NotebookNode] = []
+        self.taught: dict[str, tuple[str, str]] = {}
+        self.section = ("", "")
+        self.predicted = False  # a Predict waits for its answer
+        self.folded = False  # a fold is open
+        self.exercise = ""  # the number of the exercise whose card is open
+
+    def page(self) -> ChapterPage:
+        for place, cell in enumerate(self.solution.cells):
+            meta = cell.metadata.get("nbgrader", {})
+            if cell.cell_type == "markdown":
+                self._text(cell.source, place)
+            elif meta.get("grade"):
+                self._end_card()
+            elif meta.get("solution"):
+                self._code(self.stubs[meta["grade_id"]], [])
+            else:
+                self._demo(cell)
+            self._note_facts(cell)  # now: a cell may begin the section that it belongs to
+        self._end_card()
+        self._end_fold()
+        notebook = nbformat.v4.new_notebook(cells=self.cells, metadata=self.solution.metadata)
+        notebook.metadata.pop("torchkata", None)
+        return ChapterPage(notebook, self.taught)
+
+    def _note_facts(self, cell: NotebookNode) -> None:
+        for fact in cell.metadata.get("facts", ()):
+            self.taught.setdefault(fact, self.section)
+
+    # ------------------------------------------------------------ text
+
+    def _text(self, source: str, place: int) -> None:
+        parts = blocks(site_links(source, self.chapter))
+        answer = next((n for n, part in enumerate(parts) if is_heading(part) or box_of(part) == "predict"), len(parts))
+        if self.predicted and not self.folded:  # a Predict without a cell: its answer is the next text
+            self._begin_fold()
+        if self.folded:
+            self._write(with_boxes(parts[:answer]))
+            self._end_fold()
+            parts = parts[answer:]
+        written: list[str] = []
+        for part in parts:
+            written += [*self._before(part, place), part]
+        self._write(with_boxes(written))
+        self.predicted = any(box_of(part) == "predict" for part in parts)
+
+    def _before(self, part: str, place: int) -> list[str]:
+        """The anchor of a section or exercise; marks its beginning."""
+        if match := SECTION.match(part):
+            anchor = f"s-{match[1].replace('.', '-')}"
+            self.section = (anchor, part[3:].strip())
+            return [f"({anchor})="]
+        if match := EXERCISE.match(part):
+            self.exercise = match[1]
+            return [f"(ex-{self._answer_after(place)})="]
+        return []
+
+    def _answer_after(self, place: int) -> str:
+        metas = (cell.metadata.get("nbgrader", {}) for cell in self.solution.cells[place:])
+        return next(meta["grade_id"] for meta in metas if meta.get("solution"))
+
+    def _write(self, parts: list[str]) -> None:
+        if parts:
+            self.cells.append(nbformat.v4.new_markdown_cell("\n\n".join(parts)))
+
+    def _end_card(self) -> None:
+        if not self.exercise:
+            return
+        links = [f"Write your answer in JupyterLab: `{self.chapter.place_in_workbook.as_posix()}`."]
+        links += [f"`torchkata check {self.exercise.lstrip('0')}` judges it."] if self.exercise[0] != "0" else []
+        if colab := self.home.colab(self.chapter.release.relative_to(self.chapter.root / "notebooks").as_posix()):
+            links.append(f"[Open the chapter in Colab]({colab})")
+        self._write(["::::::{container} work\n" + "\n".join(links) + "\n::::::", f"% {CARD}"])
+        self.exercise = ""
+
+    # ------------------------------------------------------------ folds
+
+    def _begin_fold(self, summary: str = ANSWER) -> None:
+        self._write([f"% {FOLD} {summary}"])
+        self.folded = True
+
+    def _end_fold(self) -> None:
+        if self.folded:
+            self._write([f"% {END}"])
+        self.folded = self.predicted = False
+
+    # ------------------------------------------------------------ code
+
+    def _demo(self, cell: NotebookNode) -> None:
+        if cell.metadata.get("setup"):
+            self._begin_fold(IMPORTS)
+            self._code(cell.source, [])
+            self._end_fold()
+            return
+        if "folklore(" in cell.source:
+            self._write([_beliefs(self.chapter.name, cell)])
+            return
+        self._code(cell.source, cell.outputs)
+        if self.predicted and not self.folded:
+            self._begin_fold()  # from here: the output goes with it
+        if _is_explorer(cell):
+            self._write([f"::::::{{container}} moves\n{MOVES}\n::::::"])
+
+    def _code(self, source: str, outputs: list[NotebookNode]) -> None:
+        shown = [_shown(output) for output in outputs]
+        cell = nbformat.v4.new_code_cell(source, outputs=shown)
+        if alternative := next((_words(output) for output in shown if "image/svg+xml" in output.get("data", {})), ""):
+            cell.metadata["mystnb"] = {"image": {"alt": alternative}}
+        self.cells.append(cell)
+
+
+def _is_explorer(cell: NotebookNode) -> bool:
+    """Whether a cell shows a picture with controls: only these speak of a starting picture."""
+    told = [output.get("data", {}).get("text/markdown", "") for output in cell.outputs]
+    return any(STARTING in text for text in told)
+
+
+def _shown(output: NotebookNode) -> NotebookNode:
+    """An output as the page shows it. An explorer that moves on the page would take the place of its picture here."""
+    data = output.get("data", {})
+    if words := data.get("text/markdown", ""):
+        data = {"text/markdown": words.replace(STARTING, "This picture in words")}
+        return NotebookNode({**output, "data": NotebookNode(data)})
+    return output
+
+
+def _words(output: NotebookNode) -> str:
+    return " ".join(output.data.get("text/plain", "").split())
+
+
+def site_links(text: str, chapter: Chapter | None = None) -> str:
+    """The text with its links to notebooks as links to their pages."""
+    up = "../" if chapter is not None and not isinstance(chapter, Page) else ""
+
+    def to_page(match: re.Match[str]) -> str:
+        folder, _, name = match[1].rpartition("/")
+        return f"]({up}chapters/{folder}.ipynb)" if folder else f"]({up}{name}.ipynb)"
+
+    return LINK.sub(to_page, text)
+
+
+def _beliefs(chapter: str, cell: NotebookNode) -> str:
+    """The closing table of a chapter as a list of beliefs, each with its verdict and a link to its proof."""
+    by_id = {fact.id: fact for fact in load(chapter)}
+    tables = "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
+    rows = [_belief(by_id[name], chapter) for name in FACT_IN_TABLE.findall(tables)]
+    return "\n".join(['<ul class="beliefs">', *rows, "</ul>"])
+
+
+def _belief(fact: Fact, chapter: str) -> str:
+    link = f'<a href="../folklore/{chapter}.html#{fact.id}">{escape(fact.belief)}</a>'
+    verdict = f'<span class="verdict {fact.verdict}">{fact.verdict}</span>'
+    return f'<li>{verdict} {link}<span class="holds">{escape(fact.fact)}</span></li>'

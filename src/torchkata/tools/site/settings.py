@@ -1,0 +1,73 @@
+"""What Sphinx is told: theme, extensions, and what a page's head says."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from torchkata.tools.site.folklore_pages import Sections
+from torchkata.tools.site.home import Home
+
+NAME = "torchkata"
+ABOUT = "A course on how PyTorch really works: notebooks whose exercises grade themselves, and folklore with proofs."
+COLOURS = {
+    "light": {"color-brand-primary": "#a8321a", "color-brand-content": "#a8321a", "color-brand-visited": "#7a3a5c"},
+    "dark": {"color-brand-primary": "#ff9a7b", "color-brand-content": "#ff9a7b", "color-brand-visited": "#d9a3c4"},
+}
+
+
+def settings(at: Home, static: Path, sections: Sections) -> dict[str, object]:
+    """Sphinx's settings. static: the folder with this site's styles and scripts."""
+    return {
+        "project": NAME,
+        "author": "the torchkata authors",
+        "copyright": "the torchkata authors. Text: CC BY 4.0, code: Apache 2.0",
+        "extensions": ["myst_nb", "torchkata.tools.site.marks", "torchkata.tools.site.beliefs", __name__],
+        "root_doc": "index",
+        "language": "en",
+        "highlight_language": "text",
+        "nb_execution_mode": "off",
+        "nb_merge_streams": True,
+        "myst_enable_extensions": ["colon_fence"],
+        "myst_heading_anchors": 3,
+        "torchkata_sections": dict(sections),
+        "html_theme": "furo",
+        "html_title": NAME,
+        "html_baseurl": at.address,
+        "html_static_path": [str(static)],
+        "html_css_files": ["site.css"],
+        "html_js_files": [("site.js", {"defer": "defer"})],
+        "html_favicon": str(static / "favicon.svg"),
+        "html_extra_path": ["extra"],
+        "html_copy_source": False,
+        "html_show_sphinx": False,
+        "html_last_updated_fmt": None,
+        "html_theme_options": _theme(at),
+        "pygments_style": "a11y-high-contrast-light",
+        "pygments_dark_style": "a11y-high-contrast-dark",
+        "exclude_patterns": ["extra"],
+    }
+
+
+def _theme(at: Home) -> dict[str, object]:
+    options: dict[str, object] = {f"{kind}_css_variables": colours for kind, colours in COLOURS.items()}
+    if at.repository:
+        options |= {"source_repository": at.repository_address, "footer_icons": []}
+    return options | {"top_of_page_buttons": []}
+
+
+def open_graph(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
+    """Say what a page is to those who show a card for a link to it."""
+    title = context.get("title") or NAME
+    told = {"og:type": "website", "og:site_name": NAME, "og:title": title, "og:description": ABOUT}
+    if app.config.html_baseurl:
+        told["og:url"] = f"{app.config.html_baseurl}{'' if page == 'index' else page + '.html'}"
+    lines = [f'<meta property="{name}" content="{escape(text)}">' for name, text in told.items()]
+    lines += [f'<meta name="description" content="{escape(ABOUT)}">', '<meta name="color-scheme" content="light dark">']
+    context["metatags"] = context.get("metatags", "") + "\n".join(lines)
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("html-page-context", open_graph)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,78 @@
+"""The sources of the pages, without Sphinx: boxes, folds, what is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import ROOT
+from torchkata.tools.course import Chapter, pages, read_unchecked
+from torchkata.tools.placing import Place
+from torchkata.tools.site.blocks import blocks, box_of, with_boxes
+from torchkata.tools.site.chapter_pages import CARD, END, FOLD, chapter_page, site_links
+from torchkata.tools.site.home import Home, home
+from torchkata.tools.site.proved import told
+
+CHAPTER = Chapter(ROOT, "03_gather_scatter")
+
+
+def texts(kind: str) -> list[str]:
+    cells = chapter_page(CHAPTER, Home()).notebook.cells
+    return [cell.source for cell in cells if cell.cell_type == kind]
+
+
+def test_a_hint_is_one_block():
+    hint = "<details><summary>Hint 1</summary>\n\nLook.\n\nAgain.\n\n</details>"
+    assert blocks(f"One.\n\n{hint}\n\nTwo.") == ["One.", hint, "Two."]
+
+
+@pytest.mark.parametrize(
+    "block, box",
+    [("**Predict.** What?", "predict"), ("**Contract**", "contract"), ("**Rule.** No.", "rule"), ("**Ruled** out", "")],
+)
+def test_what_begins_a_box(block: str, box: str):
+    assert box_of(block) == box
+
+
+def test_a_contract_ends_where_the_rule_begins():
+    first, second, last = with_boxes(["**Contract**", "- one", "**Rule.** No loop.", "After."])
+    assert "box contract" in first and "- one" in first and "No loop" not in first
+    assert "box rule" in second and "After" not in second
+    assert last == "After."
+
+
+def test_each_predict_has_a_fold_that_ends():
+    written = "\n".join(texts("markdown"))
+    folds = written.count(f"% {FOLD} What happens")
+    assert folds == written.count("{container} box predict") > 20
+    assert written.count(f"% {FOLD}") == written.count(f"% {END}") == folds + 1  # and the imports
+    assert written.count(f"% {CARD}") == len(CHAPTER.exercises)
+
+
+def test_answer_cells_are_those_of_the_release_and_check_cells_are_left_out():
+    written = "\n".join(texts("code"))
+    solutions = [cell for cell in read_unchecked(CHAPTER.solution).cells if "nbgrader" in cell.metadata]
+    assert "SOLUTION" not in written and "with check(" not in written
+    assert not any(cell.source in written for cell in solutions)
+    assert written.count("raise NotImplementedError") >= len(CHAPTER.exercises) - 1  # one predicts
+
+
+def test_links_to_notebooks_lead_to_their_pages():
+    start = pages(Place(ROOT))[0]
+    assert site_links("[3](03_gather_scatter/gather_scatter.ipynb)", start) == "[3](chapters/03_gather_scatter.ipynb)"
+    assert site_links("[g](../gallery.ipynb)", CHAPTER) == "[g](../gallery.ipynb)"
+
+
+def test_a_fact_that_changed_is_told_for_all_releases():
+    changed = [one for one in told("02_tensors_views") if len(one.variants) > 1]
+    assert changed
+    for one in changed:
+        releases = {variant.releases for variant in one.variants}
+        assert len(releases) == len(one.variants) and "" not in releases
+        assert len({variant.fact.proof for variant in one.variants}) > 1
+
+
+def test_home_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SITE_ADDRESS", "https://example.org/kata")
+    monkeypatch.setenv("SITE_REPOSITORY", "somebody/torchkata")
+    assert home().address == "https://example.org/kata/" and home().path == "/kata/"
+    assert Home().colab("x.ipynb") == "" and Home().path == "/"

@@ -1,0 +1,131 @@
+"""The website as a reader meets it: in a browser, over http and from the file system, in light and dark, on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+# one page of each kind
+KINDS = (
+    "index",
+    "start",
+    "chapters/03_gather_scatter",
+    "gallery",
+    "folklore/index",
+    "folklore/03_gather_scatter",
+    "teachers",
+    "authors",
+    "search",
+)
+NARROW = {"width": 390, "height": 844}
+pytestmark = pytest.mark.exhaustive("the website in a browser", thorough=True)
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A page that notes what goes wrong: errors in the console, errors of scripts, what was asked of other hosts."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    faults: list[str] = []
+    page.faults = faults
+    page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("requestfailed", lambda asked: faults.append(f"{asked.url} failed"))
+    page.on("request", lambda asked: None if is_own(asked.url) else faults.append(f"{asked.url} is another host's"))
+    yield page
+    context.close()
+    assert faults == []
+
+
+def is_own(address: str) -> bool:
+    return address.startswith(("http://127.0.0.1:", "file:", "data:", "blob:"))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_page_loads_from_a_server_and_from_a_file(page: Page, address: str, site: Path, name: str):
+    for place in (address, f"{site.as_uri()}/"):
+        page.goto(f"{place}{name}.html")
+        assert page.locator("h1").first.is_visible()
+
+
+def test_an_answer_opens(page: Page, address: str):
+    page.goto(f"{address}chapters/03_gather_scatter.html")
+    answer = page.locator("details.answer").first
+    output = answer.get_by_text("dim 1: [[1, 1], [4, 3]]")
+    assert not output.is_visible()
+    answer.locator("summary").first.click()
+    assert output.is_visible()
+
+
+@pytest.mark.parametrize("place", ["http", "file"])
+def test_search_finds(page: Page, address: str, site: Path, place: str):
+    page.goto(f"{address if place == 'http' else site.as_uri() + '/'}search.html?q=scatter")
+    found = page.locator("#search-results ul.search li a", has_text="Gather and scatter")
+    found.first.wait_for()
+    if place == "file":  # excerpts are fetched, which browsers refuse from the file system
+        page.goto("about:blank")
+        page.faults.clear()
+
+
+def test_the_filter_filters(page: Page, address: str):
+    page.goto(f"{address}folklore/index.html")
+    shown = page.locator("#beliefs > li:visible")
+    total = shown.count()
+    page.get_by_label("Verdict").select_option("wrong")
+    wrong = shown.count()
+    page.get_by_label("Chapter").select_option("03_gather_scatter")
+    here = shown.count()
+    page.get_by_label("Words").fill("all SRC")
+    assert total > wrong > here > shown.count() >= 1
+    assert "scatter_ writes all the values of src" in shown.first.inner_text()
+    page.get_by_label("Words").fill("no such words")
+    assert page.get_by_text("No belief fits.").is_visible()
+    assert "0 beliefs" in page.locator("#filter output").inner_text()
+
+
+def test_a_proof_is_copied(page: Page, address: str):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{address}folklore/03_gather_scatter.html#03-scatter-writes-all-of-src")
+    belief = page.locator("[id='03-scatter-writes-all-of-src']")
+    assert belief.locator("pre").is_visible(), "the link opens the proof"
+    belief.get_by_role("button", name="Copy").click()
+    belief.get_by_role("button", name="Copied").wait_for()
+    assert "import torch" in page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_phone_does_not_scroll_sideways(page: Page, address: str, name: str):
+    page.set_viewport_size(NARROW)
+    page.goto(f"{address}{name}.html")
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_axe_finds_nothing(page: Page, address: str, name: str, scheme: str):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{address}{name}.html")
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+    found = Axe().run(page).response["violations"]
+    assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
+
+
+def test_what_is_folded_is_printed(page: Page, address: str):
+    page.goto(f"{address}chapters/03_gather_scatter.html")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
