@@ -388,7 +388,7 @@ def last_step(h, lengths):
 
 
 # %% wrong: zeroes the padding of the caller
-# says: argument h was changed
+# says: Your code changed what the caller passed in: the values in h
 # earns: 2 of 3
 def last_step(h, lengths):
     B, T, D = h.shape
