@@ -76,7 +76,7 @@ def test_a_story_of_the_checks_own_is_told_in_words():
     with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
         test("an idea")
         observe_scenario(frozen, abs, 3).returns(4)
-    assert "    asked:    Prepare the model and train it for n steps (abs, 3)" in caught.value.lines
+    assert "    asked:    Prepare the model and train it for n steps (abs, n=3)" in caught.value.lines
 
 
 @pytest.mark.parametrize(

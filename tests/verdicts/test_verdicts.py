@@ -64,6 +64,30 @@ def test_changes_of_layout_and_tracking_are_changes(write):
     verdict(observe(write, torch.ones(2, 3)).leaves_arguments_alone)
 
 
+@pytest.mark.parametrize(
+    "change, given, words",
+    [
+        (lambda x: x.unsqueeze_(0), torch.ones(3), "x.shape was (3,) and is now (1, 3)"),
+        (lambda x: x.t_(), torch.ones(2, 2), "x.stride() was (2, 1) and is now (1, 2)"),
+        (lambda x: x.requires_grad_(), torch.ones(3), "x.requires_grad was False and is now True"),
+        (lambda x: x.neg_(), torch.ones(3), "the values in x are no longer the same"),
+        (lambda x: x.pop("a"), {"a": 1, "b": 2}, "x no longer holds a"),
+        (lambda x: x.update(c=3), {"a": 1}, "x no longer holds the same"),
+        (lambda x: x.sort(), [2, 1], "x[0] was 2 and is now 1"),
+        (lambda x: x.append(0), [2, 1], "x no longer holds the same"),
+        (lambda x: x[1].neg_(), [torch.ones(2), torch.ones(2)], "the values in x[1] are no longer the same"),
+    ],
+)
+def test_a_change_of_an_argument_is_named(change, given, words):
+    told = str(verdict(observe(change, given).leaves_arguments_alone))
+    assert f"Your code changed what the caller passed in: {words}. Work on a copy." in told
+
+
+def test_a_missing_return_is_named():
+    told = str(verdict(lambda: observe(lambda x: None, 1).returns(1)))
+    assert "Nothing came back (None): is a `return` missing? (expected an int, got None)" in told
+
+
 def test_views_and_copies_are_told_apart():
     x = torch.arange(6.0)
     observe(lambda x: x[2:4], x).shares_memory_with(0)

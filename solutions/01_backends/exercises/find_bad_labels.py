@@ -94,6 +94,11 @@ with check("find-bad-labels") as test:
             when=lambda seen: seen.value is None and len(reference(*seen.args, **seen.kwargs)) == 0,
         ),
         mistake("None came back: the function must return the positions.", when=lambda seen: seen.value is None),
+        mistake("Positions are int64, as from nonzero: {detail}.", stage="dtype"),
+        mistake(
+            "The function is to report all bad labels; cross_entropy itself stops at the first one: {detail}.",
+            raises=r"Target -?\d+ is out of bounds",
+        ),
         mistake(the_positions, gives=values),
         mistake(the_positions, gives=lambda *call, **named: values(*call, **named)[:, None]),
         mistake(

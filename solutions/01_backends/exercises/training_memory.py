@@ -80,7 +80,7 @@ def batch(size, dtype=torch.float32):
 def activations(report):
     """The number that is asked for, or what came in its place."""
     if not isinstance(report, dict):
-        return f"a dict is asked for, not {type(report).__name__}"
+        return f"a dict is asked for, not {'None' if report is None else f'a {type(report).__name__}'}"
     value = report.get("activations")
     return value if isinstance(value, (int, float)) else 'the dict has no number under "activations"'
 
@@ -89,11 +89,10 @@ def activations(report):
 """One complete step; the bytes of parameters, gradients and optimizer state."""
 with check("training-memory") as test:
 
-    def mlp(dtype=torch.float32):
+    def mlp():
         """Three linear layers with 6922 parameters."""
         torch.default_generator.manual_seed(0)
-        layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)]
-        return nn.Sequential(*layers).to(dtype)
+        return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
     def watched(training_memory, make, x, y):
         """What is reported for a new model and optimizer; how often what ran; was it one step, and no more?"""
@@ -118,7 +117,7 @@ with check("training-memory") as test:
         after = [parameter.detach() for parameter in model.parameters()]
         keys = ("parameters", "gradients", "optimizer")
         return {
-            "type": "dict" if isinstance(report, dict) else type(report).__name__,
+            "type": "dict" if isinstance(report, dict) else "None" if report is None else type(report).__name__,
             "report": {key: report.get(key) for key in keys} if isinstance(report, dict) else {},
             "ran": ran,
             "changed": any(not torch.equal(a, b) for a, b in zip(before, after, strict=True)),
@@ -193,7 +192,7 @@ with check("training-memory") as test:
 
     ### BEGIN HIDDEN TESTS
     class Counting(torch.optim.Optimizer):
-        """An optimizer that keeps a number and a float64 mean for each parameter."""
+        """An optimizer that keeps a number, a text and a mean for each parameter."""
 
         def __init__(self, parameters):
             super().__init__(parameters, {})
@@ -201,14 +200,14 @@ with check("training-memory") as test:
         @torch.no_grad()
         def step(self):
             for parameter in self.param_groups[0]["params"]:
-                self.state[parameter] = {"steps": 1, "name": "mean", "mean": parameter.grad.double().mean(0)}
+                self.state[parameter] = {"steps": 1, "name": "mean", "mean": parameter.grad.mean(0)}
                 parameter -= 0.01 * parameter.grad
 
     def with_variant(training_memory, name, x, y):
         """Measure a step of a variant, mostly with Adam."""
 
         def make():
-            model = mlp(torch.float64 if name == "double" else torch.float32)
+            model = mlp()
             if name == "frozen":
                 model[0].requires_grad_(False)
             if name == "unused":
@@ -255,18 +254,6 @@ with check("training-memory") as test:
         ),
     )
 
-    test.hidden("a float64 model")
-    judge(
-        observe_scenario(with_variant, training_memory, "double", *batch(8, torch.float64)),
-        2 * 27688,
-        2 * 27688,
-        4 * 27688 + 6 * 4,
-        mistake(
-            "You assumed 4 bytes per element; this model is in another dtype.",
-            when=lambda seen: seen["report"]["parameters"] == 27688,
-        ),
-    )
-
     test.hidden("an optimizer that has one layer only")
     judge(
         observe_scenario(with_variant, training_memory, "one layer trained", *batch(8)),
@@ -280,7 +267,7 @@ with check("training-memory") as test:
     )
 
     test.hidden("an optimizer whose state holds numbers and text besides tensors")
-    own = (32 + 64 + 64 + 3) * 8  # the means along dim 0: of three weights, and of three biases
+    own = (32 + 64 + 64 + 3) * 4  # the means along dim 0: of three weights, and of three biases
     seen = observe_scenario(with_variant, training_memory, "an optimizer of one's own", *batch(8)).expecting(
         mistake(
             "An optimizer's state may hold other things than tensors: count the tensors only.", raises="Attribute|Type"
@@ -509,4 +496,15 @@ with check("training-memory") as test:
             "Another number of bytes is saved here. A pack hook sees every saved tensor; count each storage once.",
             *mistakes,
         )
+
+    def rest_of_double(training_memory):
+        """Measure parameters, gradients and optimizer of a float64 model, with momentum."""
+        model = mlp(torch.float64)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        report = training_memory(model, optimizer, F.mse_loss, *batch(16, torch.float64))
+        return [report.get(key) for key in ("parameters", "gradients", "optimizer")]
+
+    test.hidden("a float64 model: parameters, gradients and optimizer")
+    seen = observe_scenario(rest_of_double, training_memory)
+    seen.that(27688 not in seen.value, "You assumed 4 bytes per element; this model is in another dtype.")
     ### END HIDDEN TESTS

@@ -69,6 +69,7 @@ with check("drop-lowest") as test:
         mistake("T[i+1:-1] ends before the last element; the slice to the end is T[i+1:].", gives=torch.tensor([4, 3])),
         mistake("These are the values to be dropped.", when=lambda seen: sorted(seen.value.tolist()) == [1, 2]),
         mistake("These are positions; asked for are the values that stay.", gives=torch.tensor([0, 2, 4])),
+        mistake("The values that stay have the dtype of x: {detail}.", stage="dtype"),
     )
 
     test("negative numbers are smaller than positive ones")
@@ -137,6 +138,7 @@ with check("drop-lowest") as test:
         mistake(
             "Nothing stays, but in the dtype of x: {detail}", stage="dtype", when=lambda seen: not seen.value.numel()
         ),
+        mistake("The values that stay have the dtype of x: {detail}.", stage="dtype"),
         mistake(
             "Values that differ were taken for equal ones, or in the wrong order: compare them in their own dtype.",
             stage="value",

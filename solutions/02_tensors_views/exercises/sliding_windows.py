@@ -63,6 +63,7 @@ not_copied = [
         stage="gradient",
         when=lambda seen: not seen.noted.tracked,
     ),
+    mistake("The windows have the dtype of x: {detail}. A view keeps it.", stage="dtype"),
 ]
 
 

@@ -280,7 +280,11 @@ with check("split-heads") as test:
         ("merge: int64", torch.arange(60).reshape(2, 3, 5, 2)),
     ]:
         test.hidden(idea)
-        observe(merge_heads, y).returns(side_by_side, not_viewable, ambiguous)
+        keeps_dtype = mistake(
+            "The merged tensor has the dtype of y: {detail}. torch.empty takes the default dtype unless told.",
+            stage="dtype",
+        )
+        observe(merge_heads, y).returns(side_by_side, not_viewable, ambiguous, keeps_dtype)
 
     test.hidden("merge: gradients come back to the right heads")
     seen = observe(merge_heads, numbered(2, 3, 5, 2).requires_grad_())

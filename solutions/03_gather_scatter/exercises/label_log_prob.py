@@ -196,7 +196,12 @@ with check("label-log-prob") as test:
     for dtype, rtol in ((torch.float64, 1e-10), (torch.float16, 5e-3), (torch.bfloat16, 3e-2)):
         some_logits = torch.tensor([[0.5, -1.25, 2.0], [1.5, 0.25, -0.75]], dtype=dtype)
         seen = observe(label_log_prob, some_logits, torch.tensor([1, 2]))
-        seen.returns(reference, rtol=rtol, atol=0)
+        seen.returns(
+            reference,
+            mistake("The result has the dtype of the logits: {detail}.", stage="dtype"),
+            rtol=rtol,
+            atol=0,
+        )
 
     test.hidden("a class with logit -inf that is not the label")
     masked = torch.tensor([[0.5, -torch.inf, 1.0], [-torch.inf, -torch.inf, 2.0]], requires_grad=True)
@@ -211,7 +216,13 @@ with check("label-log-prob") as test:
         because="A class of logit -inf has probability 0, and the other classes share the whole.",
     )
     detached = mistake("No gradient reaches the logits.", when=lambda seen: not seen.noted.tracked)
-    seen.gives_gradients(reference, detached)
+    normaliser = mistake(
+        "The gradient flows through the logit of the label only. The normaliser (logsumexp) depends on all logits: "
+        "don't detach it.",
+        stage="gradient",
+        when=lambda seen: (seen.gradient(0).count_nonzero(-1) <= 1).all(),
+    )
+    seen.gives_gradients(reference, detached, normaliser)
 
     test.hidden("labels of other integer dtypes")
     for dtype in (torch.int32, torch.uint8):
@@ -256,5 +267,5 @@ with check("label-log-prob") as test:
         some_logits = torch.randn(size, generator=g, requires_grad=True)
         some_labels = torch.randint(size[-1], size[:-1], generator=g)
         seen = observe(label_log_prob, some_logits, some_labels)
-        seen.gives_gradients(reference, detached)
+        seen.gives_gradients(reference, detached, normaliser)
     ### END HIDDEN TESTS

@@ -190,7 +190,9 @@ with check("last-valid-step") as test:
     test.hidden("float64 and bfloat16, and h that is not contiguous")
     for dtype in (torch.float64, torch.bfloat16):
         some_h = torch.randn(4, 3, 5, generator=g, dtype=torch.float64).to(dtype).permute(1, 2, 0)
-        observe(last_step, some_h, torch.tensor([5, 0, 4])).returns(reference)
+        observe(last_step, some_h, torch.tensor([5, 0, 4])).returns(
+            reference, mistake("The result has the dtype of h: {detail}.", stage="dtype")
+        )
 
     test.hidden("inf in the padding, nan and inf in a chosen step")
     some_h = torch.randn(3, 4, 2, generator=g)

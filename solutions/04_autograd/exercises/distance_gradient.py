@@ -160,7 +160,8 @@ with check("distance-gradient") as test:
         [[0.5, -1.25, 2.0], [1.5, 0.75, -0.5], [-2.0, 0.25, 1.0], [1.5, 0.75, -0.5], [3.0, -1.5, 0.1]]
     ).double()
     seen = observe(pairwise_distance, some_points.clone().requires_grad_())
-    seen.returns(pair_by_pair(some_points), values_first, positive, rtol=1e-6, atol=0)
+    keeps_dtype = mistake("The distances have the dtype of x: {detail}.", stage="dtype")
+    seen.returns(pair_by_pair(some_points), keeps_dtype, values_first, positive, rtol=1e-6, atol=0)
     seen.gives_gradients(
         {0: pulls(some_points)},
         *missing,

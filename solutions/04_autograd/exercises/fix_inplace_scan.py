@@ -95,14 +95,13 @@ with check("fix-inplace-scan") as test:
             len(seen.value) > 1 and seen.value.any() and all(step.equal(seen.value[-1]) for step in seen.value)
         ),
     )
-    changed = mistake("An argument was changed in place: {detail}.", stage="arguments")
 
     test("four steps with conf 1, 1/2, 0 and 1/4")
     some_x = torch.tensor([[2.0, -1.0], [0.5, 3.0], [-4.0, 1.0], [1.0, -2.0]]).reshape(4, 1, 2)
     some_w = torch.tensor([0.5, -1.5])
     some_conf = torch.tensor([1.0, 0.5, 0.0, 0.25]).reshape(4, 1, 1)
     seen = observe(leaky_scan, some_x, some_w, some_conf)
-    seen.leaves_arguments_alone(changed)
+    seen.leaves_arguments_alone()
     seen.returns(
         torch.tensor(
             [[1.46212, -0.81757], [1.19168, -0.79660], [1.19168, -0.79660], [1.16185, -1.08318]],
@@ -148,7 +147,7 @@ with check("fix-inplace-scan") as test:
     some_x, some_w = torch.randn(5, 3, 4, generator=generator) * 2, torch.randn(4, generator=generator)
     seen = observe(leaky_scan, some_x, some_w, torch.rand(5, 3, 1, generator=generator))
     seen.returns(unrolled, all_equal)
-    seen.leaves_arguments_alone(changed)
+    seen.leaves_arguments_alone()
     ### END HIDDEN TESTS
 
 # %% check="fix-inplace-scan" points=1
@@ -226,6 +225,10 @@ with check("fix-inplace-scan") as test:
 """No steps, one step, an empty batch, other dtypes and layouts: values and gradients."""
 with check("fix-inplace-scan") as test:
     states_first = mistake("The states are not right yet: see the first check.", stage="value")
+    keeps_dtype = mistake(
+        "The states have the dtype of x: {detail}. torch.zeros and torch.empty take the default dtype unless told.",
+        stage="dtype",
+    )
     wrong_way = "The gradients are not those of the formula: {detail}."
     test("no steps at all: shape (0, B, D)")
     for dtype in (torch.float32, torch.float64):
@@ -238,6 +241,7 @@ with check("fix-inplace-scan") as test:
         seen.returns(
             torch.empty(0, 2, 3, dtype=dtype),
             mistake("T = 0: there is nothing to stack, return an empty (0, B, D) tensor.", stage=("raised", "shape")),
+            keeps_dtype,
         )
 
     ### BEGIN HIDDEN TESTS
@@ -253,7 +257,10 @@ with check("fix-inplace-scan") as test:
         some_conf = torch.rand(steps, batch, 1, generator=generator, dtype=dtype)
         seen = observe(leaky_scan, some_x, some_w, some_conf)
         seen.returns(
-            unrolled, mistake(f"It must work for {idea}, too: {{detail}}.", stage=("raised", "shape")), states_first
+            unrolled,
+            mistake(f"It must work for {idea}, too: {{detail}}.", stage=("raised", "shape")),
+            keeps_dtype,
+            states_first,
         )
         seen.leaves_arguments_alone()
 

@@ -138,6 +138,10 @@ with check("graph-census") as test:
             when=lambda seen: "MulBackward0" in seen["counts"] and "AccumulateGrad" not in seen["counts"],
         ),
         mistake(
+            "The walk stops too early: the nodes in next_functions have next_functions of their own.",
+            when=lambda seen: set(seen["counts"]) == {"AddBackward0", "SumBackward0", "MeanBackward0"},
+        ),
+        mistake(
             "Whole branches are missing: a node has one entry in next_functions per input, you followed only one.",
             when=lambda seen: len({"SumBackward0", "MeanBackward0"} & set(seen["counts"])) == 1,
         ),

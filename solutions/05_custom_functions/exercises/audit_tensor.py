@@ -158,7 +158,7 @@ known = [
 with check("audit-tensor") as test:
 
     def one_call(Audit, call):
-        """Make one call; its result and the diary."""
+        """With Audit tensors x (2, 3) and y (3, 4), make this call, then read the diary."""
         x, y = made(Audit, 2, 3), made(Audit, 3, 4, 0.5)
         calls = {
             "x + 1": lambda: x + 1,
@@ -183,7 +183,7 @@ with check("audit-tensor") as test:
         is_right(seen, values)
 
     def handler(Audit):
-        """What kind of method __torch_function__ is."""
+        """Look up `__torch_function__` in the class: what kind of method is it?"""
         return type(inspect.getattr_static(Audit, "__torch_function__", None)).__name__
 
     test("__torch_function__ is a classmethod; no warning")
@@ -197,7 +197,7 @@ with check("audit-tensor") as test:
     seen.warned_nothing(because="torch warns: {detail}")
 
     def looked_at(Audit):
-        """Print a tensor, ask for its attributes; the diary must not notice."""
+        """Print an Audit tensor and ask for its attributes, then read the diary."""
         x = made(Audit, 2, 3)
         words = [repr(x), f"{x}", str(x.dtype), str(len(x)), str(list(x.shape)), str(x.requires_grad)]
         return {"words": words[2:], "looks like a tensor": "3., 4., 5." in words[0], "log": entries(Audit)}
@@ -224,7 +224,7 @@ with check("audit-tensor") as test:
 with check("audit-tensor") as test:
 
     def one_call(Audit, call):
-        """Make one call; its result and the diary."""
+        """With Audit tensors x (2, 3) and y (3, 4), make this call, then read the diary."""
         x, y, p = made(Audit, 2, 3), made(Audit, 3, 4, 0.5), torch.ones(2, 3)
         calls = {
             "x + 1": lambda: x + 1,
@@ -252,7 +252,7 @@ with check("audit-tensor") as test:
     p = torch.ones(2, 3)
 
     def written_to(Audit):
-        """Write into an Audit tensor."""
+        """With an Audit tensor x (2, 3), run `x[0] = 7.0`, then read the diary."""
         x = made(Audit, 2, 3)
         x[0] = 7.0
         return {"result": plain(x), "log": entries(Audit)}
@@ -316,7 +316,7 @@ with check("audit-tensor") as test:
     seen.that("sum" in names and "item" in names, "A call is missing in the diary: sum or item.")
 
     def failing(Audit):
-        """A call that raises; the diary all the same."""
+        """With an Audit tensor x (2, 3), run `torch.matmul(x, x)`, which raises; then read the diary."""
         x = made(Audit, 2, 3)
         try:
             torch.matmul(x, x)
@@ -331,7 +331,7 @@ with check("audit-tensor") as test:
     is_logged(seen, [("matmul", [(2, 3), (2, 3)])])
 
     def in_place(Audit):
-        """In-place calls; the same object must come back."""
+        """With an Audit tensor x (2, 3), run `x.add_(1)` and `x.t_()`, then read the diary."""
         x = made(Audit, 2, 3)
         same = [x.add_(1) is x, x.t_() is x]
         return {"same": same, "result": plain(x), "log": entries(Audit)}
@@ -343,7 +343,7 @@ with check("audit-tensor") as test:
     is_right(seen, (x + 1).t())
 
     def differentiated(Audit, leaf):
-        """Gradients through Audit tensors."""
+        """Turn the leaf into an Audit tensor, compute with it, and call backward."""
         out = (leaf.as_subclass(Audit) ** 2 * torch.tensor([1.0, 2.0, 3.0])).sum()
         with torch._C.DisableTorchFunctionSubclass():
             out.backward()
@@ -358,7 +358,7 @@ with check("audit-tensor") as test:
     )
 
     def out_again(Audit):
-        """Leave the class and go on with a plain tensor."""
+        """Leave the class with `x.as_subclass(torch.Tensor)`, and go on with that tensor."""
         x = made(Audit, 2, 3)
         free = x.as_subclass(torch.Tensor)
         Audit.diary.clear()

@@ -83,7 +83,7 @@ class LinearFn(torch.autograd.Function):
 
 # %% helpers="debug-linear-backward"
 def applied(LinearFn, x, weight, bias):
-    """The layer, called with three arguments."""
+    """Call `LinearFn.apply` with x, weight and bias, then run the backward pass."""
     return LinearFn.apply(x, weight, bias)
 
 
@@ -128,7 +128,7 @@ returned = mistake(
 
 
 def node(LinearFn, x, weight, bias):
-    """What the result remembers."""
+    """Call `LinearFn.apply` and ask the result for its `grad_fn`."""
     return {
         "function": issubclass(LinearFn, torch.autograd.Function),
         "own node": LinearFn.apply(x, weight, bias).grad_fn.name() == f"{LinearFn.__name__}Backward",
@@ -191,11 +191,11 @@ with check("debug-linear-backward") as test:
 with check("debug-linear-backward") as test:
 
     def applied_to_two(LinearFn, x, weight):
-        """The layer, called with two arguments."""
+        """Call `LinearFn.apply` with x and weight only, then run the backward pass."""
         return LinearFn.apply(x, weight)
 
     def checked(LinearFn, x, weight, bias):
-        """gradcheck's opinion."""
+        """Run gradcheck on `LinearFn.apply`."""
         return gradcheck(LinearFn.apply, (x, weight, bias), raise_exception=False)
 
     third = mistake(
@@ -228,7 +228,7 @@ with check("debug-linear-backward") as test:
 
     ### BEGIN HIDDEN TESTS
     def twice(LinearFn, x, weight, bias, g):
-        """The gradients of a weighted sum of the first gradients, with respect to all that they depend on."""
+        """Differentiate `LinearFn.apply` for the incoming gradient g, then differentiate these gradients once more."""
         inputs = (x, weight, bias)
         firsts = torch.autograd.grad(LinearFn.apply(*inputs), inputs, g, create_graph=True)
         total = sum((first.sin() * torch.arange(1.0, first.numel() + 1).reshape(first.shape)).sum() for first in firsts)
@@ -254,7 +254,7 @@ with check("debug-linear-backward") as test:
         seen.returns(twice(Plain, *four), in_place, again, rtol=1e-8, atol=1e-10)
 
     def checked_twice(LinearFn, x, weight, bias):
-        """gradcheck's and gradgradcheck's opinion."""
+        """Run gradcheck and gradgradcheck on `LinearFn.apply`."""
         inputs = (x, weight, bias)
         return [check(LinearFn.apply, inputs, raise_exception=False) for check in (gradcheck, gradgradcheck)]
 
@@ -343,7 +343,7 @@ with check("debug-linear-backward") as test:
     like_linear(observe_scenario(applied, LinearFn, *inputs), *inputs, rtol=1e-4, atol=1e-5)
 
     def then_transposed(LinearFn, x, weight, bias):
-        """The layer, and what follows it exchanges the dimensions: the incoming gradient is not contiguous."""
+        """Transpose the result of `LinearFn.apply`, then go back: the incoming gradient is not contiguous."""
         return LinearFn.apply(x, weight, bias).transpose(0, 1)
 
     test.hidden("the result is transposed: the incoming gradient is not contiguous")
@@ -358,7 +358,7 @@ with check("debug-linear-backward") as test:
     )
 
     def started_from(LinearFn, x, weight, bias, g):
-        """The incoming gradient, after the backward pass that started from it."""
+        """Start the backward pass from g, then look at g again."""
         torch.autograd.grad(LinearFn.apply(x, weight, bias), (x, weight, bias), g)
         return g
 

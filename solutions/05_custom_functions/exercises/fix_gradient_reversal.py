@@ -115,7 +115,7 @@ with check("fix-gradient-reversal") as test:
     seen.gives_gradients({0: -2 * incoming_gradient(x)}, because=scale)
 
     def shared(grad_reverse, a, b):
-        """A sum: both branches of the graph get the same incoming gradient."""
+        """Compute `b.exp() + grad_reverse(a, 0.5)`: on the way back both parts get the same tensor."""
         return b.exp() + grad_reverse(a, 0.5)
 
     test("exp(b) + grad_reverse(a, 0.5): the gradient of b is right")
@@ -211,7 +211,7 @@ with check("fix-gradient-reversal") as test:
 
     ### BEGIN HIDDEN TESTS
     def used_twice(grad_reverse, x, weight):
-        """The result and what it was made of are both used; once for a leaf, once for a tensor in the graph."""
+        """Compute `grad_reverse(x, 0.5) * weight + x` for a leaf x, and the like for a tensor in the graph."""
         h = x * 3
         return torch.stack([grad_reverse(x, 0.5) * weight + x, grad_reverse(h, 0.25) * weight + h])
 
@@ -240,7 +240,7 @@ with check("fix-gradient-reversal") as test:
     )
 
     def started_from(grad_reverse, x, g):
-        """The incoming gradient, after the backward pass that started from it."""
+        """Start the backward pass from g, then look at g again."""
         torch.autograd.grad(grad_reverse(x, 0.5), x, g)
         return g
 

@@ -410,7 +410,7 @@ with check("interp-table") as test:
             has_gradient_of_fp(observe(interp, *both).expecting(*known_at_corners), **tolerance)
 
     def checked(interp, x, xp, fp):
-        """gradcheck's opinion."""
+        """Run gradcheck on `interp`."""
         return gradcheck(lambda x, fp: interp(x, xp, fp), (x, fp), raise_exception=False)
 
     test.hidden("gradcheck in x and fp, away from the knots")

@@ -70,7 +70,10 @@ def swiglu(a: Tensor, b: Tensor) -> Tensor:
 
 # %% helpers="lean-swiglu"
 def kept(swiglu, a, b):
-    """Bytes of the storages that the hooks see, of those not a's or b's, and of others on the graph's nodes."""
+    """Call swiglu and count the bytes that it keeps for backward.
+
+    All that saved-tensor hooks see, what of it is neither a's nor b's, and what hangs on the graph's nodes otherwise.
+    """
     saved, held, beside = {}, [], {}
     own = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
 
@@ -141,7 +144,7 @@ with check("lean-swiglu") as test:
     )
 
     def checked(swiglu, a, b):
-        """gradcheck's opinion."""
+        """Run gradcheck on `swiglu`."""
         return gradcheck(swiglu, (a, b), raise_exception=False)
 
     test("gradcheck in float64")
@@ -250,7 +253,7 @@ with check("lean-swiglu") as test:
         )
 
     def twice(function, a, b, g):
-        """The gradients of a weighted sum of the first gradients, with respect to all that they depend on."""
+        """Differentiate swiglu for the incoming gradient g, then differentiate these gradients once more."""
         by_a, by_b = torch.autograd.grad(function(a, b), (a, b), g, create_graph=True)
         weights = torch.arange(1.0, a.numel() + 1, dtype=a.dtype).reshape(a.shape)
         total = (by_a * weights).sum() + (by_b * weights.sin()).sum()
@@ -267,7 +270,7 @@ with check("lean-swiglu") as test:
     observe_scenario(twice, swiglu, a, b, g).returns(twice(reference, a, b, g), in_place, again, rtol=1e-8, atol=1e-10)
 
     def checked_twice(swiglu, a, b):
-        """gradcheck's and gradgradcheck's opinion."""
+        """Run gradcheck and gradgradcheck on `swiglu`."""
         return [check(swiglu, (a, b), raise_exception=False) for check in (gradcheck, gradgradcheck)]
 
     test.hidden("gradcheck and gradgradcheck")
@@ -275,11 +278,11 @@ with check("lean-swiglu") as test:
     observe_scenario(checked_twice, swiglu, *pair).returns([True, True], again)
 
     def shared(swiglu, a, b, c):
-        """A sum: both branches of the graph get the same incoming gradient."""
+        """Add swiglu of a and b to c: on the way back both get the same tensor as incoming gradient."""
         return c.exp() + swiglu(a, b)
 
     def started_from(swiglu, a, b, g):
-        """The incoming gradient, after the backward pass that started from it."""
+        """Start the backward pass from g, then look at g again."""
         torch.autograd.grad(swiglu(a, b), (a, b), g)
         return g
 

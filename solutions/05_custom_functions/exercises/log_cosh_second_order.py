@@ -86,7 +86,7 @@ not_two = mistake("`log_cosh` returns one tensor; keep an additional output to y
 
 
 def derivatives(log_cosh, x, g):
-    """The first derivative, and the second one for an incoming gradient g that is tracked."""
+    """Differentiate `log_cosh(x)` for the incoming gradient g, then the sum of that result once more."""
     (first,) = torch.autograd.grad(log_cosh(x), x, g, create_graph=True)
     try:
         first.sum().backward()
@@ -138,7 +138,7 @@ with check("log-cosh-second-order") as test:
     seen.returns(
         torch.tensor([math.log(math.cosh(number)) for number in x.tolist()], dtype=torch.float64),
         one_tensor,
-        because="The value is not log(cosh(x)): {detail}",
+        because="The value is not log(cosh(x)): {detail}.",
         rtol=1e-5,
         atol=1e-8,
     )
@@ -173,6 +173,20 @@ with check("log-cosh-second-order") as test:
         mistake(
             "`cosh` overflows for large |x|: {detail}. Take e^|x| out of the logarithm.",
             when=lambda seen: seen.value.isinf().any(),
+        ),
+        mistake(
+            "For large |x| the value must go on growing, as |x| - log 2; yours stays at a bound. Don't clamp x: take "
+            "e^|x| out of the logarithm.",
+            stage="value",
+            when=lambda seen: seen.value.isfinite().all() and seen.value.max() < 0.9 * seen.args[0].abs().max() - 1,
+        ),
+        mistake(
+            "A shortcut for large |x|, such as |x| - log 2, is right only where rounding loses the rest, and yours "
+            "begins too early: {detail}.",
+            stage="value",
+            when=lambda seen: (
+                (seen.value - seen.args[0].abs() + math.log(2)).abs()[seen.args[0].abs() < 6].min() < 1e-6
+            ),
         ),
         one_tensor,
     ]
@@ -217,7 +231,7 @@ with check("log-cosh-second-order") as test:
     matrix = torch.randn(3, 4, dtype=torch.float64) * 3
 
     def checked_twice(log_cosh, x):
-        """gradcheck's and gradgradcheck's opinion."""
+        """Run gradcheck and gradgradcheck on `log_cosh`."""
         return [check(log_cosh, (x,), raise_exception=False) for check in (gradcheck, gradgradcheck)]
 
     test.hidden("gradcheck and gradgradcheck for a matrix")
@@ -229,7 +243,7 @@ with check("log-cosh-second-order") as test:
     )
 
     def penalty(log_cosh, w, x):
-        """The gradient of a gradient penalty with respect to the weights."""
+        """Make a gradient penalty from the slope of `log_cosh(x @ w)` at x, and differentiate it with respect to w."""
         (slope,) = torch.autograd.grad(log_cosh(x @ w).sum(), x, create_graph=True)
         (gradient,) = torch.autograd.grad((slope.norm(dim=1) - 1).pow(2).sum(), w)
         return gradient
@@ -247,7 +261,7 @@ with check("log-cosh-second-order") as test:
     expected = [abs(v) + math.log1p(math.exp(-2 * abs(v))) - math.log(2) for v in x.tolist()]
     observe(log_cosh, x).returns(torch.tensor(expected, dtype=torch.float64), *value_is_off, **precise)
 
-    keep_dtype = mistake("The dtype must be kept: {detail}", stage="dtype")
+    keep_dtype = mistake("The dtype must be kept: {detail}.", stage="dtype")
     for idea, some_x in [
         ("float32", torch.tensor([-1e4, -95.0, -3, -0.3, 0, 0.7, 2, 30, 89, 1000])),
         ("a 0-d x", torch.tensor(-0.7)),

@@ -87,7 +87,7 @@ class ScaledEye:
 
 # %% helpers="scaled-eye"
 def product(ScaledEye, spelling, n, c, t):
-    """E times t or t times E, in one of five spellings."""
+    """With E = ScaledEye(n, c), compute the product as spelled."""
     E = ScaledEye(n, c)
     if spelling == "torch.matmul(E, t)":
         return torch.matmul(E, t)
@@ -167,7 +167,7 @@ with check("scaled-eye") as test:
 with check("scaled-eye") as test:
 
     def handler(ScaledEye):
-        """What kind of method __torch_function__ is, and whether torch warns when it meets the class."""
+        """Look up `__torch_function__` in the class; does torch warn when it meets the class?"""
         torch.matmul(ScaledEye(3, 2.5), torch.ones(3))
         found = inspect.getattr_static(ScaledEye, "__torch_function__", None)
         is_class = isinstance(ScaledEye, type)
@@ -204,7 +204,7 @@ with check("scaled-eye") as test:
         )
 
     def applied(ScaledEye, function, n, c):
-        """The trace or the diagonal."""
+        """Call this torch function on ScaledEye(n, c)."""
         E = ScaledEye(n, c)
         return torch.trace(E) if function == "trace" else torch.diagonal(E)
 
@@ -219,7 +219,7 @@ with check("scaled-eye") as test:
     )
 
     def combined(ScaledEye, function, n, c, m, d):
-        """The sum or the product of two, with what it does to a vector of ones."""
+        """Call this torch function on ScaledEye(n, c) and ScaledEye(m, d); then multiply the result by ones."""
         E, F = ScaledEye(n, c), ScaledEye(m, d)
         out = torch.add(E, F) if function == "add" else torch.matmul(E, F)
         if not isinstance(out, ScaledEye):
@@ -245,7 +245,7 @@ with check("scaled-eye") as test:
     )
 
     def unknown(ScaledEye, name):
-        """Call a function that ScaledEye does not know; what came of it?"""
+        """Call a torch function that ScaledEye does not know."""
         E = ScaledEye(3, 2.5)
         function = {"torch.exp": torch.exp, "torch.linalg.inv": torch.linalg.inv, "torch.sum": torch.sum}.get(name)
         try:
@@ -345,7 +345,7 @@ with check("scaled-eye") as test:
         ends_in_type_error(observe_scenario(unknown, ScaledEye, name), name)
 
     def with_more(ScaledEye, call):
-        """Call a known function with one more argument; what came of it?"""
+        """With E = ScaledEye(3, 2.5) and F = ScaledEye(3, 4.0), make this call."""
         E, F = ScaledEye(3, 2.5), ScaledEye(3, 4.0)
         try:
             if call == "torch.add(E, F, alpha=2)":
@@ -368,7 +368,7 @@ with check("scaled-eye") as test:
         )
 
     def in_company(ScaledEye):
-        """A function that ScaledEye does not know, but the class of the other argument does."""
+        """Call a torch function that ScaledEye does not know, but the class of the other argument does."""
 
         class Willing:
             @classmethod
@@ -415,7 +415,7 @@ with check("scaled-eye") as test:
         seen.gives_gradients({2: incoming_gradient(value).sum() * factor}, lost)
 
     def factor_of(ScaledEye, function, c, d):
-        """c of the sum or the product of two."""
+        """Call this torch function on ScaledEye(5, c) and ScaledEye(5, d), and read c of the result."""
         E, F = ScaledEye(5, c), ScaledEye(5, d)
         return (torch.add(E, F) if function == "add" else torch.matmul(E, F)).c
 

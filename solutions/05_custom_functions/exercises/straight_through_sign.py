@@ -166,7 +166,7 @@ with check("straight-through-sign") as test:
     )
 
     def used_twice(ste_sign, x):
-        """The step of x, and beside it x itself; once for a leaf, once for a tensor in the graph."""
+        """Compute `ste_sign(x) + x` for a leaf x, and `ste_sign(h) + h` for h = x * 2."""
         h = x * 2
         return torch.stack([ste_sign(x) + x, ste_sign(h) + h])
 
@@ -197,11 +197,11 @@ with check("straight-through-sign") as test:
 
     ### BEGIN HIDDEN TESTS
     def shared(ste_sign, a, b):
-        """A sum: both branches of the graph get the same incoming gradient."""
+        """Add `ste_sign(a)` to b: on the way back both get the same tensor as incoming gradient."""
         return b.exp() + ste_sign(a)
 
     def started_from(ste_sign, a, g):
-        """The incoming gradient, after the backward pass that started from it."""
+        """Start the backward pass from g, then look at g again."""
         torch.autograd.grad(ste_sign(a), a, g)
         return g
 
@@ -284,7 +284,7 @@ with check("straight-through-sign") as test:
         seen.leaves_arguments_alone(because=x_changed)
 
     def changed_between(ste_sign, x, g):
-        """The gradient, or the error, where x is changed between forward and backward."""
+        """Change x in place between forward and backward: what gradient comes, or which error?"""
         h = x * 1
         out = ste_sign(h)
         h.add_(7)
@@ -308,7 +308,7 @@ with check("straight-through-sign") as test:
     )
 
     def twice(ste_sign, x, g):
-        """Differentiate gradient * x once more, with respect to x and to the incoming gradient."""
+        """Differentiate `ste_sign(x)` for the incoming gradient g, then the gradient times x once more."""
         (first,) = torch.autograd.grad(ste_sign(x), x, g, create_graph=True)
         by_x, by_g = torch.autograd.grad((first * x).sum(), (x, g), materialize_grads=True)
         return {"first": first.detach(), "by x": by_x, "by g": by_g}

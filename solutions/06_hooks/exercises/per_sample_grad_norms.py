@@ -219,6 +219,11 @@ def judge(seen, kind, *mistakes):
     seen.that(not came.requires_grad, "The norms carry a graph: detach them.", stage="gradient")
 
 
+first_layer = mistake(
+    "The first layer's input needs no gradient, so grad_input is None there. Multiply the input with the gradient of "
+    "the layer's OUTPUT (grad_output), not with grad_input.",
+    raises="NoneType",
+)
 loop = "The model ran more than once: get all samples from one forward and one backward."
 
 
@@ -226,13 +231,7 @@ loop = "The model ran more than once: get all samples from one forward and one b
 """The norms that one backward pass for each sample would give, from a single forward and backward."""
 with check("per-sample-grad-norms") as test:
     test("an MLP with cross entropy, compared with one backward for each sample")
-    seen = observe_scenario(measured, per_sample_grad_norms, "classes").expecting(
-        mistake(
-            "The first layer's input needs no gradient, so grad_input is None there. Multiply the input with the "
-            "gradient of the layer's OUTPUT (grad_output), not with grad_input.",
-            raises="NoneType",
-        ),
-    )
+    seen = observe_scenario(measured, per_sample_grad_norms, "classes").expecting(first_layer)
     judge(seen, "classes")
 
     test("one forward, one backward")
@@ -324,7 +323,7 @@ with check("per-sample-grad-norms") as test:
 
     test("no hooks and no .grad left")
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
-    seen = observe_scenario(traces, per_sample_grad_norms, x, False)
+    seen = observe_scenario(traces, per_sample_grad_norms, x, False).expecting(first_layer)
     judge_model(seen)
     seen.that(seen["size"] == 2, "The result must be a tensor with one norm for each sample.", stage="shape")
 
@@ -366,6 +365,7 @@ with check("per-sample-grad-norms") as test:
     ]:
         test(idea)
         seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(
+            first_layer,
             mistake(
                 "For (N, T, D) the gradient of a sample is a sum over its T rows: of outer products for the weight, "
                 "of g for the bias.",

@@ -137,6 +137,11 @@ def filled(seen):
     return [name for name, entry in seen.value.items() if entry]
 
 
+not_recorded = mistake(
+    "Nothing was recorded, so there is nothing to go back through: the model ran under no_grad, or on detached tensors "
+    "({detail}).",
+    raises="does not require grad and does not have",
+)
 known = [
     mistake(
         "FutureWarning: you still register the non-full hook. Its grad_input lists the inputs of the last autograd "
@@ -169,6 +174,19 @@ known = [
     ),
     mistake(
         "A layer without a bias has None there; here it raised: {detail}", raises="'NoneType' object has no .*grad"
+    ),
+    not_recorded,
+    mistake(
+        "grad_input and grad_output are tuples: an entry of the report is the tensor in it.",
+        when=lambda seen: isinstance(seen.value["head"]["output"], tuple),
+    ),
+    mistake(
+        "All gradients are half of what they must be for these two rows: the loss is loss_fn(model(x)) as it is, "
+        "without a mean over the batch.",
+        when=lambda seen: torch.allclose(
+            seen.value["head"]["bias"] * 2,
+            by_hand(nested_net(), ["enc.0", "enc.1", "enc.2", "head", "last"], seen.args[1])["head"]["bias"],
+        ),
     ),
 ]
 no_input_gradient = [
@@ -294,7 +312,8 @@ with check("port-old-hooks") as test:
             "A full hook's grad_input has one entry for each input and none for parameters: read the gradients of "
             "weight and bias elsewhere.",
             raises="IndexError: tuple index out of range",
-        )
+        ),
+        not_recorded,
     )
     judge_values(seen)
 

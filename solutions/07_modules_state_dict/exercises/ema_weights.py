@@ -131,7 +131,7 @@ def tracked_in(ema):
 
 
 def story(answer, kind, decay, shifts):
-    """Make an EMA, move the model without an update, then with one after each move; note everything."""
+    """Make an EMA of a model, change the model without an update, then with an update after each of these shifts."""
     net = moved(model_of(kind), 0.5)
     facts = {"models": [copies_of(net.state_dict())], "averages": [], "changed": []}
     ema = answer(net) if decay is None else answer(net, decay)
@@ -308,18 +308,22 @@ with check("ema-weights") as test:
         )
 
     def beside_training(answer):
-        """A step of training after an update, with gradients on everywhere."""
+        """Update an EMA, then train the model for a step; look at the averages before and after."""
         net = small_net(0.5)
         ema = answer(net, 0.75)
         ema.update(net)
-        before = copies_of(ema.average())
+        facts = {"is module": isinstance(ema, nn.Module)}
+        before = facts["before"] = copies_of(ema.average()) if facts["is module"] else None
+        facts["named"] = before is not None and before.keys() == net.state_dict().keys()
+        if not facts["named"]:
+            return facts
         net(torch.tensor([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5]])).square().sum().backward()
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter -= 0.1 * parameter.grad
         graphs = [name for name, tensor in ema.average().items() if tensor.grad_fn is not None]
         filled = [name for name, parameter in ema.named_parameters() if parameter.grad is not None]
-        return {"before": before, "after": copies_of(ema.average()), "graphs": graphs, "filled": filled}
+        return facts | {"after": copies_of(ema.average()), "graphs": graphs, "filled": filled}
 
     known_here = [
         mistake(
@@ -334,7 +338,9 @@ with check("ema-weights") as test:
 
     test("training the model does not move the average")
     seen = observe_scenario(beside_training, EMA).expecting(*known_here)
+    seen.that(seen["is module"], "EMA must be a module.", stage="type")
     seen.that(seen["before"] is not None, "average() must return a dict from names to tensors.", stage="type")
+    seen.that(seen["named"], "average() must have the names of model.state_dict().", stage="shape")
     seen.that(
         same_values(seen["after"], seen["before"]),
         "The average follows the model exactly: it shares memory with the parameter. Clone at construction.",
@@ -347,7 +353,7 @@ with check("ema-weights") as test:
     )
 
     def copied(answer):
-        """copy_to a model; then both go on."""
+        """Update an EMA and copy_to another model; then change both, and copy_to again."""
         net, target = small_net(0.5), small_net(9.0)
         objects = dict(target.named_parameters())
         buffers = dict(target.named_buffers())
@@ -409,7 +415,7 @@ with check("ema-weights") as test:
     seen.that(alone, "After copy_to one more update does not give what the formula says.", still, shared)
 
     def cast_and_moved(answer, ema_dtype, net_dtype):
-        """Cast the EMA, go on updating from a model in another dtype, copy back; then move it to the meta device."""
+        """Cast the EMA, update it from a model in another dtype, copy_to that model; then move the EMA to meta."""
         net = small_net(0.5).to(net_dtype)
         ema = answer(net, 0.75)
         ema.to(ema_dtype)
@@ -464,7 +470,7 @@ with check("ema-weights") as test:
         seen.that(seen["devices"] == ["meta"], not_moved, stage="device")
 
     def many_small_steps(answer, decay, steps):
-        """A float32 EMA of a bfloat16 model that stays where it is."""
+        """Make a float32 EMA of a bfloat16 model, move the model once, and update so many times."""
         net = nn.Linear(2, 1, dtype=torch.bfloat16)
         with torch.no_grad():
             net.weight.fill_(1.0)
@@ -497,23 +503,23 @@ with check("ema-weights") as test:
 with check("ema-weights") as test:
 
     def restored(answer, kind, decay):
-        """An EMA's state_dict goes into a new EMA of another model."""
+        """Load the state_dict of an EMA into a new EMA of another model."""
         net, other = moved(model_of(kind), 0.5), moved(model_of(kind), 9.0)
         ema = answer(net, decay)
         ema.update(moved(net, 4.0))
         wanted = copies_of(ema.average())
+        facts = {"is module": isinstance(ema, nn.Module), "wanted": wanted, "model": copies_of(net.state_dict())}
+        if not facts["is module"] or wanted is None or wanted.keys() != facts["model"].keys():
+            return facts
         new = answer(other, decay)
         before = copies_of(new.average())
         new.load_state_dict(ema.state_dict())
         after = copies_of(new.average())
         new.update(net)
-        return {
-            "saved": len(ema.state_dict()),
-            "wanted": wanted,
+        return facts | {
             "before": before,
             "after": after,
             "first after update": copies_of(ema.average()),
-            "model": copies_of(net.state_dict()),
             "next": copies_of(new.average()),
         }
 
@@ -525,10 +531,13 @@ with check("ema-weights") as test:
     def judge_restored(seen, decay):
         """Judge that the averages went over, and that the new EMA goes on from there."""
         seen.expecting(*known)
-        all_dicts = all(seen[key] is not None for key in ("wanted", "before", "after", "next"))
-        seen.that(all_dicts, "average() must return a dict from names to tensors.", stage="type")
+        seen.that(seen["is module"], "EMA must be a module.", stage="type")
+        must_be_dict = "average() must return a dict from names to tensors."
+        seen.that(seen["wanted"] is not None, must_be_dict, stage="type")
         named = seen["wanted"].keys() == seen["model"].keys()
         seen.that(named, "average() must have the names of model.state_dict().", stage="shape")
+        all_dicts = all(seen[key] is not None for key in ("before", "after", "next"))
+        seen.that(all_dicts, must_be_dict, stage="type")
         seen.that(same_state(seen["after"], seen["wanted"]), not_saved)
         independent = same_state(seen["first after update"], seen["wanted"])
         seen.that(independent, "Two EMAs share their averages after load_state_dict.", stage="aliasing")

@@ -109,7 +109,7 @@ def woken(net, way):
 
 
 def story(answer, ways, times=1, loads=False):
-    """Freeze; wake the layers and run, for each way; note what batch norms get and give, and all that changes."""
+    """Freeze a model, then try to wake it in each of these ways, run it and take a step; has a batch norm changed?"""
     net = small_net()
     before = copies_of(net)
     count, alone = frozen_by(answer, net, times)
@@ -278,7 +278,7 @@ with check("freeze-batchnorm") as test:
     judge(observe_scenario(story, freeze_batchnorm, ["train"], 1, True), thawed, first=[later])
 
     def kinds_of_norm(answer):
-        """Norm layers of all kinds beside each other."""
+        """Freeze a model that holds norm layers of all kinds."""
         layers = {
             "batch 1d": (nn.BatchNorm1d(2), (3, 2)),
             "batch 3d": (nn.BatchNorm3d(2), (3, 2, 2, 1, 2)),
@@ -315,7 +315,7 @@ with check("freeze-batchnorm") as test:
     seen.that(seen["count"] == 3, sentences["count"])
 
     def without_parts(answer):
-        """A layer without weight and bias, and one without running statistics, in train mode."""
+        """Freeze a batch norm without weight and bias, and one without running statistics; then run both."""
         net = nn.Sequential(nn.BatchNorm1d(2, affine=False), nn.BatchNorm1d(2, track_running_stats=False), nn.Tanh())
         count = answer(net)
         net.train()
@@ -338,7 +338,7 @@ with check("freeze-batchnorm") as test:
     seen.that(torch.allclose(seen["first"], torch.full((2, 2), 7.0), atol=1e-3), sentences["batch"])
 
     def single_sample(answer, mode):
-        """One sample, in train mode; the model is itself a batch norm."""
+        """Freeze a model that is itself a batch norm, then give it one sample in train mode."""
         net = nn.BatchNorm1d(2)
         count = answer(net)
         net.train(mode)
@@ -356,7 +356,7 @@ with check("freeze-batchnorm") as test:
     seen.that(torch.allclose(seen["out"], torch.tensor([[3.0, 1.0]]), atol=1e-3), sentences["batch"])
 
     def nothing_to_freeze(answer):
-        """A model without batch norm."""
+        """Freeze a model that has no batch norm."""
         net = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2), nn.Dropout())
         count = answer(net)
         return {"count": count, "flags": all(p.requires_grad for p in net.parameters()), "mode": net[2].training}

@@ -65,11 +65,11 @@ with check("param-report") as test:
         return {"report": report, "changed": state_of(model) != before}
 
     def on_nested(answer):
-        """Two layers, one of them in a container."""
+        """Report on a model of two Linear layers, one of them in a container."""
         return watched(answer, nn.Sequential(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), nn.Linear(2, 3)))
 
     def on_batch_norm(answer):
-        """Batch norm."""
+        """Report on a batch norm."""
         return watched(answer, nn.BatchNorm1d(3))
 
     sentences = {
@@ -164,7 +164,7 @@ with check("param-report") as test:
             self.first.register_buffer("same_table", self.table)
 
     def on_tied(answer):
-        """A weight, a layer and a buffer with several names."""
+        """Report on a model in which a weight, a layer and a buffer have several names."""
         return watched(answer, Tied())
 
     test("a weight, a layer and a buffer with several names; a bare parameter; a non-persistent buffer")
@@ -187,27 +187,27 @@ with check("param-report") as test:
 
     ### BEGIN HIDDEN TESTS
     def on_partly_frozen(answer):
-        """A frozen layer and a frozen bias; half precision."""
+        """Report on a bfloat16 model with a frozen layer and a frozen bias."""
         model = nn.Sequential(nn.Linear(3, 2), nn.Conv1d(2, 2, 3), nn.LayerNorm(5)).to(torch.bfloat16)
         model[0].requires_grad_(False)
         model[2].bias.requires_grad_(False)
         return watched(answer, model.eval())
 
     def on_meta(answer):
-        """A layer of a million by a million, on the meta device."""
+        """Report on a layer of a million by a million, on the meta device."""
         layers = nn.Linear(10**6, 10**6, device="meta"), nn.BatchNorm1d(10**6, device="meta")
         return watched(answer, nn.Sequential(*layers))
 
     def on_large(answer):
-        """A layer that is too large to be copied for a report."""
+        """Report on a layer; no copy of its weights may be made."""
         return watched(answer, nn.Sequential(nn.Linear(100, 100), nn.ReLU()))
 
     def on_nothing(answer):
-        """A module without parameters."""
+        """Report on a model without parameters."""
         return watched(answer, nn.Sequential(nn.ReLU(), nn.Flatten()))
 
     def on_bare(answer):
-        """A module with a column of something larger as its parameter, and with two names that hold nothing."""
+        """Report on a module whose parameter is a column of a larger tensor, and two of whose names hold nothing."""
         model = nn.Module()
         model.weight = nn.Parameter(torch.ones(6, 4)[:, 1:2])
         model.register_buffer("nothing", None)

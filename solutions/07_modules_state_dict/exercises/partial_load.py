@@ -141,7 +141,7 @@ def same_numbers(a, b):
 
 
 def new_head(answer, state):
-    """The model has another head than the checkpoint."""
+    """Load a checkpoint into a model that has another head."""
     return story(answer, body_and_head(classes=4), state)
 
 
@@ -260,7 +260,7 @@ with check("partial-load") as test:
 with check("partial-load") as test:
 
     def trained_after(answer, state):
-        """An optimizer is made, a checkpoint is loaded, two steps are made; the checkpoint is looked at."""
+        """Make an optimizer, load the checkpoint, take two steps; then look at the checkpoint."""
         torch.default_generator.manual_seed(3)
         net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
         parameters = list(net.parameters())
@@ -416,7 +416,7 @@ with check("partial-load") as test:
         return net.to(torch.bfloat16) if kind == "half" else net
 
     def on_special(answer, kind, state):
-        """Load into a model of a certain kind."""
+        """Load a checkpoint into a model of this kind."""
         return story(answer, special_model(kind), state)
 
     test.hidden("the same number of elements in another shape")

@@ -117,7 +117,7 @@ with check("resumable-checkpoint") as test:
         }
 
     def story(save, load, stop, more, seed):
-        """A run that saves and goes on; another one that loads and goes on from there; a third that does neither."""
+        """Train, save after `stop` steps and go on for `more`; a second run loads the file and goes on from there."""
         facts = {}
         with TemporaryDirectory() as folder:
             path = os.path.join(folder, "run.pt")
@@ -261,7 +261,7 @@ with check("resumable-checkpoint") as test:
         return [model.layer.weight.tolist(), optimizer.param_groups[0]["lr"], scheduler.last_epoch, model.training]
 
     def saved_and_loaded(save, load, as_path, training):
-        """Save twice to the same place and load; note what is there."""
+        """Save twice to the same path, then load."""
         with TemporaryDirectory() as folder:
             path = Path(folder) / "run.pt" if as_path else f"{folder}/run.pt"
             run, other = new_run(), new_run(2.0)
@@ -313,7 +313,7 @@ with check("resumable-checkpoint") as test:
 
     ### BEGIN HIDDEN TESTS
     def from_elsewhere(save, load):
-        """Save while tensors count as those of a device that is not there any more when the file is loaded."""
+        """Save tensors of a device that is no longer there when the file is loaded."""
 
         def tag(storage):
             return "elsewhere:0"
@@ -338,7 +338,7 @@ with check("resumable-checkpoint") as test:
     seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The checkpoint is not what was loaded.")
 
     def fails_half_way(save, load, exists):
-        """Save what can't be saved, perhaps onto a checkpoint that exists."""
+        """Save something that can't be saved; where `exists` is true, a checkpoint lies there already."""
         with TemporaryDirectory() as folder:
             path = f"{folder}/run.pt"
             run = new_run()

@@ -66,7 +66,7 @@ forgotten = mistake("super().__init__() comes first in __init__.", raises="befor
 with check("sinusoidal-positions") as test:
 
     def added(answer, sizes, x):
-        """What the module of these sizes makes of x."""
+        """Make SinusoidalPositions of these sizes and call it with x."""
         return answer(*sizes)(x)
 
     def column(k, d, length):
@@ -204,7 +204,7 @@ with check("sinusoidal-positions") as test:
         judge(observe_scenario(added, SinusoidalPositions, sizes, some(*shape)))
 
     def far_out(answer, d, length):
-        """The table far out: zeros go in, the last rows come out."""
+        """Call the module with zeros and look at the last rows."""
         return answer(d, length)(torch.zeros(1, length, d))[0, -3:]
 
     test.hidden("a long table with many columns stays accurate")
@@ -221,7 +221,7 @@ with check("sinusoidal-positions") as test:
     judge(observe_scenario(added, SinusoidalPositions, [4, 9], some(3, 4, 6)[:, :, 1:5]))
 
     def refused(answer, sizes, length):
-        """Ask for a sequence of some length; note what happens."""
+        """Call the module of these sizes with a sequence of this length."""
         module = answer(*sizes)
         try:
             came = module(torch.zeros(2, length, sizes[0]))
@@ -248,7 +248,7 @@ with check("sinusoidal-positions") as test:
 with check("sinusoidal-positions") as test:
 
     def where_it_lives(answer, sizes):
-        """What the module has registered, before and after a cast and a move."""
+        """List what the module has registered, before and after a cast and a move."""
         module = answer(*sizes)
         facts = {
             "module": isinstance(module, nn.Module),
@@ -287,7 +287,7 @@ with check("sinusoidal-positions") as test:
 
     ### BEGIN HIDDEN TESTS
     def in_dtypes(answer, cast, x):
-        """A forward pass after a cast of the module, of an x in any dtype."""
+        """Cast the module, then call it with x."""
         return answer(6, 12).to(cast)(x)
 
     x = (torch.arange(30) * 37 % 101 / 50 - 1).reshape(1, 5, 6)
@@ -313,7 +313,7 @@ with check("sinusoidal-positions") as test:
         seen.returns(expected, keep_dtype, whole_table, rtol=0, atol=tolerance, because=first_check)
 
     def with_gradient(answer, x):
-        """A forward pass through a deep copy of the module, after the model was set to train everything."""
+        """Set all parameters of the model to be trained, then call a deep copy of it with x."""
         model = nn.Sequential(answer(6, 12))
         return copy.deepcopy(model.requires_grad_(True).train())(x)
 
@@ -326,7 +326,7 @@ with check("sinusoidal-positions") as test:
     seen.gives_gradients({0: incoming_gradient(x)})
 
     def loaded(answer, short, long):
-        """The checkpoint of a model with a short table goes into one with a long table."""
+        """Load the state_dict of a model with a short table into one with a long table."""
         models = [nn.Sequential(nn.Embedding(3, 6), answer(6, max_len=n), nn.Linear(6, 2)) for n in (short, long)]
         try:
             models[1].load_state_dict(models[0].state_dict())
@@ -342,7 +342,7 @@ with check("sinusoidal-positions") as test:
         seen.that(seen["same"], "With the same weights both models must give the same.")
 
     def used_twice(answer, x):
-        """Two calls of one module, and a call of another one."""
+        """Call one module twice and another one once."""
         module, other = answer(6, 12), answer(6, 12)
         first = module(x)
         second = module(x)

@@ -132,7 +132,7 @@ with check("snapshot-best") as test:
         return net
 
     def story(answer, scores, training=True, steps=None):
-        """Train with given scores; note each call, the state after each step, and what is there at the end."""
+        """Train with these scores, one for each step; then look at the snapshot and at the model."""
         net = small_net().train(training)
         calls, states = [], [values_of(net)]
 
@@ -251,7 +251,7 @@ with check("snapshot-best") as test:
         return net
 
     def story(answer, scores, training=True, steps=None):
-        """Train with given scores; note each call, the state after each step, and what is there at the end."""
+        """Train with these scores, one for each step; then look at the snapshot and at the model."""
         net = small_net().train(training)
         calls, states = [], [values_of(net)]
 

@@ -53,7 +53,7 @@ def strip_wrappers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 # %% helpers="strip-wrappers"
 def stripped(answer, keys, kind="dict"):
-    """Strip a state_dict with these keys; note names, order, identity and what became of the argument."""
+    """Strip the wrappers' names from a state_dict with these keys."""
     tensors = [torch.full((2,), float(number)) for number in range(len(keys))]
     state = (OrderedDict if kind == "state_dict" else dict)(zip(keys, tensors, strict=True))
     if kind == "state_dict":

@@ -141,7 +141,14 @@ def dtypes_of(seen, part):
 
 def judge_precision(seen, *mistakes):
     """The parameters' dtypes first, then those of the products, then of the result."""
-    seen.expecting(*mistakes, mistake(still_error, raises="same dtype.* (BFloat16|Half) and Float"))
+    seen.expecting(
+        *mistakes,
+        mistake(still_error, raises="same dtype.* (BFloat16|Half) and Float"),
+        mistake(
+            "What goes into the head must have the dtype of its weights, float32: {detail}.",
+            raises="same dtype.* and Float",
+        ),
+    )
     recast = ", ".join(seen["recast"])
     cast = weights_cast.replace("{part}", "head" if "head" in recast else "backbone")
     seen.that(not recast, f"{cast} ({recast})", stage="dtype")

@@ -217,6 +217,10 @@ graph = "`scale` must keep the graph and must not change the loss tensor."
 grad_replaced = "Gradients must be divided in place; others may hold the same tensor."
 returned = "`step` returns True if the optimizer stepped, False if it was skipped."
 no_raise = "A second unscale_ (or step) before update must raise RuntimeError."
+other_kind = mistake(
+    "A second unscale_ (or step) before update must raise RuntimeError, and no other kind: {detail}.",
+    raises=r"^(ValueError|AssertionError|Exception)\b",
+)
 
 
 def judge_manners(seen, story=()):
@@ -290,7 +294,7 @@ with check("scaler-by-hand") as test:
     story = [["begin"], ["backward", 0, some_grads], ["unscale_", 0], ["note", 0], ["unscale_", 0], ["step", 0]]
     story += [["note", 0], ["step", 0], ["update"]]
     story += [["begin"], ["backward", 0, some_grads], ["unscale_", 0], ["step", 0], ["note", 0], ["update"]]
-    seen = observe_scenario(told, LossScaler, {"init_scale": 1024.0}, story)
+    seen = observe_scenario(told, LossScaler, {"init_scale": 1024.0}, story).expecting(other_kind)
     judge_manners(seen)
     seen.that(
         outcomes(seen, "unscale_") == [None, "raised", None] and outcomes(seen, "step") == [True, "raised", True],
@@ -362,6 +366,7 @@ with check("scaler-by-hand") as test:
         seen.expecting(
             at_update,
             mistake("Parameters without gradient must simply be ignored.", raises="NoneType|expected Tensor|None"),
+            other_kind,
         )
         judge_manners(seen, story)
         wanted = told(Library, settings, story)

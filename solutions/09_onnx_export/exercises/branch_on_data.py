@@ -216,7 +216,11 @@ with check("branch-on-data") as test:
         truth = torch.autograd.grad(expected(leaf).sum(), leaf)[0]
         seen.that(
             same(came, truth),
-            "The gradient is wrong or missing.",
+            "The gradient is not that of the branch taken.",
+            mistake(
+                "No gradient comes back: the layer cuts the graph (no_grad, detach or .data).",
+                when=lambda seen, came=came: not isinstance(came, Tensor) or not came.any(),
+            ),
             mistake(
                 "The gradient is nan although the value is right: where() multiplies the other branch's infinite slope "
                 "by 0. Make that branch's input harmless first.",

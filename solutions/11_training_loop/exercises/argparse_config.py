@@ -80,7 +80,7 @@ def kind_of(value):
 
 
 def parsed(parse_config, argv):
-    """What parse_config makes of a command line: types and values, or how it ended the program."""
+    """Call parse_config with these words of a command line."""
     told, before = io.StringIO(), sys.argv
     sys.argv = ["train.py", "--data-dir", "from-sys-argv"]
     try:
@@ -174,7 +174,7 @@ with check("argparse-config") as test:
 with check("argparse-config") as test:
 
     def layers_of_two(parse_config, argv):
-        """Change the layers of a first result, then parse the same command line again."""
+        """Parse these words, change the layers of the result, then parse the same words again."""
         with contextlib.redirect_stderr(io.StringIO()):
             first = parse_config(list(argv))
             if not isinstance(first.layers, list):

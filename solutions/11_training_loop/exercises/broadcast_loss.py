@@ -87,7 +87,7 @@ class Outputs(nn.Module):
 
 
 def trained(fit, kind, x, y, epochs, lr, batch_size):
-    """What fit returns, and the weights and bias afterwards."""
+    """Call fit with a linear model whose output has this shape; look at what it returns, and at the weights."""
     model = Outputs(kind)
     parameters = list(model.parameters())
     loss = fit(model, x, y, epochs, lr, batch_size)

@@ -59,6 +59,25 @@ def cross_entropy(logits: Tensor, target: Tensor, *, label_smoothing: float = 0.
 
 # %% helpers="cross-entropy-from-logits"
 own = "That is the library's loss: build it from logsumexp, gather and mean."
+gradient = [
+    mistake(
+        "The value is right, but no gradient reaches the logits: they were detached, or the loss was computed under "
+        "no_grad.",
+        stage="gradient",
+        when=lambda seen: not seen.noted.tracked,
+    ),
+    mistake(
+        "The value is right, but the gradient is nan: somewhere 0 is multiplied by inf or nan on the way back. Leave "
+        "out what must not count before you compute with it.",
+        stage="gradient",
+        when=lambda seen: seen.gradient(0).isnan().any(),
+    ),
+    mistake(
+        "The value is right, but the gradient is not that of the whole formula: a part of it was detached, such as the "
+        "logsumexp.",
+        stage="gradient",
+    ),
+]
 ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
 
 
@@ -76,9 +95,6 @@ with check("cross-entropy-from-logits") as test:
         return each(logits, target, ignore_index).mean()
 
     library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
-    gradient = (
-        "The gradient is wrong (or nan) although the value is right: did you detach something, or multiply -inf by 0?"
-    )
     known = (
         mistake("The softmax is applied twice, or missing.", gives=lambda z, y: plain(z.softmax(1), y)),
         mistake(
@@ -103,7 +119,7 @@ with check("cross-entropy-from-logits") as test:
     seen = observe(cross_entropy, some_logits, torch.tensor([2, 0, 1, 1, 2])).expecting(*known)
     seen.returns(plain)
     seen.avoided(*library, because=own)
-    seen.gives_gradients(plain, because=gradient)
+    seen.gives_gradients(plain, *gradient)
 
     test("logits of 1e4 and of -1e4")
     some_logits = torch.tensor([[1e4, 0.0, 3.0], [2.0, -5.0, 1e4]], requires_grad=True)
@@ -115,7 +131,7 @@ with check("cross-entropy-from-logits") as test:
     seen = observe(cross_entropy, some_logits, torch.tensor([1, 2]))
     seen.returns(torch.tensor(5000.0), unstable)
     wanted = torch.tensor([[0.5, -0.5, 0.0], [0.0, 0.0, 0.0]]) * incoming_gradient(torch.tensor(0.0))
-    seen.gives_gradients({0: wanted}, because=gradient)
+    seen.gives_gradients({0: wanted}, *gradient)
     some_logits = torch.tensor([[1.0, 3.0, 0.5, 1.5]])
     seen = observe(cross_entropy, some_logits - 1e4, torch.tensor([2]))
     seen.returns(plain(some_logits, torch.tensor([2])), unstable, rtol=1e-3, atol=1e-3)
@@ -127,7 +143,7 @@ with check("cross-entropy-from-logits") as test:
     refused = mistake("A target of -100 (ignore_index) is not an error: leave its row out ({detail}).", stage="raised")
     seen = observe(cross_entropy, some_logits, torch.tensor([2, -100, 1, -100, 0]))
     seen.expecting(counted, as_class_0, refused, *known).returns(plain, because=ignored_mean)
-    seen.gives_gradients(plain, because=gradient)
+    seen.gives_gradients(plain, *gradient)
 
 # %% check="cross-entropy-from-logits" points=1
 """Label smoothing; masked classes, nan in ignored rows, no row left, dtypes; what is refused."""
@@ -144,9 +160,6 @@ with check("cross-entropy-from-logits") as test:
         return total / len(target)
 
     library = ("cross_entropy", "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward", "nll_loss2d")
-    gradient = (
-        "The gradient is wrong (or nan) although the value is right: did you detach something, or multiply inf by 0?"
-    )
     all_classes = (
         "Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target."
     )
@@ -168,7 +181,7 @@ with check("cross-entropy-from-logits") as test:
         mistake("The smoothed loss is wrong: the target gets 1 - e, and then every class e / C.", stage="value"),
     )
     seen.avoided(*library, because=own)
-    seen.gives_gradients(mixed, because=gradient)
+    seen.gives_gradients(mixed, *gradient)
 
     not_refused = mistake("A target of ignore_index is not an error: leave its row out.", raises="IndexError")
 
@@ -193,7 +206,7 @@ with check("cross-entropy-from-logits") as test:
     some_logits = torch.tensor([[0.5, -torch.inf, 1.0], [-torch.inf, -torch.inf, 2.0]], requires_grad=True)
     seen = observe(cross_entropy, some_logits, torch.tensor([2, 2]))
     seen.returns(reference, because=masked)
-    seen.gives_gradients(reference, because=gradient)
+    seen.gives_gradients(reference, *gradient)
 
     test.hidden("ignored rows may hold nan, inf or huge logits")
     some_logits = torch.randn(6, 3, generator=g)
@@ -216,7 +229,7 @@ with check("cross-entropy-from-logits") as test:
         some_labels = torch.tensor([1, ignore_index, 2, 0, ignore_index, 2])
         seen = observe(cross_entropy, some_logits, some_labels, ignore_index=ignore_index)
         seen.returns(reference, because=ignored_mean)
-        seen.gives_gradients(reference, because=gradient)
+        seen.gives_gradients(reference, *gradient)
 
     test.hidden("one row, one class, as many rows as classes, layouts that are not contiguous")
     for size in ((1, 4), (5, 1), (3, 3), (7, 2)):
@@ -224,7 +237,7 @@ with check("cross-entropy-from-logits") as test:
         seen = observe(cross_entropy, some_logits, torch.randint(size[1], size[:1], generator=g))
         seen.returns(reference)
         seen.avoided(*library, because=own)
-        seen.gives_gradients(reference, because=gradient)
+        seen.gives_gradients(reference, *gradient)
     spread = torch.randint(3, (4, 2), generator=g)[:, 0]
     observe(cross_entropy, torch.randn(3, 4, generator=g).t(), spread).returns(reference)
 
@@ -235,14 +248,14 @@ with check("cross-entropy-from-logits") as test:
         seen = observe(cross_entropy, some_logits, torch.tensor([1, 3, -100, 0, 2, 1]))
         seen.expecting(mistake("The result must have the dtype of the logits.", stage="dtype"))
         seen.returns(reference, because=exact, rtol=rtol, atol=rtol / 10)
-        seen.gives_gradients(reference, because=gradient, rtol=rtol * 2, atol=rtol / 10)
+        seen.gives_gradients(reference, *gradient, rtol=rtol * 2, atol=rtol / 10)
 
     test.hidden("the loss of a sure and right prediction is 0")
     some_logits = torch.tensor([[1e4, 0.0], [-3e4, 500.0]], requires_grad=True)
     seen = observe(cross_entropy, some_logits, torch.tensor([0, 1]))
     sure = "For a sure and right prediction the loss is 0, however large the logits: work with logsumexp."
     seen.returns(torch.tensor(0.0), because=sure, rtol=0.0, atol=1e-6)
-    seen.gives_gradients(reference, because=gradient)
+    seen.gives_gradients(reference, *gradient)
 
     g = torch.Generator().manual_seed(5)
     test.hidden("smoothing, with ignored rows and another ignore_index")
@@ -252,7 +265,7 @@ with check("cross-entropy-from-logits") as test:
         seen = observe(cross_entropy, some_logits, some_labels, label_smoothing=e, ignore_index=ignore_index)
         seen.returns(reference, because="With smoothing, too, ignored rows count nowhere; or the shares are wrong.")
         seen.avoided(*library, because=own)
-        seen.gives_gradients(reference, because=gradient)
+        seen.gives_gradients(reference, *gradient)
     nothing_left = mistake(
         "With no row left there is nothing to take a maximum of, and yet the result is nan.", stage="raised"
     )
@@ -265,7 +278,7 @@ with check("cross-entropy-from-logits") as test:
     some_logits = torch.tensor([[1e4, -2.0, 3.0], [torch.nan, 1.0, torch.inf], [1.0, 300.0, 2.0]], requires_grad=True)
     seen = observe(cross_entropy, some_logits, torch.tensor([1, -100, 1]), label_smoothing=0.5)
     seen.returns(reference, because="Large logits, or nan in an ignored row, spoil the smoothed loss.")
-    seen.gives_gradients(reference, because=gradient)
+    seen.gives_gradients(reference, *gradient)
 
     test.hidden("smoothing keeps the dtype")
     some_logits = torch.randn(4, 3, generator=g, dtype=torch.float64).requires_grad_()

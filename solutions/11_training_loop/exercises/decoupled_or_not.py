@@ -51,7 +51,7 @@ def is_decoupled(make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Opti
 
 # %% helpers="decoupled-or-not"
 def measured(is_decoupled, name, lr, weight_decay, options=None, wrapped=False):
-    """The verdict on an optimizer, and what was done with it: steps, kinds of gradients, dtypes."""
+    """Ask about this optimizer, and watch what is done with it."""
     grads, dtypes = [], []
 
     class Wrapped(torch.optim.Optimizer):

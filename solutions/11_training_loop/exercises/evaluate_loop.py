@@ -145,7 +145,7 @@ batch_means = "Mean of batch means: the smaller last batch counts too much."
 with check("evaluate-loop") as test:
 
     def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
-        """Evaluate a classifier whose modules are in the given modes; what came, and what is different afterwards."""
+        """Evaluate a classifier whose modules are in these modes; then look at its flags, weights and gradients."""
         model = Classifier()
         model.runs = Notes()
         for name, module in model.named_modules():
@@ -217,7 +217,7 @@ with check("evaluate-loop") as test:
 with check("evaluate-loop") as test:
 
     def evaluated(evaluate, batches, modes, kind="list", loss="cross entropy", may_raise=False, grad=True):
-        """Evaluate a classifier whose modules are in the given modes; what came, and what is different afterwards."""
+        """Evaluate a classifier whose modules are in these modes; then look at its flags, weights and gradients."""
         model = Classifier()
         model.runs = Notes()
         for name, module in model.named_modules():

@@ -128,7 +128,7 @@ def first_step(model, optimizer, x):
 
 
 def prepared(prepare, Backbone, old, classes, lr_body, lr_head, dtype, x):
-    """What has become of model, state and optimizer; then one step of training."""
+    """Prepare a Backbone of `old` classes for `classes`, then train it for one step."""
     model, pretrained = filled(Backbone(old), 1, dtype), network(old, 2, dtype)
     names = list(dict(model.named_parameters()))
     state = {name: t.clone() for name, t in pretrained.state_dict().items()}
@@ -231,7 +231,7 @@ with check("fine-tune-head") as test:
 with check("fine-tune-head") as test:
 
     def frozen(prepare, Backbone, classes, actions, x, dtype=torch.float32):
-        """Prepare with a frozen body, then switch modes, run and train; what has moved."""
+        """Prepare a Backbone with lr_body = 0, then do these actions; has its body moved?"""
         model, pretrained = filled(Backbone(4), 1, dtype), network(4, 2, dtype).eval()
         x = x.to(dtype)
         state = {name: t.clone() for name, t in pretrained.state_dict().items()}
@@ -362,7 +362,7 @@ with check("fine-tune-head") as test:
     judge(5, 3, 0.01, 0.5, torch.float64)
 
     def elsewhere(prepare, Backbone, lr_body):
-        """The devices of a head whose body lies on another device than the CPU; meta will do."""
+        """Prepare a Backbone that lies on the meta device; where is its new head?"""
         model = filled(Backbone(4), 1).to("meta")
         prepare(model, {name: t.clone() for name, t in model.state_dict().items()}, 3, lr_body, 0.1)
         return [p.device.type for p in model.fc.parameters()]
@@ -374,7 +374,7 @@ with check("fine-tune-head") as test:
         seen.that(seen.value == ["meta", "meta"], on_device, stage="device")
 
     def misfitting(prepare, Backbone, kind, lr_body):
-        """Prepare with a checkpoint that does not fit; what was raised."""
+        """Prepare a Backbone with a checkpoint that does not fit; what is raised?"""
         model, state = filled(Backbone(4), 1), dict(network(4, 2).state_dict())
         if kind == "other classes":
             state = dict(network(3, 2).state_dict())

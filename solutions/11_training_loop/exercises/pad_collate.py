@@ -262,7 +262,7 @@ with check("pad-collate") as test:
         seen.raises(ValueError, because=invalid)
 
     def loaded(pad_collate, samples, batch_size):
-        """The batches of a DataLoader that collates with the answer."""
+        """Let a DataLoader collate these samples."""
         return list(DataLoader(samples, batch_size=batch_size, collate_fn=pad_collate))
 
     test.hidden("through a DataLoader")

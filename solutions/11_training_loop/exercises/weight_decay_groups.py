@@ -113,11 +113,11 @@ with check("weight-decay-groups") as test:
         return model
 
     def grouped(decay_groups, kind, weight_decay):
-        """The groups of one of the models."""
+        """Sort the parameters of a model of this kind into groups."""
         return examined(decay_groups, model_of(kind), weight_decay)
 
     def stepped(decay_groups, kind):
-        """One step of SGD with zero gradients: what has become of the parameters."""
+        """Give the groups to SGD and take a step with zero gradients."""
         model = model_of(kind)
         optimizer = torch.optim.SGD(decay_groups(model, 0.5), lr=0.5)
         for p in model.parameters():
@@ -223,11 +223,11 @@ with check("weight-decay-groups") as test:
         return model
 
     def grouped(decay_groups, kind, weight_decay):
-        """The groups of one of the models."""
+        """Sort the parameters of a model of this kind into groups."""
         return examined(decay_groups, model_of(kind), weight_decay)
 
     def stepped(decay_groups, kind):
-        """One step of SGD with zero gradients: what has become of the parameters."""
+        """Give the groups to SGD and take a step with zero gradients."""
         model = model_of(kind)
         optimizer = torch.optim.SGD(decay_groups(model, 0.5), lr=0.5)
         for p in model.parameters():
@@ -364,7 +364,7 @@ with check("weight-decay-groups") as test:
         return Custom()
 
     def other_grouped(decay_groups, kind, weight_decay, times):
-        """The groups of one of some other models."""
+        """Sort the parameters of a model of this kind into groups, so many times."""
         if kind == "no norm":
             model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.Tanh(), nn.Linear(3, 1, bias=False))
         elif kind == "frozen":

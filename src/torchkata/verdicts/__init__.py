@@ -9,6 +9,7 @@ with check("one-hot") as test:
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 
 from torchkata.verdicts import cells, observing
 from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
@@ -59,7 +60,8 @@ def observe_scenario(scenario: Callable, *args: object) -> Seen:
     channel = channel_of(args)
     noted = channel.scenario(scenario, args) if channel else _cross(observing.run_scenario(scenario, args))
     story = (scenario.__doc__ or "").strip().partition("\n")[0]
-    return Seen(scenario.__name__, args, {}, noted, story=story)
+    named = [p.name for p in signature(scenario).parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    return Seen(scenario.__name__, args, {}, noted, story=story, names=tuple(named))
 
 
 def observe_value(answer: object) -> Seen:

@@ -14,10 +14,10 @@ from types import TracebackType
 from torchkata.remembering import Remembered, begin, died, digest_of, end, remember
 from torchkata.verdicts import at_hand, names, observing
 from torchkata.verdicts.isolation import clean_state
-from torchkata.verdicts.judging import Failed, NotSolved, frame_lines
+from torchkata.verdicts.judging import Failed, NotSolved, frame_lines, frame_words
 from torchkata.verdicts.originals import answers_are_here, put_back_torch
 from torchkata.verdicts.predicting import collected, print_wrong
-from torchkata.verdicts.showing import Card, Part, Place, somebody_looks, wrapped
+from torchkata.verdicts.showing import Card, Part, Place, notice, somebody_looks, wrapped
 from torchkata.verdicts.surroundings import surroundings
 
 BUT_HERE = " here; tests that you don't see may follow when it is graded"
@@ -208,8 +208,9 @@ class check:
     def _refuse(self, error: Failed, taken: list[str]) -> None:
         withheld = self._hidden and self._own is None
         sentence = error.guarded if withheld else error.sentence
-        words = [*(_innermost(error.frames) if withheld else frame_lines(error.frames)), *_note_on(taken)]
-        parts = [*([] if withheld else error.parts), *(Part("", line) for line in words)]
+        own_lines = [] if withheld else [Part("", words, code) for words, code in frame_words(error.frames)]
+        words = [*(_innermost(error.frames) if withheld else []), *_note_on(taken)]
+        parts = [*([] if withheld else error.parts), *own_lines, *(Part("", line) for line in words)]
         if self._hidden and not withheld:
             print(self._unseen.getvalue(), end="")
         self._raise(WrongAnswer(self.exercise, self._idea, sentence, parts), sentence)
@@ -223,7 +224,7 @@ class check:
         if not self._workbook:
             return
         for exercise in died(self._workbook):
-            print(
+            notice(
                 f"The last check of {exercise} has no verdict: Python ended in the middle of it. Your answer ended it, "
                 "used up the memory, or the kernel was restarted. Run the cell of your answer again before its check."
             )

@@ -6,6 +6,7 @@ import builtins
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, NoReturn
 
 import torch
@@ -100,6 +101,7 @@ class Seen:
     known: tuple[Mistake, ...] = ()
     is_value: bool = False
     story: str = ""  # of a scenario: what it does, in words
+    names: tuple[str, ...] = ()  # of a scenario: the names of its parameters
     _naming: bool = False  # while a mistake is looked for
 
     # ------------------------------------------------ what was seen
@@ -184,13 +186,14 @@ class Seen:
         return self
 
     def leaves_arguments_alone(self, *mistakes: Mistake, because: str = "") -> Seen:
-        """Judge that no argument was changed: values, shape, strides, dtype."""
+        """Judge that no argument was changed: values, shape, strides, dtype, requires_grad."""
         self._must_have_returned(mistakes)
         before = [arg for arg in (*self.args, *self.kwargs.values()) if not is_answer(arg)]
         for old, (name, new) in zip(before, self.noted.arguments.items(), strict=True):
             if _changed(old, new):
-                named = name if name.startswith("argument ") else f"the argument {name}"
-                self._fail(Difference("arguments", f"{named} was changed"), mistakes, because)
+                self._fail(
+                    Difference("arguments", _what_changed(name, old, new), f"{name} was changed"), mistakes, because
+                )
         return self
 
     def gives_gradients(
@@ -363,13 +366,19 @@ class Seen:
             named = next((m for m in (*mistakes, *self.known) if m.matches(self, found.stage, truth)), None)
         finally:
             self._naming = False
-        sentence = named.sentence if named else because or GENERIC[found.stage]
+        sentence = named.sentence if named else because or self._generic(found.stage)
         guarded = sentence.replace("{detail}", found.guarded or found.detail)
         parts = [] if self.is_value else [Part("asked", self._call_text())]
         if found.detail and "{detail}" not in sentence:
             parts.append(Part("found", found.detail))
         parts += [Part(*block) for block in found.blocks]
         raise Failed(sentence.replace("{detail}", found.detail), guarded, parts, self._frames())
+
+    def _generic(self, stage: str) -> str:
+        """The sentence where neither a mistake nor the judgement has one."""
+        if stage == "type" and self.noted.result is None:
+            return "Nothing came back (None): is a `return` missing? ({detail})"
+        return GENERIC[stage]
 
     def _frames(self) -> list[list]:
         raised = self.noted.raised or self.noted.backward_raised or {"frames": []}
@@ -378,9 +387,12 @@ class Seen:
     def _call_text(self) -> str:
         shown = [show(a) if not callable(a) else getattr(a, "__name__", "an answer") for a in self.args]
         shown += [f"{k}={show(v)}" for k, v in self.kwargs.items()]
-        if self.story:  # a scenario is the check's own; nobody could call it
-            return f"{self.story.rstrip('.')} ({', '.join(shown)})" if shown else self.story
-        return f"{self.name}({', '.join(shown)})"
+        if not self.story:
+            return f"{self.name}({', '.join(shown)})"
+        # a scenario is the check's own; nobody could call it, so its arguments need their names
+        named = zip_longest(self.names[: len(shown)], self.args, shown)
+        told = [f"{name}={text}" if name and not callable(value) else text for name, value, text in named]
+        return f"{self.story.rstrip('.')} ({', '.join(told)})" if told else self.story
 
 
 GENERIC = {
@@ -391,7 +403,7 @@ GENERIC = {
     "device": "The device is wrong: {detail}.",
     "aliasing": "The memory is not as asked: {detail}.",
     "value": "The values are wrong: {detail}.",
-    "arguments": "An argument must stay as it was: {detail}.",
+    "arguments": "Your code changed what the caller passed in: {detail}. Work on a copy.",
     "gradient": "The gradient is wrong: {detail}.",
     "rule": "The rule of this exercise is broken: {detail}.",
 }
@@ -414,6 +426,27 @@ def _changed(old: object, new: object) -> bool:
     return difference(new, old, rtol=0.0, atol=0.0) is not None
 
 
+def _what_changed(name: str, old: object, new: object) -> str:
+    """What is no longer as it was, in a clause."""
+    if isinstance(old, Tensor) and isinstance(new, Tensor):
+        facts = [
+            ("shape", tuple(old.shape), tuple(new.shape)),
+            ("stride()", old.stride(), new.stride()),
+            ("dtype", old.dtype, new.dtype),
+            ("requires_grad", old.requires_grad, new.requires_grad),
+        ]
+        of_tensor = (f"{name}.{what} was {was} and is now {now}" for what, was, now in facts if was != now)
+        return next(of_tensor, f"the values in {name} are no longer the same")
+    if isinstance(old, dict) and isinstance(new, dict) and (gone := [str(key) for key in old if key not in new]):
+        return f"{name} no longer holds {' and '.join(gone)}"
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        place = next((i for i, pair in enumerate(zip(old, new, strict=True)) if _changed(*pair)), 0)
+        return _what_changed(f"{name}[{place}]", old[place], new[place])
+    if isinstance(old, (dict, list)):
+        return f"{name} no longer holds the same"
+    return f"{name} was {show(old)} and is now {show(new)}"
+
+
 def _has_overlap(tensor: Tensor) -> bool:
     """Whether two elements lie in one cell (exact: counts the distinct cells of the elements)."""
     if tensor.numel() < 2:
@@ -426,4 +459,9 @@ def _has_overlap(tensor: Tensor) -> bool:
 
 def frame_lines(frames: list) -> list[str]:
     """Lines of a learner's own code that were running, in words."""
-    return [f"line {line} of your code, in {where}:  {source}" for line, where, source in frames]
+    return [f"{words}  {code}" for words, code in frame_words(frames)]
+
+
+def frame_words(frames: list) -> list[tuple[str, str]]:
+    """The same, each with its code apart."""
+    return [(f"line {line} of your code, in {where}:", source) for line, where, source in frames]

@@ -37,15 +37,17 @@ _CODE = (
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a verdict: what was asked, expected, found … in the words of code; an empty label for a plain line."""
+    """A part of a verdict: what was asked, expected, found … in the words of code; an empty label for a plain line,
+    which may end with a line of code."""
 
     label: str
     text: str
+    code: str = ""
 
     def lines(self) -> list[str]:
         """The part as text; elements that differ stand between asterisks."""
         if not self.label:
-            return [self.text]
+            return [f"{self.text}  {self.code}".rstrip()]
         whole = re.sub(f"[{MARK}{UNMARK}]", "*", self.text)
         pieces = [piece for line in whole.split("\n") for piece in folded(line, WIDTH - LABEL - 4)]
         heads = [f"{self.label}:", *[""] * len(pieces)]
@@ -100,6 +102,17 @@ def somebody_looks() -> bool:
         return False
     asked = kernel.get_parent("shell") or {}
     return bool(asked.get("metadata", {}).get("cellId")) or "google.colab" in sys.modules
+
+
+def notice(text: str) -> None:
+    """Tell something besides the verdict; in a notebook as prose, which breaks at words in windows of any width."""
+    if somebody_looks():
+        from IPython.display import display
+
+        prose = f'<div style="color:var(--jp-content-font-color1, inherit);line-height:1.5">{_prose(text)}</div>'
+        display({"text/html": prose, "text/plain": text}, raw=True)
+    else:
+        print(text)
 
 
 class Place:
@@ -208,13 +221,17 @@ def _table(parts: tuple[Part, ...]) -> str:
     rows = "".join(
         f'<span style="opacity:.75">{escape(part.label)}</span><pre style="{_CODE}">{_code(part)}</pre>'
         if part.label
-        else f'<span style="grid-column:1/3">{_prose(part.text)}</span>'
+        else f'<span style="grid-column:1/3">{_prose(part.text)} {_inline(part.code)}</span>'
         for part in parts
     )
     return (
         '<div style="display:grid;grid-template-columns:max-content 1fr;column-gap:1em;row-gap:3px;margin-top:5px">'
         f"{rows}</div>"
     )
+
+
+def _inline(code: str) -> str:
+    return f'<code style="{_CODE};margin-left:.5em">{escape(code)}</code>' if code else ""
 
 
 def _code(part: Part) -> str:

@@ -280,7 +280,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: asks cross_entropy whether anything is bad
-# says: Your code raised IndexError: Target 5 is out of bounds.
+# says: The function is to report all bad labels; cross_entropy itself stops at the first one
 # says: The first check is not passed yet
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):
@@ -366,7 +366,7 @@ def bad_labels(labels, num_classes, ignore_index=-100):
 
 
 # %% wrong: positions in 32 bits
-# says: The dtype is wrong: expected torch.int64, got torch.int32.
+# says: Positions are int64, as from nonzero: expected torch.int64, got torch.int32.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def bad_labels(labels, num_classes, ignore_index=-100):

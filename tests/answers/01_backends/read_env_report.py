@@ -188,8 +188,7 @@ def diagnose(report):
 
 # %% wrong: looks at the version last
 # says: The report needs a newer torch, and `needs_torch` comes before all other reasons.
-# says: CUDA is available and there is a device: this machine works
-# earns: 0 of 2
+# earns: 1 of 2
 def diagnose(report):
     if report["built_cuda"] is None:
         return "cpu-build"
@@ -272,8 +271,7 @@ def diagnose(report):
 
 # %% wrong: trusts nvidia-smi
 # says: You returned ok because nvidia-smi lists cards.
-# says: CUDA is not available in this report
-# earns: 0 of 2
+# earns: 1 of 2
 # lesson
 def diagnose(report):
     if too_old(report):
@@ -287,8 +285,7 @@ def diagnose(report):
 
 # %% wrong: demands that nvidia-smi's CUDA version equals torch.version.cuda
 # says: The driver's CUDA number is the newest runtime it can serve, not the one you use
-# says: The order of the contract decides
-# earns: 0 of 2
+# earns: 1 of 2
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -537,8 +534,8 @@ def diagnose(report):
 
 
 # %% wrong: takes entries out of the dict
-# says: An argument must stay as it was
-# earns: 0 of 2
+# says: Your code changed what the caller passed in: report no longer holds torch and needs_torch
+# earns: 1 of 2
 def diagnose(report):
     if numbers(report.pop("torch")) < numbers(report.pop("needs_torch")):
         return "torch-too-old"
@@ -563,7 +560,7 @@ def diagnose(report):
 
 # %% wrong: a missing variable hides the cards
 # says: None means that the variable is not set: then nothing is hidden.
-# earns: 0 of 2
+# earns: 1 of 2
 def diagnose(report):
     if too_old(report):
         return "torch-too-old"
@@ -631,7 +628,7 @@ def diagnose(report):
 
 # %% wrong: a driver of the same major number is too old
 # says: A driver serves every build of its own major number
-# earns: 0 of 2
+# earns: 1 of 2
 def diagnose(report):
     if TorchVersion(report["torch"]) < report["needs_torch"]:
         return "torch-too-old"

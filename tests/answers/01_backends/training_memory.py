@@ -208,10 +208,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: multiplies elements by 4
-# says: You assumed 4 bytes per element; this model is in another dtype.
-# says: You assumed 4 bytes per element
 # says: Count the storage that is kept alive, not the elements
-# earns: 1 of 3
+# earns: 2 of 3
 # caught: hidden
 def training_memory(model, optimizer, loss_fn, x, y):
     loss, kept = saving(model, lambda: loss_fn(model(x), y))
@@ -424,8 +422,8 @@ def training_memory(model, optimizer, loss_fn, x, y):
 
 
 # %% wrong: prints, returns nothing
-# says: A dict is asked for, not NoneType.
-# says: a dict is asked for, not NoneType
+# says: A dict is asked for, not None.
+# says: a dict is asked for, not None
 # says: The check of the activations above is not passed yet
 # earns: 0 of 3
 def training_memory(model, optimizer, loss_fn, x, y):

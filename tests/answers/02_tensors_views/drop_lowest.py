@@ -401,7 +401,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: returns float64
-# says: The dtype is wrong
+# says: The values that stay have the dtype of x
 # says: The first check is not passed yet
 # earns: 0 of 2
 def drop_lowest(x, k):
@@ -410,7 +410,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: returns float64 as float32
-# says: The dtype is wrong
+# says: The values that stay have the dtype of x
 # earns: 1 of 2
 # caught: hidden
 def drop_lowest(x, k):

@@ -255,7 +255,7 @@ def memory_cells(t):
 
 
 # %% wrong: writes the numbers into t and looks them up
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in t are no longer the same
 # earns: 1 of 2
 def memory_cells(t):
     storage = torch.tensor([], dtype=t.dtype).set_(t.untyped_storage())
@@ -314,7 +314,7 @@ def memory_cells(t):
 
 
 # %% wrong: switches requires_grad off on the way
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: t was changed
 # earns: 1 of 2
 # caught: hidden
 def memory_cells(t):

@@ -224,7 +224,7 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: turns lengths into a column in place
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: lengths.shape was
 # earns: 1 of 2
 def padding_mask(lengths, T=None):
     if T is None:
@@ -233,7 +233,7 @@ def padding_mask(lengths, T=None):
 
 
 # %% wrong: clamps the lengths in place
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: lengths was changed
 # earns: 1 of 2
 # caught: hidden
 def padding_mask(lengths, T=None):

@@ -315,7 +315,7 @@ def windows(x, size, step=1):
 
 
 # %% wrong: windows of a float copy
-# says: The dtype is wrong
+# says: The windows have the dtype of x
 # says: The first check is not passed yet
 # earns: 0 of 3
 def windows(x, size, step=1):
@@ -363,7 +363,7 @@ def windows(x, size, step=1):
 
 
 # %% wrong: bools as bytes
-# says: The dtype is wrong
+# says: The windows have the dtype of x
 # earns: 2 of 3
 # caught: hidden
 def windows(x, size, step=1):

@@ -213,7 +213,7 @@ def merge_heads(y):
 
 
 # %% wrong: transposes in place
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: y.stride() was
 # earns: 2 of 3
 def merge_heads(y):
     B, h, T, D = y.shape
@@ -311,7 +311,7 @@ def merge_heads(y):
 
 
 # %% wrong: merges into a float buffer
-# says: The dtype is wrong
+# says: The merged tensor has the dtype of y
 # earns: 2 of 3
 # caught: hidden
 def merge_heads(y):

@@ -195,7 +195,7 @@ def count_writers(index, dim, shape):
 
 
 # %% wrong: writes the wrapped values into index
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in index are no longer the same
 # earns: 1 of 2
 def count_writers(index, dim, shape):
     result = torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index.long(), torch.ones_like(index).long())

@@ -214,7 +214,7 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: works in float32
-# says: The dtype is wrong
+# says: The result has the dtype of the logits
 # earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
@@ -232,7 +232,7 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: subtracts the maximum in place
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in logits are no longer the same
 # earns: 1 of 2
 def label_log_prob(logits, labels):
     logits -= logits.amax(-1, keepdim=True)
@@ -240,7 +240,7 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: the gradient flows through the picked logit only
-# says: The gradient is wrong
+# says: The gradient flows through the logit of the label only
 # earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
@@ -344,7 +344,7 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: remembers the log-probabilities by shape
-# says: The dtype is wrong
+# says: The result has the dtype of the logits
 # earns: 1 of 2
 # caught: hidden
 _CACHE = {}

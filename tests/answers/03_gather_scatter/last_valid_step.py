@@ -264,7 +264,7 @@ def last_step(h, lengths):
 
 
 # %% wrong: works in float32
-# says: The dtype is wrong
+# says: The result has the dtype of h
 # earns: 2 of 3
 # caught: hidden
 def last_step(h, lengths):
@@ -274,7 +274,7 @@ def last_step(h, lengths):
 
 
 # %% wrong: counts down in the caller's lengths
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in lengths are no longer the same
 # earns: 2 of 3
 def last_step(h, lengths):
     lengths -= 1
@@ -388,7 +388,7 @@ def last_step(h, lengths):
 
 
 # %% wrong: zeroes the padding of the caller
-# says: argument h was changed
+# says: Your code changed what the caller passed in: the values in h
 # earns: 2 of 3
 def last_step(h, lengths):
     B, T, D = h.shape

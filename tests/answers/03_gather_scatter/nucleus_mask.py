@@ -318,7 +318,7 @@ def nucleus_mask(logits, p):
 
 
 # %% wrong: masks the caller's logits
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in logits are no longer the same
 # earns: 3 of 4
 def nucleus_mask(logits, p):
     checked(p)
@@ -460,7 +460,7 @@ def nucleus_mask(logits, p):
 
 
 # %% wrong: detaches the logits of the caller
-# says: argument logits was changed
+# says: Your code changed what the caller passed in: logits was changed
 # earns: 3 of 4
 # caught: hidden
 def nucleus_mask(logits, p):

@@ -323,7 +323,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: sorts the segments in place
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in segment are no longer the same
 # earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     order = segment.argsort(stable=True)
@@ -479,7 +479,7 @@ def segment_mean(values, segment, num_segments):
 
 
 # %% wrong: divides the rows of the caller
-# says: argument values was changed
+# says: Your code changed what the caller passed in: the values in values
 # earns: 2 of 3
 def segment_mean(values, segment, num_segments):
     n = torch.bincount(segment, minlength=num_segments).clamp(min=1)[segment].view(-1, *[1] * (values.dim() - 1))

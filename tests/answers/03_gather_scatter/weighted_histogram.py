@@ -226,7 +226,7 @@ def weighted_histogram(bins, weights, n):
 
 
 # %% wrong: adds to the weights in place
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in bins are no longer the same
 # earns: 1 of 2
 def weighted_histogram(bins, weights, n):
     h = weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())

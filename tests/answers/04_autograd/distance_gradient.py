@@ -174,7 +174,7 @@ def pairwise_distance(x):
 
 
 # %% wrong: computes in float32
-# says: The dtype is wrong: expected torch.float64, got torch.float32.
+# says: The distances have the dtype of x: expected torch.float64, got torch.float32.
 # earns: 1 of 2
 def pairwise_distance(x):
     x = x.float()

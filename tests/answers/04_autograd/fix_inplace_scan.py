@@ -236,9 +236,9 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: scales the input in place
-# says: An argument was changed in place: the argument x was changed.
-# says: An argument was changed in place
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in x are no longer the same
+# says: Your code changed what the caller passed in: x was changed
+# says: An argument was changed in place. Autograd refuses that for a leaf
 # earns: 0 of 3
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -278,7 +278,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: writes into a table of the default dtype
-# says: The dtype is wrong: expected torch.float64, got torch.float32.
+# says: The states have the dtype of x: expected torch.float64, got torch.float32
 # earns: 2 of 3
 def leaky_scan(x, w, conf):
     out = torch.zeros(x.shape)

@@ -171,6 +171,17 @@ def census(t):
     return Counter(type(node).__name__ for node in seen)
 
 
+# %% wrong: stops after one level
+# says: The walk stops too early: the nodes in next_functions have next_functions of their own.
+# says: Nodes are missing: from t.grad_fn all entries of next_functions are followed
+# earns: 0 of 2
+def census(t):
+    if t.grad_fn is None:
+        return Counter()
+    nodes = {t.grad_fn, *(f for f, _ in t.grad_fn.next_functions if f is not None)}
+    return Counter(type(node).__name__ for node in nodes)
+
+
 # %% wrong: drops AccumulateGrad
 # says: The AccumulateGrad nodes (the leaves) are missing.
 # says: One node is missing in every graph

@@ -181,7 +181,7 @@ def masked_softmax(scores, mask):
 
 
 # %% wrong: writes the fill into scores
-# says: argument scores was changed
+# says: Your code changed what the caller passed in
 # says: was changed in place, and autograd refuses
 # earns: 0 of 3
 def masked_softmax(scores, mask):

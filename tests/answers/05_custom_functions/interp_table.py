@@ -447,7 +447,7 @@ def interp(x, xp, fp):
 
 
 # %% wrong: clamps x in place
-# says: the argument x was changed
+# says: Your code changed what the caller passed in
 # earns: 1 of 3
 class Clamps(Table):
     @staticmethod

@@ -310,14 +310,14 @@ log_cosh = Ignored.apply
 
 
 # %% wrong: clamps x so that cosh stays finite
-# says: The values are wrong
+# says: For large |x| the value must go on growing
 # earns: 1 of 2
 def log_cosh(x):
     return torch.log(torch.cosh(x.clamp(-300, 300)))
 
 
 # %% wrong: |x| - log 2 for all large x, cut too early
-# says: The values are wrong
+# says: A shortcut for large |x|, such as |x| - log 2, is right only where rounding loses the rest
 # says: The value is not log(cosh(x))
 # earns: 0 of 2
 def log_cosh(x):

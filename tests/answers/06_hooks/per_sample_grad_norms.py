@@ -274,9 +274,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: reads grad_input, which is None in the first layer
-# says: Multiply the input with the gradient of the layer's OUTPUT (grad_output), not with grad_input.
-# says: Your code raised AttributeError: 'NoneType' object has no attribute 'reshape'.
-# says: (N, T, D) is allowed, too; here it raised: your code raised AttributeError:
+# says: The first layer's input needs no gradient, so grad_input is None there.
 # earns: 0 of 3
 def per_sample_grad_norms(model, loss_fn, x, y):
     inputs, squares, handles = {}, [], []

@@ -687,8 +687,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: tuples in place of tensors
-# says: enc.0: output: expected a tensor, got a tuple
-# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# says: grad_input and grad_output are tuples: an entry of the report is the tensor in it.
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     def hook(entry):
@@ -698,8 +697,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: the mean over the batch
-# says: The values are wrong
-# says: The report does not hold the gradients that torch.autograd.grad gives for this
+# says: All gradients are half of what they must be for these two rows
 # earns: 1 of 3
 def gradient_report(model, x, loss_fn):
     return reported(model, x, lambda out: loss_fn(out) / len(out))
@@ -717,7 +715,7 @@ def gradient_report(model, x, loss_fn):
 
 
 # %% wrong: runs under no_grad
-# says: Your code raised RuntimeError
+# says: Nothing was recorded, so there is nothing to go back through
 # earns: 0 of 3
 def gradient_report(model, x, loss_fn):
     with torch.no_grad():

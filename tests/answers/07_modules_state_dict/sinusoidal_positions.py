@@ -503,7 +503,7 @@ class SinusoidalPositions:
 
 
 # %% wrong: forward returns nothing
-# says: This is the wrong kind of result: expected a tensor, got None.
+# says: Nothing came back (None): is a `return` missing?
 # says: What comes out is not x plus the table that the first check asks for, in the
 # earns: 0 of 2
 class SinusoidalPositions(Base):

@@ -249,7 +249,7 @@ def forward_mixed(backbone, head, x):
 
 
 # %% wrong: the head's input in float64
-# says: Your code raised RuntimeError: mat1 and mat2 must have the same dtype, but got Double and Float
+# says: What goes into the head must have the dtype of its weights, float32
 # earns: 0 of 2
 def forward_mixed(backbone, head, x):
     with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):

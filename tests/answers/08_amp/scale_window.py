@@ -286,7 +286,8 @@ def scale_window(grads, dtype=torch.float16):
 
 
 # %% wrong: changes the gradients
-# says: An argument must stay as it was
+# says: Your code changed what the caller passed in: the values in grads[0] are no longer the same
+# says: Your code changed what the caller passed in: grads was changed
 # earns: 0 of 3
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)

@@ -322,7 +322,7 @@ class LossScaler(Base):
 
 
 # %% wrong: a second call raises ValueError
-# says: Your code raised ValueError
+# says: A second unscale_ (or step) before update must raise RuntimeError, and no other kind
 # earns: 0 of 3
 class LossScaler(Base):
     def unscale_(self, optimizer):

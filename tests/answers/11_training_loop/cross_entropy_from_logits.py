@@ -99,7 +99,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: log(softmax(z))
 # says: The result is inf, nan or a bounded number for large logits
-# says: The gradient is wrong (or nan) although the value is right: did you detach something, or multiply inf by 0?
+# says: The value is right, but the gradient is nan
 # earns: 0 of 3
 # lesson
 cross_entropy = from_log_p(lambda z: z.softmax(1).log())
@@ -220,13 +220,13 @@ cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses)
 
 
 # %% wrong: logsumexp detached
-# says: The gradient is wrong (or nan) although the value is right
+# says: The value is right, but the gradient is not that of the whole formula
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: z - z.logsumexp(1, keepdim=True).detach())
 
 
 # %% wrong: computed without a graph
-# says: The gradient is wrong (or nan) although the value is right
+# says: The value is right, but no gradient reaches the logits
 # earns: 0 of 3
 cross_entropy = from_log_p(lambda z: z.detach().log_softmax(1))
 
@@ -538,7 +538,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: logaddexp, whose gradient is nan where both are -inf
-# says: The gradient is wrong (or nan) although the value is right
+# says: The value is right, but the gradient is nan
 # earns: 2 of 3
 # caught: hidden
 def log_sum(logits):
