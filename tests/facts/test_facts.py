@@ -42,7 +42,9 @@ def is_slow_detail(chapter, fact):
 @cache
 def results_of(chapter, slow_details):
     """The results of these proofs of a chapter, run once: importing torch takes longer than most of them."""
-    return run_proofs([fact for fact in load(chapter) if is_slow_detail(chapter, fact) == slow_details], jobs=1)
+    return run_proofs(
+        [fact for fact in load(chapter) if is_slow_detail(chapter, fact) == slow_details], jobs=1, timeout=600
+    )
 
 
 @pytest.mark.parametrize(
