@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import html.parser
 import os
+import re
 import resource
 import shutil
 import socket
@@ -216,7 +217,9 @@ class _Scan(html.parser.HTMLParser):
         self.found: list[tuple] = []
 
     def handle_starttag(self, tag: str, attrs: list):
-        bad = [name for name, _ in attrs if name.startswith("on") or name in ("src", "href", "srcdoc", "action")]
+        loads = [name for name, _ in attrs if name.startswith("on") or name in ("src", "srcdoc", "action")]
+        leaves = [value for name, value in attrs if name == "href" and not re.fullmatch(r"#[a-z0-9-]+", value or "")]
+        bad = loads + leaves
         if tag in ("script", "img", "iframe", "object", "svg", "link", "base", "form") or bad:
             self.found.append((tag, attrs))
 

@@ -95,7 +95,7 @@ class Desk:
         address = self._settings.address_of(self.chapter)
         write_whole(self._feedback(student), feedback_page(self._title, record, submission, when, address))
         self.results.keep(record)  # comes last: from here on the submission counts as graded
-        self._to_enter.append(record)
+        self._to_enter = [*(one for one in self._to_enter if one.student != student), record]  # the last one counts
         if len(self._to_enter) >= GROUP:
             self._enter()
 
