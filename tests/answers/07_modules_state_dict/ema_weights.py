@@ -273,7 +273,6 @@ class EMA(Base):
 
 # %% wrong: without the integer entries
 # says: All entries of the state_dict belong in average(), the integer ones too.
-# says: After copy_to the model must hold the averages, parameters and buffers.
 # says: average() must have the names of model.state_dict().
 # earns: 0 of 3
 class EMA(Base):
@@ -408,7 +407,6 @@ class EMA(Base):
 # %% wrong: works in place on the model's tensors
 # says: update() changed the model
 # says: After a cast of the EMA an update gives something else than decay * average +
-# says: After load_state_dict, update() must go on from the averages that were loaded.
 # earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):

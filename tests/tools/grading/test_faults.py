@@ -28,7 +28,7 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import NAME, fake_grader
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.grading import batch
+from torchkata.tools.grading import batch, desk
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.gradebook import ChapterBook
 from torchkata.tools.grading.records import Record
@@ -255,8 +255,8 @@ def test_a_gradebook_that_another_program_keeps_locked(tmp_path: Path, monkeypat
     """The lock is taken while submissions are graded, and is held on to."""
     chapter = classroom.course(tmp_path)
     (tmp_path / "diary.txt").touch()
-    monkeypatch.setattr(batch, "ChapterBook", partial(ChapterBook, patience=1))
-    monkeypatch.setattr(batch, "GROUP", 3)
+    monkeypatch.setattr(desk, "ChapterBook", partial(ChapterBook, patience=1))
+    monkeypatch.setattr(desk, "GROUP", 3)
     config = chapter.root / "nbgrader_config.py"
     url = f"sqlite:///{chapter.root / 'gradebook.db'}?timeout=0.1"
     config.write_text(config.read_text() + f"\nc.CourseDirectory.db_url = {url!r}\n")
