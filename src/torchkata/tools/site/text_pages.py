@@ -154,6 +154,7 @@ You need Python 3.11 or newer, and no GPU.
 start
 {chapters}
 gallery
+review
 ```
 
 ```{{toctree}}
