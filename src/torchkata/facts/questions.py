@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 if TYPE_CHECKING:
     from torchkata.facts.collection import Fact
 
@@ -53,10 +51,10 @@ def questions(chapter: str) -> tuple[Question, ...]:
 
     Raises FactError for an unknown chapter and for a faulty entry.
     """
-    from torchkata.facts.collection import DATA, load
+    from torchkata.facts.collection import DATA, entries_in, load
 
     facts = load(chapter)
-    entries = yaml.safe_load((DATA / f"{chapter}.yaml").read_text(encoding="utf-8"))
+    entries = entries_in((DATA / f"{chapter}.yaml").read_text(encoding="utf-8"))
     asked = {entry["id"]: entry.get("question") for entry in entries}
     return tuple(question_of(fact, asked[fact.id]) for fact in facts if fact.level == "core")
 

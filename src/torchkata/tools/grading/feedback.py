@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from torchkata.tools.grading.pages import rendered, shown_date
-from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission
+from torchkata.tools.grading.records import UNTRIED, ExerciseMark, NotGradable, Record, Submission
 
 PLAIN = {"solved": "Solved.", "not solved": "Not solved yet."}  # states that need no details
-UNTRIED = ("not solved", "missing")
 MAX_SHOWN = 20_000  # characters of one answer or verdict
 MAX_WHY = 200  # characters of a sentence in the summary
 FIRST = 3  # exercises that the summary names

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from torchkata.tools.course import Exercise
-from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record
+from torchkata.tools.grading.records import UNTRIED, ExerciseMark, NotGradable, Record
 
 GROUPS = ("solved", "partly", "wrong", "not tried")
-UNTRIED = ("not solved", "missing")
 
 
 @dataclass(frozen=True)

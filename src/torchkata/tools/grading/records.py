@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 
 STATES = ("solved", "partly", "wrong", "not solved", "cut off", "crashed", "missing")
+UNTRIED = ("not solved", "missing")  # states of an exercise that a student left as it was
 
 
 @dataclass(frozen=True)

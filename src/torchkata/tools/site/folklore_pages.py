@@ -1,4 +1,4 @@
-"""The folklore pages: an index of all beliefs, which filter.js filters, and the same as folklore.json."""
+"""The folklore pages: an index of all beliefs, which site.js filters, and the same as folklore.json."""
 
 from __future__ import annotations
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-import yaml
 from packaging.version import Version
 
-from torchkata.facts.collection import DATA, Fact, chapter_names, parse
+from torchkata.facts.collection import DATA, Fact, chapter_names, entries_in, parse
 from torchkata.tools import lock
 
 NEEDS_A_GPU = {"cuda", "cuda2"}
@@ -44,8 +43,7 @@ def told(chapter: str) -> tuple[Told, ...]:
     """The facts of a chapter. Raises FactError for a faulty entry."""
     text = (DATA / f"{chapter}.yaml").read_text(encoding="utf-8")
     locked = Version(lock.TORCH)
-    entries = yaml.safe_load(text) if "\n  holds:" in text else []  # reading takes long, and few facts have changed
-    changed = {entry["id"]: list(entry["holds"]) for entry in entries if "holds" in entry}
+    changed = {entry["id"]: list(entry["holds"]) for entry in entries_in(text) if "holds" in entry}
     now = parse(text, chapter, locked)
     by_release: dict[Version, dict[str, Fact]] = {}
 
