@@ -55,8 +55,9 @@ def fresh_workbook(lab: Lab) -> None:
     shutil.copytree(lab.course / UNTOUCHED, lab.course, dirs_exist_ok=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """One for this folder; as long as it is open, a loop of asyncio runs, and others may want one of their own."""
     from tests.browser.notebook_page import PATIENCE, expect, sync_playwright
 
     expect.set_options(timeout=PATIENCE)

@@ -47,7 +47,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("the tests of the website's looks need Chromium: apt-get install chromium")
