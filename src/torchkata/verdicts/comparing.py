@@ -10,6 +10,7 @@ from torch import Tensor
 
 from torchkata.verdicts.grids import first_places, grids, number, wrong_places
 from torchkata.verdicts.plain import Other
+from torchkata.verdicts.tolerances import are_known, tolerances
 
 # the stages of a comparison, in order; a judgement names the first one that fails
 STAGES = ("raised", "type", "shape", "dtype", "device", "aliasing", "value", "arguments", "gradient", "rule")
@@ -35,8 +36,8 @@ def difference(
 ) -> Difference | None:
     """The first difference between two plain values, or None.
 
-    Tensors: shape, dtype, device, then values by torch.testing.assert_close (nan equals nan; its default tolerances
-    unless `rtol` and `atol` are given; integers and bools exactly). Containers item by item; bool is no int.
+    Tensors: shape, dtype, device, then values as torch.testing.assert_close does (nan equals nan; its default
+    tolerances unless `rtol` and `atol` are given; integers and bools exactly). Containers item by item; bool is no int.
     """
     if isinstance(expected, Tensor):
         return _tensor_difference(came, expected, rtol, atol)
@@ -123,7 +124,11 @@ def _both_numbers(a: object, b: object) -> bool:
 def _close(came: Tensor, expected: Tensor, rtol: float | None, atol: float | None) -> bool:
     if torch.equal(came, expected):  # mostly so, and fast
         return True
-    try:
+    plain = came.layout == expected.layout == torch.strided and not (came.is_quantized or expected.is_quantized)
+    if plain and came.dtype == expected.dtype and are_known(came.dtype):
+        rtol, atol = tolerances(came.dtype, rtol, atol)
+        return bool(torch.isclose(came, expected, rtol=rtol, atol=atol, equal_nan=True).all())
+    try:  # knows every kind of tensor; its first call takes most of a second, for what it loads
         torch.testing.assert_close(came, expected, rtol=rtol, atol=atol, equal_nan=True, check_dtype=False)
     except AssertionError:
         return False

@@ -7,19 +7,19 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from torchkata.verdicts.tolerances import tolerances
+
 MARK, UNMARK = "\ue000", "\ue001"  # around an element that differs; a grid has blanks there otherwise
 MOST = 60  # elements of a tensor that is shown whole
 WIDEST = 80  # characters of a row
 EXAMPLES = 3
-TOLERANCES = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6, torch.complex64: 1.3e-6}
 
 
 def wrong_places(came: Tensor, expected: Tensor, rtol: float | None = None, atol: float | None = None) -> Tensor:
     """Where two tensors of one shape and dtype differ, as bools; by the tolerances of torch.testing.assert_close."""
     if not (expected.is_floating_point() or expected.is_complex()):
         return came != expected
-    if rtol is None or atol is None:
-        rtol, atol = TOLERANCES.get(expected.dtype, 1e-7), 1e-7 if expected.dtype == torch.float64 else 1e-5
+    rtol, atol = tolerances(expected.dtype, rtol, atol)
     wide = torch.complex128 if expected.is_complex() else torch.float64
     return ~torch.isclose(came.to(wide), expected.to(wide), rtol=rtol, atol=atol, equal_nan=True)
 

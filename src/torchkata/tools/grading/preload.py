@@ -8,6 +8,6 @@ import torchkata.cli  # each process runs the command's script once more
 import torchkata.tools.grading.referee  # noqa: F401
 from torchkata.verdicts import observe
 
-observe(torch.neg, torch.ones(2)).returns(torch.full((2,), -1.0000001))  # nearly equal: torch.testing loads more
+observe(torch.neg, torch.ones(2)).returns(torch.full((2,), -1.0000001))
 gc.collect()
 gc.freeze()  # so that the collector does not touch, and so copy, the pages that the processes share
