@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 LEARNING := $(VENV)/.installed-lab
 ALL := $(VENV)/.installed
 EXTENT ?= $(if $(CHAPTER),thorough,sample)
-PYTEST := $(BIN)/python -m pytest -n 4 --no-loadscope-reorder --by-group --nbval
+PYTEST := $(BIN)/python -m pytest -n 5 --no-loadscope-reorder --by-group --nbval
 
 .PHONY: install lab test test-all versions build site bench lint release lock clean
 .NOTPARALLEL:
