@@ -11,6 +11,7 @@ import tempfile
 import textwrap
 import threading
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import psutil
@@ -307,6 +308,17 @@ def test_ranks_are_looked_at_now_and_then_not_at_each_of_their_messages(monkeypa
     told = [stalled.noticed([7], 50 + k * 1.01 * LOOK_SECONDS) for k in range(1, 14)]
     assert len(looks) == 13
     assert told == [False] * 10 + [True] * 3, "so long without a sign, from the first look on"
+
+
+def test_nothing_is_waited_for_when_all_have_answered(monkeypatch: pytest.MonkeyPatch):
+    """Waiting for no connection at all takes its whole time-out."""
+    waited_for = []
+    monkeypatch.setattr(
+        "torchkata.processes.running.wait",
+        lambda ranks, seconds: waited_for.append(list(ranks)) or wait(ranks, seconds),
+    )
+    assert run_on_ranks(lambda rank, world: rank) == [0, 1]
+    assert waited_for and all(waited_for)
 
 
 def test_children_of_a_rank_end_with_it():

@@ -195,6 +195,7 @@ def _collect(run: _Run) -> None:
     """Wait until every rank has a reply, or until there is a reason to stop."""
     stalled = _Stillness(run.stall or math.inf)
     while at_work := [rank for rank in run.ranks if rank.is_at_work]:
+        wait([rank.connection for rank in at_work], LOOK_SECONDS)  # of an empty list it would wait in vain
         for rank in at_work:
             _listen(run, rank)
         now = time.monotonic()
@@ -202,7 +203,6 @@ def _collect(run: _Run) -> None:
             return
         if run.failed is None:
             _look_at_clock(run, now, stalled)
-        wait([rank.connection for rank in at_work if rank.is_at_work], LOOK_SECONDS)
 
 
 def _listen(run: _Run, rank: _Rank) -> None:
