@@ -7,6 +7,7 @@ controls            the controls that explorers share: one look, labels, keys, n
 programs            runs typed lines of Python, statement by statement, for pictures of what autograd recorded
 
 Backends
+call_path           call_path(lit): the way of x + y, from Python to the bytes; chapters 1 to 4 share it
 float_bits          float_explorer(): a number's bits, its neighbours and its error in each float format
 late_error          late_error(calls): why an error of the GPU is reported late
 memory_bars         memory_explorer(): what fills the memory of a training step, measured
