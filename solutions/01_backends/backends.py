@@ -1,16 +1,17 @@
 # %% [markdown]
 # # Install and backends
 #
-# Which PyTorch is installed, which device it can use, and in which format it keeps a number: three questions that cost
-# many hours when they are asked late. After this chapter you can
+# A script runs on your laptop. On the machine with the GPU it stops: *Expected all tensors to be on the same device*.
+# Or it doesn't stop, and uses no GPU at all. Such hours are lost to three questions that nobody asked in time: where is
+# this tensor, in which format does it keep its numbers, and which PyTorch is this? After this chapter you can
 #
-# - read a report of any machine and name the reason why its GPU is not used;
 # - choose a device once, in a way that also works on the next machine, and bring a model and its batches there;
 # - predict what float32, float16 and bfloat16 make of a number, and what the default dtype changes;
 # - turn "CUDA error: device-side assert triggered" into the label that caused it;
-# - say what fills the memory of a training step, and which part of it grows with the batch.
+# - say what fills the memory of a training step, and which part of it grows with the batch;
+# - read a report of any machine and name the reason why its GPU is not used.
 #
-# **45 minutes to read, 104 minutes to practise, 20 points.** You need Python, and to have run a training loop once:
+# **40 minutes to read, 104 minutes to practise, 20 points.** You need Python, and to have run a training loop once:
 # model, loss, `backward()`, `step()`. No GPU is needed.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
@@ -23,11 +24,9 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib.metadata import distribution
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torchkata.demos import error_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo, machine_report
+from torchkata.pictures.call_path import call_path
 from torchkata.pictures.float_bits import float_explorer
 from torchkata.pictures.late_error import Call, late_error
 from torchkata.pictures.memory_bars import memory_bars, memory_explorer
@@ -55,195 +55,44 @@ from torchkata.verdicts import (
     prediction,
 )
 
-assert (torch.ones(1, device="meta") + 1).is_meta  # loads what the device meta needs; section 1.2 is about it
 
 # %% [markdown]
-# ## 1.1 Two kinds of facts: built and available
-#
-# A *build* of PyTorch is the file that an installer brought here. What it was compiled with was settled on another
-# machine, long ago. What *this* machine offers is known only when the program runs.
-#
-# **Predict.** On a build without CUDA (a "CPU build"), which of these four are True?
+# Here is that error, made without a GPU. The model is moved to a device called `meta`, which every PyTorch has (section
+# 1.1 says what it is), and its input is made there. The words differ a little from those of a GPU.
 
-# %% facts=["01-cudnn-is-available", "01-cudnn-enabled-is-a-switch"] varies="it describes your machine"
-print("torch.backends.cuda.is_built()       ", torch.backends.cuda.is_built())
-print("torch.backends.cudnn.is_available()  ", torch.backends.cudnn.is_available())
-print("torch.backends.cudnn.enabled         ", torch.backends.cudnn.enabled)
-print("torch.cuda.is_available()            ", torch.cuda.is_available())
 
-# %% [markdown]
-# Only `enabled`. The four answer three different questions:
-#
-# - *Built with?* `cuda.is_built()` tells what was compiled in. So does `cudnn.is_available()`, whatever its name says:
-#   it never looks for a GPU. On a machine without one, a CUDA build answers True to both.
-# - *Available?* `torch.cuda.is_available()` looks at the machine: is there a driver, and a device?
-# - *Enabled?* `cudnn.enabled` is a switch for you to turn off. It is True by default, also where cuDNN does not exist.
-#
-# Available implies built, never the reverse. To use cuDNN, all three must be yes, and the tensor must be on the GPU.
-#
-# **Predict.** There is more than CUDA: MPS (Apple's GPUs), XPU (Intel's), MKL-DNN (fast operations on the CPU; its new
-# name is oneDNN). For which of the five can PyTorch be asked all three questions?
+# %% facts=["01-all-operands-same-device", "01-module-to-is-inplace"]
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("shift", torch.ones(2))
+        self.factor = torch.ones(2)
 
-# %% facts=["01-cuda-is-built-vs-available"] varies="it describes your machine"
-b = torch.backends
-asked = {
-    "CUDA": (b.cuda.is_built(), torch.cuda.is_available(), None),
-    "cuDNN": (b.cudnn.is_available(), None, b.cudnn.enabled),
-    "MPS": (b.mps.is_built(), b.mps.is_available(), None),
-    "XPU": (torch.version.xpu is not None, torch.xpu.is_available(), None),
-    "MKL-DNN": (b.mkldnn.is_available(), None, b.mkldnn.enabled),
-}
+    def forward(self, x):
+        return self.factor * (self.weight * x + self.shift)
 
-print(f"{'':9}{'built':9}{'available':11}enabled")
-for name, replies in asked.items():
-    built, available, enabled = ("–" if answer is None else str(answer) for answer in replies)
-    print(f"{name:9}{built:9}{available:11}{enabled}")
+
+model = Scale().to("meta")
+error_of(lambda: model(torch.ones(2, device="meta")))
 
 # %% [markdown]
-# For none of them. A dash means that there is no such question. Devices have no switch; the two libraries (cuDNN,
-# MKL-DNN) have one, and their `is_available()` means "built".
+# Three tensors take part, besides the input, and one of them stayed behind. Which one, and why? Section 1.2 answers it,
+# and in Exercise 1.3 you repair a larger model that has the same fault three times.
 #
-# When something is wrong, ask all of this at once, and show the answer to whoever helps you. In a terminal `torchkata
-# doctor` prints this report and more, with advice.
+# To see who complains here, follow one operation on its way down. Chapters 1 to 4 each light up a part of this way.
 
-
-# %% varies="it describes your machine"
-BUILT = ("torch", "build", "cuda_built", "cudnn", "mps_built", "mkldnn")
-NOW = ("cuda_available", "cuda_devices", "mps_available", "xpu_available", "cores", "threads", "memory_gib")
-
-
-def show_report() -> None:
-    """What was fixed when this PyTorch was built, and what is known only on this machine."""
-    report = asdict(machine_report())
-    for title, names in (("fixed when it was built", BUILT), ("known only now", NOW)):
-        print(title)
-        for name in names:
-            print(f"    {name:15} {report[name]}")
-
-
-show_report()
+# %%
+call_path("dispatcher")
 
 # %% [markdown]
-# A reason why a GPU isn't used stands in the upper part or in the lower part, and the cures differ: another build, or
-# something about this machine.
+# The *dispatcher* looks at the labels of the tensors, their device and dtype, and picks the *kernel*: the piece of
+# compiled code that works on that device, in that format. Here the kernel met tensors of two devices, and refused. This
+# chapter is about the labels.
 #
-# **Predict.** Which of these questions may be asked on a CPU build: `torch.cuda.device_count()`,
-# `torch.backends.cudnn.version()`, `torch.cuda.get_device_name(0)`, `torch.cuda.current_device()`?
-
-# %% facts=["01-cuda-available-and-count", "01-cudnn-version-call"] varies="a GPU changes the answers"
-print("device_count:   ", torch.cuda.device_count())
-print("cudnn.version():", torch.backends.cudnn.version())
-
-# %% facts=["01-cuda-get-device-name"] varies="a GPU changes the answers"
-for question in (lambda: torch.cuda.get_device_name(0), torch.cuda.current_device):
-    if torch.cuda.is_available():
-        print(question())
-    else:
-        error_of(question)
-
-# %% [markdown]
-# The first two: counting is safe everywhere, and no version is None. A question about *the* GPU has no answer where
-# there is none, so it raises: ask `is_available()` first.
+# ## 1.1 A device is a label
 #
-# ### The version
-#
-# **Predict.** The version is 2.13 or newer. Three ways to ask whether it is at least 2.9; which of them says False?
-
-# %% facts=["01-torch-version-string"]
-print("torch.__version__ >= (2, 9):    ", torch.__version__ >= (2, 9))
-print('torch.__version__ >= "2.9":     ', torch.__version__ >= "2.9")
-print('str(torch.__version__) >= "2.9":', str(torch.__version__) >= "2.9")
-print("type:", type(torch.__version__).__name__, " a str:", isinstance(torch.__version__, str))
-
-# %% [markdown] facts=["01-doc-is-for-2-3"]
-# The third compares text, letter by letter, and "1" comes before "9". `torch.__version__` is a `TorchVersion`: a string
-# that compares itself as a version, also with tuples. It matters, because notes age: since PyTorch 2.3, for instance,
-# `torch.load` has become strict about what it reads, and `torch.accelerator` (section 1.2) and a new ONNX exporter have
-# come.
-
-# %% [markdown] facts=["01-cuda-toolkit-must-be-installed", "01-torch-version-cuda"]
-# ### Which CUDA number is which
-#
-# Three numbers are called "the CUDA version", and they may all differ:
-#
-# - `torch.version.cuda`: with which CUDA this PyTorch was built. Its libraries come with the wheel. None on a CPU
-#   build.
-# - the number in the corner of `nvidia-smi`: the newest CUDA that the *driver* can serve. It may well be larger.
-# - `nvcc --version`: the *toolkit*, a set of compilers, if one is installed at all. PyTorch uses it only to compile
-#   extensions.
-#
-# So a GPU needs a driver and a CUDA build of PyTorch. It does not need a toolkit.
-
-# %% [markdown]
-# ### Why the installer took a CPU build
-#
-# A wheel's version may end in a tag that names its build: `2.13.0+cpu`, `2.13.0+cu130` (CUDA 13.0). What does pip make
-# of the tag?
-#
-# **Predict.** `2.13.0+cpu` is installed, and a project asks for `torch==2.13.0` because it needs a GPU. Does pip
-# install anything? And which of the three offers at the end does pip take, if it is given all of them?
-
-# %% facts=["01-conda-main-only-cpu-build"]
-print('"==2.13.0" is satisfied by 2.13.0+cpu:', "2.13.0+cpu" in SpecifierSet("==2.13.0"))
-
-offers = [Version("2.13.0+cpu"), Version("2.13.0+cu130"), Version("2.13.0")]
-print("from old to new:", " < ".join(map(str, sorted(offers))))
-
-# %% [markdown]
-# Nothing is installed: any build will do for `==2.13.0`, and one is there. And of the three offers pip takes the last
-# in this order, `2.13.0+cu130`: a tag counts as newer than no tag. (`Version` and `SpecifierSet` are pip's own rules,
-# from the library `packaging`.) That explains how builds come about:
-#
-# - Without any option, pip asks PyPI. For Linux on Intel and AMD processors PyPI has a CUDA build, for Windows and
-#   macOS it has none.
-# - With `--index-url https://download.pytorch.org/whl/cu130` pip asks only that index; `/cpu` in place of `/cu130`
-#   holds the CPU builds.
-# - With `--extra-index-url …/whl/cpu` it asks both. No index has priority: the newest version wins, and `2.13.0+cpu`
-#   counts as newer than the CUDA build `2.13.0` of PyPI.
-# - If a CPU build is there already, it stays. Uninstall it first.
-
-# %% [markdown] facts=["01-conda-pytorch-channel-ended", "01-conda-main-only-cpu-build"]
-# conda once had a channel `pytorch`, and the order of the channels decided which build came. That channel ended with
-# PyTorch 2.5 ([the announcement](https://github.com/pytorch/pytorch/issues/138506)); old instructions with `-c pytorch`
-# stop there. Today it is pip, or the channel conda-forge. There conda looks for a driver on the machine *where it
-# runs*: on a login node without a GPU, or while a container is built, it finds none and silently takes a CPU build,
-# which has no tag `+cpu`. `conda install -c conda-forge "pytorch=*=cuda*"` asks for the other kind.
-#
-# `import torch` works with either build. So ask the build itself; the tag is only a habit of some wheels:
-
-# %% facts=["01-torch-version-cuda", "01-conda-main-only-cpu-build"] varies="it describes your build"
-print("built for:   ", torch.version.cuda or torch.version.hip or "the CPU only")
-print("tag:         ", torch.__version__.partition("+")[2] or "none")
-print("installed by:", (distribution("torch").read_text("INSTALLER") or "unknown").strip())
-
-# %% [markdown]
-# **Predict.** Four reports, made up after real cases; all four machines were meant to use a GPU. What is wrong with
-# each?
-#
-# | | `torch.version.cuda` | CUDA available | cards | driver's CUDA | `CUDA_VISIBLE_DEVICES` |
-# |---|---|---|---|---|---|
-# | laptop | None | False | 1 | 13.0 | – |
-# | container | 13.0 | False | – | – | – |
-# | old server | 13.0 | False | 4 | 12.4 | – |
-# | cluster node | 13.0 | False | 4 | 13.0 | `""` |
-#
-# <details><summary>Answers</summary>
-#
-# The laptop has a CPU build, and no driver can make up for that. In the container there is no driver (a container gets
-# it from outside, when it is started with GPUs). The old server's driver is too old for a build for CUDA 13. On the
-# cluster node an empty variable hides all cards; section 1.7 is about it.
-#
-# </details>
-#
-# Read a report in this order: first the build, then driver and card, then the environment.
-
-# %% [markdown]
-# The exercise turns this order into a function.
-
-# %% exercise="read-env-report"
-
-# %% [markdown]
-# ## 1.2 A device is a label
+# A device is written at the top of nearly every program, as if it were a switch. It is less than that.
 #
 # **Predict.** Which of these four raise on a machine without a GPU?
 #
@@ -267,8 +116,8 @@ else:
 # that device exists, so `cuda:7` is fine everywhere. Only the spelling is checked, and "gpu" is no type; graphics cards
 # of NVIDIA and AMD are both called "cuda". The error comes when memory is wanted there.
 #
-# **Predict.** `device = torch.device("cuda")` stands at the top of a program. Where is `torch.ones(2)` created after
-# that line? And which of the labels below equal `torch.device("cuda:0")`?
+# **Predict.** `device = torch.device("cuda")` stands at the top of a program. Where is `torch.ones(2)` made after that
+# line?
 
 # %% facts=["01-device-object-moves-nothing", "01-cuda-vs-cuda0-identical", "01-device-types-only-cpu-and-cuda"]
 device = torch.device("cuda")
@@ -280,22 +129,22 @@ for written in ("cpu", "cuda", "cuda:0", "cuda:7", "mps", "xpu", "meta"):
     print(f"{written:9}{device.type:7}{device.index!s:7}{device == torch.device('cuda:0')}")
 
 # %% [markdown]
-# A label moves nothing. And labels are compared part by part: "cuda" has no index, it means *the current* CUDA device,
-# and so it is not equal to `cuda:0`, even where both lead to the same card. The `.device` of a CUDA tensor always has
-# its index. The test `x.device == torch.device("cuda")` is therefore never true; ask `x.is_cuda` or `x.device.type`.
+# On the CPU: a label moves nothing.
 #
-# The CPU has its own form of this. **Predict.** Is a tensor that was made on `"cpu:0"` on the device
-# `torch.device("cpu:0")`?
+# The table shows how labels are compared: part by part. "cuda" has no index, it means *the current* CUDA device, and so
+# it is not equal to `cuda:0`, even where both lead to the same card. The `.device` of a tensor on a GPU always has its
+# index. The test `x.device == torch.device("cuda")` is therefore never true; ask `x.is_cuda` or `x.device.type`. The
+# CPU has its own form of this:
 
 # %% facts=["01-cuda-vs-cuda0-identical"]
 x = torch.ones(2, device="cpu:0")
 print("x.device:", x.device, "  equals cpu:0:", x.device == torch.device("cpu:0"))
 
 # %% [markdown]
-# No: a CPU tensor says `cpu`, without an index. The device of a tensor is *concrete*, in the form that PyTorch itself
-# uses. To compare labels, first bring them into that form.
+# A CPU tensor says `cpu`, without an index. The device of a tensor is *concrete*, in the form that PyTorch itself uses.
+# To compare labels, first bring them into that form.
 #
-# One label is special. **Predict.** How much memory does this matrix take, and what is in its corner?
+# One label is special.
 
 # %% facts=["01-device-types-only-cpu-and-cuda"]
 huge = torch.empty(100_000, 100_000, device="meta")
@@ -304,11 +153,12 @@ print("product:", tuple(product.shape), product.dtype, product.device)
 error_of(lambda: product[0, 0].item())
 
 # %% [markdown]
-# None, and nothing. A tensor on the device `meta` has shape, dtype and device, but no data; 40 GB of float32 cost
-# nothing, and operations on it only work out shapes. It exists in every build, and so it serves in this chapter as "the
-# other device": whatever is said about moving to a GPU can be tried with it.
+# A tensor on the device `meta` has shape, dtype and device, but no data. These 40 GB of float32 cost nothing, and
+# operations on them only work out shapes. In the picture above, its kernels compute shapes, and there is no storage.
+# `meta` exists in every build, and so it serves in this chapter as "the other device": whatever is said about moving to
+# a GPU can be tried with it.
 #
-# Now choose a device. **Predict.** Which of these two ways finds an Apple or an Intel GPU?
+# Now choose a device.
 
 # %% facts=["01-device-choice-idiom"] varies="a GPU changes the answers"
 old_way = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -321,17 +171,22 @@ else:
 print("old way:", old_way, "  portable way:", device, "  a tensor made there:", torch.ones(1, device=device).device)
 
 # %% [markdown]
-# The second. An *accelerator* is whatever the machine has besides the CPU: cuda, mps, xpu and others (page
-# `torch.accelerator`). The old way is still right where CUDA and the CPU are all you care about. Either way choose
-# once, at the top, and hand `device` on. Everything below it then works without a device's name in it.
+# An *accelerator* is whatever the machine has besides the CPU: cuda, mps (Apple), xpu (Intel) and others; see
+# [`torch.accelerator`](https://docs.pytorch.org/docs/stable/accelerator.html). The old way is still right where CUDA
+# and the CPU are all you care about. Either way choose once, at the top, and hand `device` on.
 #
-# `current_accelerator()` tells what was *built*, without an index; that is why `is_available()` is asked before. The
-# index is `torch.accelerator.current_device_index()`.
+# `current_accelerator()` tells what this PyTorch was *built* for, without an index. That is why `is_available()` is
+# asked before.
+#
+# **Now you know.** A device is a name. It becomes real, or an error, when a tensor is made there.
 
 # %% exercise="resolve-device"
 
 # %% [markdown]
-# ## 1.3 Tensors return, modules change
+# ## 1.2 Tensors return, modules change
+#
+# `.to(device)` is a method of tensors and of modules, and does two different things. The commonest form of the error
+# above comes from taking one for the other.
 #
 # **Predict.** After these two lines, where are `x` and `model.weight`?
 
@@ -350,8 +205,25 @@ print('x.to("cpu") is x:', x.to("cpu") is x)
 # returns `x` itself. `Module.to` changes the module: its parameters and buffers are moved, and the module is returned.
 # So `x = x.to(device)` needs its assignment, for each batch and its labels too; `model.to(device)` does not.
 #
-# **Predict.** `torch.randn(3, 1).to(device)`, or `torch.randn(3, 1, device=device)`: is there a difference? The next
-# cell lists the operations that run.
+# Back to the model of the opening. What did `.to("meta")` take along?
+
+# %% facts=["01-module-to-is-inplace", "01-all-operands-same-device"]
+model = Scale().to("meta")
+for name in ("weight", "shift", "factor"):
+    print(f"{name:7} is on {getattr(model, name).device}")
+
+# %% [markdown]
+# A module knows its parameters and its buffers. A tensor in a plain attribute it does not know: `factor` stays behind.
+# All that meets in one operation must be in one place (inputs, labels, an initial state, a mask), and nothing follows
+# the model by itself. `self.register_buffer("factor", …, persistent=False)` makes it known without putting it into the
+# checkpoint.
+#
+# One exception: a single number, a tensor without dimensions on the CPU, may meet tensors of any device. And don't lean
+# on the error while you practise with `meta`: a bare `torch.mm` of a CPU matrix and a meta matrix is not refused in
+# torch 2.13, and returns numbers that mean nothing. Look at `.device`.
+#
+# **Change one line.** The next cell lists the operations that PyTorch runs for a new tensor that is wanted on another
+# device. How would you write the first block so that only one operation is left?
 
 
 # %% facts=["01-randn-to-device-creates-there"]
@@ -376,49 +248,24 @@ with OperationLog() as log:
 print("made there:      ", log.names)
 
 # %% [markdown]
-# The first makes the tensor on the CPU and copies it. With a large tensor in a training loop you pay for that in each
-# step. Inside `forward`, make new tensors where they are needed: `torch.zeros(…, device=x.device, dtype=x.dtype)`,
+# As in the second block. The first makes the tensor on the CPU and copies it, in each step of a training loop again.
+# Inside `forward`, make new tensors where they are needed: `torch.zeros(…, device=x.device, dtype=x.dtype)`,
 # `torch.zeros_like(x)` or `x.new_zeros(…)`.
 #
-# **Predict.** This model has three tensors of two numbers. Which of them move with `.to("meta")`?
-
-
-# %% facts=["01-all-operands-same-device", "01-module-to-is-inplace"]
-class Scale(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(2))
-        self.register_buffer("shift", torch.ones(2))
-        self.factor = torch.ones(2)
-
-    def forward(self, x):
-        return self.factor * (self.weight * x + self.shift)
-
-
-model = Scale().to("meta")
-for name in ("weight", "shift", "factor"):
-    print(f"{name:7} is on {getattr(model, name).device}")
-
-error_of(lambda: model(torch.ones(2, device="meta")))
-
-# %% [markdown]
-# A module knows its parameters and its buffers. A tensor in a plain attribute it does not know, and it stays behind.
-# Everything that meets in one operation must be in one place: inputs, labels, an initial state, a mask. So the forward
-# pass is refused; nothing follows the model by itself.
-#
-# Two notes. A single number, a tensor without dimensions on the CPU, may meet tensors of any device. And do not lean on
-# the error while you practise with `meta`: in torch 2.13 a bare `torch.mm` of a CPU matrix and a meta matrix is not
-# refused, and returns numbers that mean nothing. Look at `.device`.
+# **Now you know.** Assign what `Tensor.to` returns; register what should follow a module; make new tensors where the
+# input is.
 
 # %% exercise="move-batch"
 
 # %% exercise="fix-hidden-cpu-tensors"
 
 # %% [markdown]
-# ## 1.4 How a number is stored
+# ## 1.3 How a number is stored
 #
-# **Predict.** float16 and bfloat16 both have 16 bits. What do they make of 257, 70000, 1e-8 and 0.1? (One of the eight
-# results is infinite, one is zero, one is exact.)
+# The other half of a label is the dtype. It decides how many bytes a number takes, which kernel is picked, and which
+# numbers exist at all.
+#
+# Four numbers in the two 16-bit formats:
 
 # %% facts=["01-bf16-range-versus-precision"]
 print(f"{'':8}{'float16':>18}{'bfloat16':>25}")
@@ -427,14 +274,14 @@ for number in (257.0, 70000.0, 1e-8, 0.1):
     print(f"{number:<8g}{x.half().item():>18}{x.bfloat16().item():>25}")
 
 # %% [markdown]
-# Range and precision are bought separately. float16 spends its bits on digits: 257 is exact and 0.1 nearly right, but
-# it ends at 65504, and what is too small becomes 0. bfloat16 spends them on range: 70000 and 1e-8 survive, with two or
-# three digits, and between 256 and 512 it has only the even numbers.
+# One result is infinite, one is zero, one is exact. Range and precision are bought separately. float16 spends its bits
+# on digits: 257 is exact and 0.1 nearly right, but it ends at 65504, and what is too small becomes 0. bfloat16 spends
+# them on range: 70000 and 1e-8 survive, with two or three digits, and between 256 and 512 it has only the even numbers.
 #
-# The explorer shows how. A floating point number has three groups of bits: the *sign*, the *exponent* (which power of
-# two) and the *fraction* (where between this power of two and the next). It opens with 257 in bfloat16. Press *next
-# above* a few times and watch the fraction count; then change the format to float16, which has room for 257. (The error
-# is measured against Python's own number, which is a float64; so float64 shows none, not even for 0.1.)
+# A floating point number has three groups of bits: the *sign*, the *exponent* (which power of two) and the *fraction*
+# (where between this power of two and the next). The explorer opens with 257 in bfloat16. Press *next above* a few
+# times and watch the fraction count; then change the format to float16, which has room for 257. (The error is measured
+# against Python's own number, which is a float64.)
 
 # %%
 float_explorer()
@@ -444,26 +291,30 @@ float_explorer()
 #
 # - 70000 in float16, then *next below*: you arrive at 65504, the last finite number.
 # - 1e-8 in float16 is 0. *next above* gives the smallest number that float16 has. It is *subnormal*: the exponent is at
-#   its end, so the leading 1 is given up and with it, bit by bit, the precision.
+# its end, so the leading 1 is given up and with it, bit by bit, the precision.
 # - 1/3 in float16, bfloat16 and float32: the same row 0101…, rounded at different places.
 #
-# **Predict.** From the number of exponent and fraction bits alone: how far is it from 1 to the next number (`eps`), and
-# what is the smallest normal number?
+# **By hand.** With f fraction bits, the next number after 1 is 1 + 2^-f; the distance is called `eps`. bfloat16 has 7
+# fraction bits. What is its `eps`, and how many steps of 0.001 does a bfloat16 weight of 1 notice?
 
 # %% facts=["01-float-format-bit-table"]
-print(f"{'':10}{'sign':>5}{'exponent':>10}{'fraction':>10}{'eps':>11}{'smallest normal':>18}{'max':>11}")
+print(f"{'':10}{'exponent':>10}{'fraction':>10}{'eps':>11}{'smallest normal':>18}{'max':>11}")
 for dtype, exponent, fraction in ((torch.float32, 8, 23), (torch.float16, 5, 10), (torch.bfloat16, 8, 7)):
     info = torch.finfo(dtype)
-    assert info.bits == 1 + exponent + fraction
     assert info.eps == 2.0**-fraction
     assert info.smallest_normal == 2.0 ** (2 - 2 ** (exponent - 1))
     name = str(dtype).removeprefix("torch.")
-    print(f"{name:10}{1:5}{exponent:10}{fraction:10}{info.eps:11.3g}{info.smallest_normal:18.3g}{info.max:11.3g}")
+    print(f"{name:10}{exponent:10}{fraction:10}{info.eps:11.3g}{info.smallest_normal:18.3g}{info.max:11.3g}")
+
+weight = torch.tensor(1.0, dtype=torch.bfloat16)
+for _ in range(100):
+    weight += 0.001
+print("after 100 steps of 0.001:", weight.item())
 
 # %% [markdown]
-# `eps` is 2 to the power of minus the fraction bits; the smallest normal number is 2 to the power of 2 - 2^(exponent
-# bits - 1). The three `assert` lines say so, and they passed. bfloat16 has the exponent of float32: it is a float32
-# rounded to its first 16 bits.
+# 1/128, and none: each step is smaller than half of `eps` and is rounded away. (The exponent bits fix the smallest
+# normal number, 2 to the power of 2 - 2^(exponent bits - 1).) bfloat16 has the exponent of float32: it is a float32
+# rounded to its first 16 bits. Chapter 8 builds on this.
 #
 # And which format do you get when you don't ask? **Predict.** The default dtype is set to float64. Which of the lines
 # below print float64?
@@ -498,16 +349,19 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 # numbers makes floating point numbers, so it follows.) The default is one setting for the whole program: other people's
 # modules see it as well. Giving `dtype=` is safer.
 #
-# Two exercises follow. The first looks back at sections 1.1 to 1.4; the second is about formats alone.
+# **Now you know.** Exponent bits buy range, fraction bits buy digits. What is not asked for is float32.
 
 # %% exercise="predict-devices-and-dtypes"
 
 # %% exercise="smallest-float"
 
 # %% [markdown]
-# ## 1.5 Errors that arrive late
+# ## 1.4 Errors that arrive late
 #
-# **Predict.** Three classes: 0, 1 and 2. Which of the labels 5, -1 and -100 does `F.cross_entropy` refuse?
+# A label is wrong, and the GPU blames a line that has nothing to do with it. Knowing why saves an evening.
+#
+# On the CPU first. **Predict.** Three classes: 0, 1 and 2. Which of the labels 5, -1 and -100 does `F.cross_entropy`
+# refuse?
 
 # %% facts=["01-negative-target-out-of-bounds", "01-rerun-on-cpu-for-clear-error"]
 logits = torch.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]])
@@ -519,18 +373,11 @@ print(f"second row: {F.cross_entropy(logits[1:], torch.tensor([0])):.4f}")
 
 # %% [markdown]
 # 5 and -1. The label -100 is skipped without a word: it is the default of `ignore_index`, and the mean is taken over
-# the other rows. No negative label means "the last class". Other operations are as clear on the CPU:
-
-# %% facts=["01-rerun-on-cpu-for-clear-error", "01-negative-target-out-of-bounds"]
-error_of(lambda: torch.zeros(2, 3).gather(1, torch.tensor([[5]])))
-error_of(lambda: torch.zeros(2, 3).gather(1, torch.tensor([[-1]])))
-error_of(lambda: F.one_hot(torch.tensor([-1, 0])))
-error_of(lambda: F.one_hot(torch.tensor([5, 0]), num_classes=3))
-
-# %% [markdown]
-# On the CPU an operation has finished when its line has finished, and it checks indices itself: the error stands at the
-# line that is wrong, and often names the number. On a GPU Python only *queues* the work and goes on. The GPU finds the
-# bad label later. By then Python is somewhere else, and the error is reported at the line where Python notices.
+# the other rows. No negative label means "the last class". `gather` and `one_hot` are as clear on the CPU.
+#
+# There an operation has finished when its line has finished, and it checks indices itself: the error points to the
+# wrong line, and often names the number. On a GPU Python only *queues* the work and goes on. The GPU finds the bad
+# label later. By then Python is somewhere else, and the error is reported at the line where Python notices.
 #
 # **Predict.** In the picture Python queues four calls. The first is `cross_entropy`, which makes the loss from a bad
 # label; `item()` is the first that needs a number from the GPU. Which line is blamed?
@@ -546,7 +393,7 @@ late_error(calls)
 
 # %% [markdown]
 # The last one, which has done nothing wrong. "Where Python notices" is any later call that talks to the GPU; at the
-# latest it is one that waits. After such an error, no CUDA call works in the process, not even a correct one.
+# latest it is one that waits. After such an error no CUDA call works in the process, not even a correct one.
 #
 # The cure is a variable of the environment, `CUDA_LAUNCH_BLOCKING=1`: Python waits for every call.
 
@@ -557,8 +404,8 @@ late_error(calls, blocking=True)
 # Now the right line is blamed, and everything is slow, since Python and the GPU no longer work side by side. The
 # variable is read when CUDA starts; setting it after the error, in the same process, is too late.
 #
-# Here is the same training step as a program. On the CPU first. **Predict.** Which line is blamed, and is the label
-# named?
+# Or take the batch to the CPU. Here is the training step as a program of its own; there the line and the label are
+# named at once:
 
 # %% facts=["01-rerun-on-cpu-for-clear-error"]
 PROGRAM = """
@@ -591,24 +438,6 @@ def blame(device: str, **environment: str) -> None:
 blame("cpu")
 
 # %% [markdown]
-# The line with the bad label, and the label. Now the same program on a GPU, as usual and with the variable set, each
-# in a fresh process. (Without a CUDA device the cell prints one line and nothing is lost: the picture above says what
-# to expect.)
-
-
-# %% facts=["01-async-error-points-at-wrong-line", "01-cuda-launch-blocking"] varies="a CUDA device changes it"
-@cuda_demo("01_backends")
-def blamed_on_a_gpu() -> None:
-    """The line that is blamed on a GPU, as usual and with CUDA_LAUNCH_BLOCKING=1."""
-    print("as usual")
-    blame("cuda")
-    print("with CUDA_LAUNCH_BLOCKING=1")
-    blame("cuda", CUDA_LAUNCH_BLOCKING="1")
-
-
-blamed_on_a_gpu()
-
-# %% [markdown]
 # The recipe for "CUDA error: device-side assert triggered":
 #
 # 1. Don't trust the line. Start a fresh process.
@@ -616,34 +445,37 @@ blamed_on_a_gpu()
 # 3. If that takes too long, run with `CUDA_LAUNCH_BLOCKING=1`.
 
 # %% [markdown] facts=["01-copy-forces-sync"]
-# Which calls wait, apart from `item()`? Copying to the CPU (`.cpu()`, `.tolist()`, `copy_` into a CPU tensor),
-# printing, and `if` on a tensor: all of them need the numbers. A copy with `non_blocking=True` need not wait, and a
-# copy from GPU to GPU is only queued. To wait on purpose there are `torch.cuda.synchronize()` and the portable
-# `torch.accelerator.synchronize()`. Whoever times a GPU needs them: without, the clock measures the queueing.
-
-# %% [markdown]
-# Before the exercise a trap on the CPU. **Predict.** Labels may be stored as uint8, which holds 0 to 255. Is 255 ≥ 300?
+# Which calls wait, apart from `item()`? All that need the numbers, or the *number* of results: `.cpu()`, `.tolist()`,
+# printing, `if` on a tensor, `nonzero()`, `x[mask]`, `unique()`. A copy from ordinary CPU memory to the GPU waits too;
+# one with `non_blocking=True` from *pinned* memory (which the system promises not to move) need not. To wait on purpose
+# there is `torch.accelerator.synchronize()`. If you time a GPU, call it before you look at the clock; without it you
+# measure the queueing. (No GPU has run this list for us; it is what the documentation says.)
+#
+# A trap on the CPU, before the exercise: labels may be stored as uint8, which holds 0 to 255. Is 255 ≥ 300?
 
 # %%
 labels = torch.tensor([255], dtype=torch.uint8)
 print("uint8:", (labels >= 300).tolist(), "  int64:", (labels.long() >= 300).tolist())
 
 # %% [markdown]
-# In torch 2.13 it is: the number 300 is brought to uint8 first, where it wraps around to 44 ([PyTorch issue
+# In torch 2.13 it is: 300 is brought to uint8 first, where it wraps around to 44 ([PyTorch issue
 # 101653](https://github.com/pytorch/pytorch/issues/101653)). Convert to int64 before you compare with a number that may
 # not fit.
+#
+# **Now you know.** A GPU's error names the line that noticed. The CPU names the line that is wrong.
 
 # %% exercise="find-bad-labels"
 
 # %% [markdown]
-# ## 1.6 What fills the memory, what takes the time
+# ## 1.5 What fills the memory, what takes the time
+#
+# "Out of memory: reduce the batch size." It helps only if what fills the memory depends on the batch.
 #
 # A training step keeps four things: the parameters, their gradients, the state of the optimizer, and the *activations*:
 # what autograd keeps from the forward pass because the backward pass needs it.
 #
-# **Predict.** You halve the batch of a model that is trained with Adam. Which of the four become smaller?
-#
-# First count, with paper and pencil, for Linear(256, 512), ReLU, Linear(512, 10) with cross-entropy, in float32:
+# **By hand.** Count them, with paper and pencil, for Linear(256, 512), ReLU, Linear(512, 10) with cross-entropy and
+# Adam, in float32, for a batch of 64. Which of the four become smaller if you halve the batch?
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
 batch = 64
@@ -664,16 +496,15 @@ for what, size in kept.items():
     print(f"           {size:9,}  {what}")
 
 # %% [markdown]
-# Now measure. The function runs one training step and counts the bytes of real tensors:
+# Only the activations. Now measure. The function runs one training step and counts the bytes of real tensors:
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
 for batch in (64, 128):
     print(f"batch of {batch}:", ", ".join(f"{name} {size:,}" for name, size in memory_bars(batch).items()))
 
 # %% [markdown]
-# As counted (Adam has besides a step counter of 4 bytes for each of the four parameter tensors). Only the activations
-# depend on the batch; gradients and optimizer state have the size of the parameters. Move the slider, and change the
-# optimizer:
+# As counted (Adam has besides a step counter of 4 bytes for each of the four parameter tensors). Move the slider, and
+# change the optimizer:
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
 memory_explorer()
@@ -683,7 +514,11 @@ memory_explorer()
 # often do, and then a smaller batch helps. When parameters, gradients and optimizer state alone don't fit, no batch
 # size does.
 #
-# **Predict.** Does Adam's state exist before the first `step()`? Does `backward()` need it?
+# On a GPU the message of an out-of-memory error names two sums: *allocated* is in your tensors, *reserved* is what
+# PyTorch has taken from the driver, with the blocks that it keeps for the next tensors ([how memory is
+# managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)).
+#
+# **Predict.** Adam keeps two numbers for each parameter. Are they there after the first `backward()`?
 
 # %% facts=["01-momentum-used-in-backward"]
 model = nn.Linear(256, 512)
@@ -701,31 +536,15 @@ optimizer.step()
 print("after step:    ", state_bytes(), " parameters:", sum(p.nbytes for p in model.parameters()))
 
 # %% [markdown]
-# No, and no: it is made in the first `step()`. So a program may run out of memory there, after a forward and a backward
-# pass that fitted. SGD with momentum keeps one number for each parameter, plain SGD none.
+# No: they are made in the first `step()`. So a program may run out of memory there, after a forward and a backward pass
+# that fitted. SGD with momentum keeps one number for each parameter, plain SGD none.
 #
-# **Predict.** Do the parameters themselves ever depend on the input?
-
-# %% facts=["01-params-fixed-after-init"]
-conv = nn.Conv2d(3, 8, 3)
-for side in (8, 64):
-    conv(torch.ones(2, 3, side, side))
-    print(f"Conv2d after images of {side} x {side}:", sum(p.numel() for p in conv.parameters()), "parameters")
-
-lazy = nn.LazyLinear(5)
-print("LazyLinear before its first input:", type(lazy.weight).__name__)
-lazy(torch.ones(2, 7))
-print("LazyLinear after it:              ", tuple(lazy.weight.shape))
-
-# %% [markdown]
-# In ordinary modules they are fixed when the module is built. Lazy modules wait for their first input and take the size
-# from it; after that they are fixed too.
-#
-# And time? **Predict.** Which of these layers has more parameters, and which takes more arithmetic? (Operations are
-# counted on `meta`, with shapes alone. A FLOP is one addition or multiplication of floating point numbers.)
+# Does the number of parameters say how long a layer takes? Two layers, with the arithmetic counted on `meta`, by shapes
+# alone. (A FLOP is one addition or multiplication of floating point numbers.) **Predict.** Which takes more of it: the
+# linear layer with 17 million parameters, or the convolution with 37 thousand?
 
 
-# %% facts=["01-param-count-vs-flops", "01-mobilenet-more-params-less-compute"]
+# %% facts=["01-param-count-vs-flops"]
 def parameters_and_flops(layer: nn.Module, *shape: int) -> str:
     with FlopCounterMode(display=False) as counter:
         layer.to("meta")(torch.empty(shape, device="meta"))
@@ -738,25 +557,19 @@ conv = nn.Conv2d(64, 64, 3, padding=1, bias=False, device="meta")
 print("linear, 4096 to 4096  ", parameters_and_flops(linear, 1, 4096))
 print("conv 3x3, 64 to 64    ", parameters_and_flops(conv, 1, 64, 56, 56))
 
-wide = nn.Conv2d(64, 128, 3, padding=1, bias=False)
-depthwise = nn.Conv2d(64, 64, 3, padding=1, groups=64, bias=False)
-separable = nn.Sequential(depthwise, nn.Conv2d(64, 128, 1, bias=False))
-print("conv 3x3, 64 to 128   ", parameters_and_flops(wide, 1, 64, 56, 56))
-print("the same, separable   ", parameters_and_flops(separable, 1, 64, 56, 56))
-
 # %% [markdown]
-# The linear layer has 455 times the parameters of the convolution, and the convolution takes 7 times the arithmetic: it
-# uses each of its numbers at 56 · 56 places. So a count of parameters says how much memory a model needs, and little
-# about time.
+# The convolution, by a factor of 7: it uses each of its numbers at 56 · 56 places. A count of parameters says how much
+# memory a model needs, and little about time.
 #
-# Nor is one traded for the other. The last line is the building block of MobileNet: a 3x3 convolution for each channel
-# by itself, then a 1x1 convolution that mixes the channels. Both numbers fall, by the same factor of 8.4. (Time is a
-# third thing: memory must be read and written too.)
+# **Now you know.** Parameters, gradients and optimizer state have the model's size; only the activations grow with the
+# batch.
 
 # %% exercise="training-memory"
 
 # %% [markdown]
-# ## 1.7 Which of several GPUs?
+# ## 1.6 Which of several GPUs?
+#
+# On a shared machine you are told to use "card 3". There is a variable for that, and two ways to get it wrong.
 #
 # **Predict.** A job was started with `CUDA_VISIBLE_DEVICES=3` and reports a crash on `cuda:0`. Which card is that?
 
@@ -776,14 +589,17 @@ print(run.stdout.strip())
 # %% [markdown]
 # Card number 3. The variable selects *and renumbers*: the process sees the cards of the list, in this order, and counts
 # them from 0. An empty value hides all of them, and so does -1: reading stops at the first entry that names no card.
-# (`_parse_visible_devices` is PyTorch's own reader, a private function; it doesn't look whether the cards exist.)
+# (`_parse_visible_devices` is PyTorch's own reader, a private function; it doesn't look whether the cards exist.) On a
+# machine with different cards CUDA counts the fastest first; set `CUDA_DEVICE_ORDER=PCI_BUS_ID` for the order of
+# `nvidia-smi`. Clusters write names such as `GPU-8f…` in place of numbers.
 #
-# The cell also shows when the variable is read. It was changed *after* `import torch`, five times, and each change
-# counted: the import does not start CUDA. The deadline is the first call that does. Setting it in the shell, before
-# Python starts, is still the safest habit.
+# When is it read? It was changed *after* `import torch`, five times, and each change counted: the import does not start
+# CUDA. But `torch.cuda.is_available()` may, and most programs begin with it. By its source it asks CUDA itself, which
+# then reads the variable once and for all, and `is_initialized()` still says False afterwards. (No GPU has run this for
+# us; the cell at the end of the chapter does, where there is one.) So set the variable in the shell, before Python
+# starts.
 #
-# **Predict.** Two ways to write `with`: `torch.device("meta")` and `torch.cuda.device(0)`. Which of them changes where
-# `torch.ones(2)` is made?
+# Two ways to write `with` look alike:
 
 # %% facts=["01-cuda-device-context-manager"] varies="a GPU changes the answers"
 with torch.device("meta"):
@@ -802,194 +618,153 @@ else:
     error_of(select_card)
 
 # %% [markdown] facts=["01-set-device-discouraged"]
-# The first: it is the default device for everything that is made in the block. `torch.cuda.device(d)` only selects
-# which card the word "cuda" means; a plain `torch.ones(2)` stays on the CPU. On a CPU build there is nothing to select,
-# and it raises.
+# `torch.device(d)` as a block sets where new tensors are made. `torch.cuda.device(d)` only selects which card the word
+# "cuda" means; a plain `torch.ones(2)` stays on the CPU, and on a CPU build there is nothing to select, so it raises.
 #
-# `torch.cuda.set_device(d)` selects a card until further notice. Its own documentation discourages it, in favour of
-# `CUDA_VISIBLE_DEVICES` or the block. Programs that run one process for each GPU (chapter 10) call it all the same,
-# once at their start; the portable form is `torch.accelerator.set_device_index(d)`.
+# `torch.cuda.set_device(d)` selects a card until further notice. Its documentation prefers `CUDA_VISIBLE_DEVICES`.
+# Programs that run one process for each GPU (chapter 10) call it all the same, once at their start.
+#
+# **Now you know.** `CUDA_VISIBLE_DEVICES` chooses and renumbers, and belongs before the start of Python.
+#
+# ## 1.7 Is it the build, or the machine?
+#
+# The GPU is there, and PyTorch doesn't use it. The reason is in one of two places, and the cures differ.
+#
+# A *build* of PyTorch is the file that an installer brought here. What it was compiled with was settled on another
+# machine, long ago. What *this* machine offers is known only when the program runs.
+
+# %% varies="it describes your machine"
+BUILT = ("torch", "build", "cuda_built", "cudnn", "mps_built", "mkldnn")
+NOW = ("cuda_available", "cuda_devices", "mps_available", "xpu_available", "cores", "threads", "memory_gib")
+
+
+def show_report() -> None:
+    """What was fixed when this PyTorch was built, and what is known only on this machine."""
+    report = asdict(machine_report())
+    for title, names in (("fixed when it was built", BUILT), ("known only now", NOW)):
+        print(title)
+        for name in names:
+            print(f"    {name:15} {report[name]}")
+
+
+show_report()
+
+# %% [markdown]
+# In a terminal `torchkata doctor` prints this and more, with advice. **Find the line.** One of the next four is no
+# question about your machine and none about the build. Which?
+
+# %% facts=["01-cudnn-is-available", "01-cudnn-enabled-is-a-switch"] varies="it describes your machine"
+print("torch.backends.cuda.is_built()       ", torch.backends.cuda.is_built())
+print("torch.backends.cudnn.is_available()  ", torch.backends.cudnn.is_available())
+print("torch.backends.cudnn.enabled         ", torch.backends.cudnn.enabled)
+print("torch.cuda.is_available()            ", torch.cuda.is_available())
+
+# %% [markdown]
+# `enabled`. It is a switch for you to turn off, and True by default, also where there is no cuDNN. `is_built()` tells
+# what was compiled in, and so does `cudnn.is_available()`, whatever its name says. Only `torch.cuda.is_available()`
+# looks at the machine: is there a driver, and a device? Built does not imply available.
+
+# %% facts=["01-cuda-is-built-vs-available", "01-cuda-available-and-count"] varies="it describes your machine"
+print("built for:   ", torch.version.cuda or torch.version.hip or "the CPU only")
+print("tag:         ", torch.__version__.partition("+")[2] or "none")
+print("at least 2.9:", torch.__version__ >= (2, 9), "  as text:", str(torch.__version__) >= "2.9")
+print("cards:       ", torch.cuda.device_count())
+
+# %% [markdown] facts=["01-torch-version-string"]
+# Counting cards is safe everywhere. `torch.__version__` compares itself as a version, with tuples too; as text, "2.13"
+# comes before "2.9".
+
+# %% [markdown] facts=["01-cuda-toolkit-must-be-installed", "01-torch-version-cuda"]
+# Three numbers are called "the CUDA version", and they may all differ:
+#
+# - `torch.version.cuda`: with which CUDA this PyTorch was built. Its libraries come with the wheel. None on a CPU
+#   build.
+# - the number in the corner of `nvidia-smi`: the newest CUDA that the *driver* can serve. It may well be larger.
+# - `nvcc --version`: the *toolkit*, a set of compilers, if one is installed at all. PyTorch uses it only to compile
+# extensions.
+#
+# So a GPU needs a driver and a CUDA build of PyTorch. It does not need a toolkit.
+#
+# ### Why the installer took a CPU build
+#
+# A wheel's version may end in a tag that names its build: `2.13.0+cpu`, `2.13.0+cu130` (CUDA 13.0). **Predict.**
+# `2.13.0+cpu` is installed, and a project asks for `torch==2.13.0` because it needs a GPU. Does pip install anything?
+
+# %% facts=["01-conda-main-only-cpu-build"]
+print('"==2.13.0" is satisfied by 2.13.0+cpu:', "2.13.0+cpu" in SpecifierSet("==2.13.0"))
+
+offers = [Version("2.13.0+cpu"), Version("2.13.0+cu130"), Version("2.13.0")]
+print("from old to new:", " < ".join(map(str, sorted(offers))))
+
+# %% [markdown] facts=["01-conda-pytorch-channel-ended", "01-conda-main-only-cpu-build"]
+# Nothing: any build will do for `==2.13.0`, and one is there. Uninstall it first. And of several offers pip takes the
+# last in this order, a tag counts as newer than no tag. (`Version` and `SpecifierSet` are pip's own rules.) So:
+#
+# - Without any option pip asks PyPI, which has a CUDA build for Linux and none for Windows and macOS.
+# - `--index-url https://download.pytorch.org/whl/cu130` asks only that index; `/cpu` holds the CPU builds.
+# - `--extra-index-url …/whl/cpu` asks both, and `2.13.0+cpu` wins over PyPI's CUDA build.
+# - conda: use the channel conda-forge; the old channel `pytorch` ended with 2.5 ([the
+#   announcement](https://github.com/pytorch/pytorch/issues/138506)). conda looks for a driver on the machine *where it
+#   runs*; on a login node it finds none and takes a CPU build, without a tag. `"pytorch=*=cuda*"` asks for the other
+#   kind.
+#
+# **Four stories.** All four machines were meant to use a GPU. What is wrong with each?
+#
+# | | `torch.version.cuda` | CUDA available | cards | driver's CUDA | `CUDA_VISIBLE_DEVICES` |
+# |---|---|---|---|---|---|
+# | laptop | None | False | 1 | 13.0 | – |
+# | container | 13.0 | False | – | – | – |
+# | old server | 13.0 | False | 4 | 12.4 | – |
+# | cluster node | 13.0 | False | 4 | 13.0 | `""` |
+#
+# <details><summary>Answers</summary>
+#
+# The laptop has a CPU build, and no driver can make up for that. In the container there is no driver (a container gets
+# it from outside, when it is started with GPUs). The old server's driver is too old for a build for CUDA 13. On the
+# cluster node an empty variable hides all cards.
+#
+# </details>
+#
+# **Now you know.** First the version and the build, then driver, card and environment. In this order the exercise asks.
+
+# %% exercise="read-env-report"
 
 # %% [markdown]
 # ## On a GPU
 #
-# What this chapter says about GPUs, to be tried on one. Without a CUDA device each of the next cells prints one line,
-# and this chapter comes with no recording of what they print elsewhere. No exercise needs them: read on, or run them
-# when you have a GPU at hand.
-#
-# **Predict.** Which lines of the report of section 1.1 differ on a machine with a GPU?
+# Two claims of this chapter that only a GPU can show: which line is blamed (1.4), and when it is too late to hide a
+# card (1.6). Without one the cell prints a line, and no exercise needs it.
 
 
-# %% facts=["01-torch-version-cuda", "01-cudnn-version-call"] varies="a CUDA device changes it"
+# %% facts=["01-async-error-points-at-wrong-line", "01-cuda-launch-blocking", "01-visible-devices-before-import"] varies="a CUDA device changes it"
 @cuda_demo("01_backends")
-def report_with_a_gpu() -> None:
-    """The report of section 1.1, and the number in the corner of nvidia-smi."""
-    show_report()
-    try:
-        corner = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=60).stdout
-    except OSError:
-        corner = ""
-    found = re.search(r"CUDA[^:|]*Version: *([\d.]+)", corner)
-    print("nvidia-smi:", f"CUDA {found[1]}" if found else "says nothing of CUDA")
+def blamed_and_hidden() -> None:
+    """The line that is blamed, as usual and blocking; the cards that are left when hidden at four moments."""
+    blame("cuda")
+    blame("cuda", CUDA_LAUNCH_BLOCKING="1")
 
-
-report_with_a_gpu()
-
-# %% [markdown]
-# The number of `nvidia-smi` is that of the driver, `build` is that of the wheel. They need not agree.
-#
-# **Predict.** Which of the two comparisons is True? And does a card that doesn't exist raise when it is named, or when
-# memory is wanted there?
-
-
-# %% facts=["01-cuda-vs-cuda0-identical", "01-device-index-out-of-range"] varies="a CUDA device changes it"
-@cuda_demo("01_backends")
-def labels_on_a_gpu() -> None:
-    """Compare the device of a CUDA tensor with labels; allocate on a card that does not exist."""
-    x = torch.zeros(1, device="cuda")
-    print("x.device:", x.device)
-    print("equals cuda:", x.device == torch.device("cuda"))
-    print("equals cuda with the current index:", x.device == torch.device("cuda", torch.cuda.current_device()))
-    error_of(lambda: torch.zeros(1, device=f"cuda:{torch.cuda.device_count()}"), lines=1)
-
-
-labels_on_a_gpu()
-
-# %% [markdown]
-# The second comparison: the device of a tensor has its index, the label "cuda" has none (section 1.2). And the error
-# comes with the memory.
-#
-# **Predict.** `CUDA_VISIBLE_DEVICES=-1` is set at three moments. Which of the three hides the card?
-
-
-# %% facts=["01-visible-devices-before-import", "01-cuda-visible-devices-env"] varies="a CUDA device changes it"
-@cuda_demo("01_backends")
-def too_late_to_hide() -> None:
-    """Hide all cards before the import, after it, and after CUDA has started; each in a process of its own."""
     hide = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '-1'"
-    count = "print(torch.cuda.device_count(), 'cards,', 'available:', torch.cuda.is_available())"
+    count = "print(torch.cuda.device_count(), 'cards')\ntorch.zeros(1, device='cuda')"
     programs = {
         "before the import": (hide, "import torch", count),
         "after the import": ("import torch", hide, count),
-        "after the first CUDA call": ("import torch", "torch.zeros(1, device='cuda')", hide, count),
+        "after is_available()": ("import torch; torch.cuda.is_available()", hide, count),
+        "after the first tensor": ("import torch; torch.zeros(1, device='cuda')", hide, count),
     }
     for moment, lines in programs.items():
         run = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
-        print(f"{moment:26} {run.stdout.strip() or 'raised an error'}")
+        print(f"hidden {moment:23}", run.stdout.strip(), "and a tensor" if run.returncode == 0 else "and no tensor")
 
 
-too_late_to_hide()
+blamed_and_hidden()
 
 # %% [markdown]
-# The first two, for the deadline is the first CUDA call (section 1.7).
+# ## Back to the beginning
 #
-# **Predict.** A product of two matrices of 4096 by 4096, in four formats. Which is slowest? And what does the clock
-# show if nobody waits for the GPU? (TF32 is a way to multiply float32 matrices with fewer digits.)
-
-
-# %% facts=["01-bf16-faster-on-gpu", "01-copy-forces-sync"] varies="a CUDA device changes it"
-@cuda_demo("01_backends")
-def formats_against_the_clock() -> None:
-    """Time a matrix product in four formats, with and without waiting for the GPU."""
-
-    def milliseconds(a: Tensor, wait: bool) -> float:
-        for _ in range(5):
-            a @ a
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(20):
-            a @ a
-        if wait:
-            torch.cuda.synchronize()
-        taken = (time.perf_counter() - start) / 20 * 1000
-        torch.cuda.synchronize()
-        return taken
-
-    before = torch.get_float32_matmul_precision()
-    print(f"{'':16}{'waited for':>14}{'only queued':>14}")
-    for name, dtype, precision in (
-        ("float32", torch.float32, "highest"),
-        ("float32 as TF32", torch.float32, "high"),
-        ("bfloat16", torch.bfloat16, "highest"),
-        ("float16", torch.float16, "highest"),
-    ):
-        torch.set_float32_matmul_precision(precision)
-        try:
-            a = torch.rand(4096, 4096, device="cuda").to(dtype)
-            print(f"{name:16}{milliseconds(a, True):11.3f} ms{milliseconds(a, False):11.3f} ms")
-        finally:
-            torch.set_float32_matmul_precision(before)
-
-
-formats_against_the_clock()
-
-# %% [markdown]
-# The right column is the time to put a product into the queue; it has nothing to do with the product. In the left one
-# compare each format with float32. bfloat16 gains on cards with units for it, as float16 does; older cards only imitate
-# it.
+# *Expected all tensors to be on the same device*: you would now print `.device` of everything that meets in that line,
+# find the one tensor that no module knows, and register it. And if a program silently stays on the CPU, you would ask
+# for the build first, then for the machine.
 #
-# **Predict.** The bars of section 1.6, asked of the GPU: how much is allocated after the model is made, after backward,
-# after `step()`? Which of these numbers change with the batch?
-
-
-# %% facts=["01-memory-is-params-plus-intermediates"] varies="a CUDA device changes it"
-@cuda_demo("01_backends")
-def memory_on_a_gpu() -> None:
-    """Bytes allocated on the GPU in the course of a training step; the first line warms up."""
-    for batch in (64, 64, 128):
-        start = torch.cuda.memory_allocated()
-
-        def taken(start: int = start) -> int:
-            return torch.cuda.memory_allocated() - start
-
-        model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
-        optimizer = torch.optim.Adam(model.parameters())
-        print(f"batch {batch}: model {taken():,}", end="")
-        x, y = torch.zeros(batch, 256, device="cuda"), torch.zeros(batch, dtype=torch.int64, device="cuda")
-        loss = F.cross_entropy(model(x), y)
-        print(f", after forward {taken():,}", end="")
-        loss.backward()
-        print(f", after backward {taken():,}", end="")
-        optimizer.step()
-        print(f", after step {taken():,} bytes")
-        del model, optimizer, x, y, loss
-
-
-memory_on_a_gpu()
-
-# %% [markdown]
-# Compare the second line with the third; in the first, libraries may also take working space that they keep.
-# `memory_allocated` counts in pieces of 512 bytes, so expect numbers a little above the bars. After backward the
-# activations are no longer needed, and the gradients are there.
-#
-# **Predict.** A result is copied to the CPU while the GPU is still at work. Which of the two copies returns at once?
-
-
-# %% facts=["01-copy-forces-sync"] varies="a CUDA device changes it"
-@cuda_demo("01_backends")
-def copies_that_wait() -> None:
-    """Time until a copy to the CPU returns, and until the GPU has finished."""
-    a = torch.rand(8192, 8192, device="cuda")
-    ordinary, pinned = torch.empty(8192, 8192), torch.empty(8192, 8192, pin_memory=True)
-    for name, target, non_blocking in (("copy_", ordinary, False), ("copy_, non_blocking", pinned, True)):
-        a @ a
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        target.copy_(a @ a, non_blocking=non_blocking)
-        returned = time.perf_counter() - start
-        torch.cuda.synchronize()
-        finished = time.perf_counter() - start
-        print(f"{name:22} returns after {returned * 1000:7.2f} ms, the GPU is ready after {finished * 1000:7.2f} ms")
-
-
-copies_that_wait()
-
-# %% [markdown]
-# The second: with `non_blocking=True` and *pinned* memory (which the system promises not to move) a copy is only
-# queued. A copy into ordinary memory waits. Without waiting yourself, don't read the target: the numbers may not be
-# there yet.
-
-# %% [markdown]
 # ## Folklore, checked
 #
 # What people say about installing, devices and number formats, and what is so. Each row unfolds its proof: a few lines

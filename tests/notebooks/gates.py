@@ -19,7 +19,8 @@ OBSERVERS = {"observe", "observe_scenario", "observe_value"}
 RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}
 KINDS = "implement|fix|predict|measure|debug"
 FACTS_LINE = re.compile(rf"^({KINDS}) · (warm-up|solid|long) · (\d+) min · (\d+) points?$", re.M)
-HINT = re.compile(r"<details><summary>Hint ([12])</summary>\n\n.+?\n\n</details>", re.S)
+READING = re.compile(r"\*\*(\d+) minutes to read")
+HINT = re.compile(r"<details><summary>Hint ([123])</summary>\n\n.+?\n\n</details>", re.S)
 
 
 def exercises(notebook: NotebookNode) -> dict[str, dict]:
@@ -79,7 +80,8 @@ def _lines(text: str) -> list[str]:
 
 
 def exercise_form(notebook: NotebookNode) -> list[str]:
-    """Each exercise has its text with a line of facts, a contract and two hints; its check cells begin as agreed."""
+    """Each exercise has its text with a line of facts, a contract and two or three hints; its check cells begin as
+    agreed."""
     problems = []
     for name, parts in exercises(notebook).items():
         text = parts["text"].source if parts["text"] is not None else ""
@@ -91,8 +93,8 @@ def exercise_form(notebook: NotebookNode) -> list[str]:
             problems.append(f"{name}: the text says {facts[4]} points, its check cells give {_points(parts):g}")
         if "**Contract" not in text:
             problems.append(f"{name}: no **Contract**")
-        if HINT.findall(text) != ["1", "2"]:
-            problems.append(f"{name}: it needs Hint 1 and Hint 2, each in <details>")
+        if HINT.findall(text) not in (["1", "2"], ["1", "2", "3"]):
+            problems.append(f"{name}: it needs Hint 1 and Hint 2, perhaps Hint 3, each in <details>")
         problems += [p for cell in parts["checks"] if (p := _check_form(name, cell))]
     return problems
 
@@ -161,6 +163,32 @@ def _is_observer(node: ast.AST) -> bool:
 
 
 # ---------------------------------------------------------------- teaching
+
+
+def rhythm(notebook: NotebookNode, at_most: int = 20) -> list[str]:
+    """So many questions to predict, and no more."""
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    predicts = sum(text.count("**Predict") for text in texts)
+    return [] if predicts <= at_most else [f"{predicts} times **Predict**, where {at_most} are enough"]
+
+
+def reading_time(notebook: NotebookNode, longest: int = 70) -> list[str]:
+    """The minutes to read that the chapter promises are those of a person who runs the cells, and not too many."""
+    needed = reading_minutes(notebook)
+    said = int(READING.search(notebook.cells[0].source)[1])
+    problems = [] if needed <= longest else [f"{needed:.0f} minutes to read, where {longest} are enough"]
+    if abs(said - needed) > 5:
+        problems.append(f"the chapter promises {said} minutes to read, and takes {needed:.0f}")
+    return problems
+
+
+def reading_minutes(notebook: NotebookNode) -> float:
+    """150 words a minute, 20 seconds for a cell, 30 for a question to predict; exercises have minutes of their own."""
+    exercise_texts = {id(parts["text"]) for parts in exercises(notebook).values()}
+    texts = [c.source for c in notebook.cells if c.cell_type == "markdown" and id(c) not in exercise_texts]
+    cells = [c for c in notebook.cells if c.cell_type == "code" and not exercise_of(c) and not c.metadata.get("setup")]
+    predicts = sum(text.count("**Predict") for text in texts)
+    return sum(len(text.split()) for text in texts) / 150 + len(cells) / 3 + predicts / 2
 
 
 def untaught(notebook: NotebookNode, core: set[str], known: set[str]) -> list[str]:

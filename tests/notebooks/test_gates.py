@@ -25,6 +25,19 @@ from torchkata.tools.stubs import without_hidden_tests
 
 CHAPTERS = [pytest.param(chapter, id=chapter.name) for chapter in chapters()]
 GRADE_IDS = Path(__file__).parent / "grade_ids.json"
+# their text is still as it was before there was a gate for its length; a name goes when the chapter has been revised
+TO_BE_SHORTENED = {
+    "02_tensors_views",
+    "03_gather_scatter",
+    "04_autograd",
+    "05_custom_functions",
+    "06_hooks",
+    "07_modules_state_dict",
+    "08_amp",
+    "09_onnx_export",
+    "10_multi_gpu",
+    "11_training_loop",
+}
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS)
 a_further_script = pytest.mark.exhaustive("a further chapter as a plain script", thorough=True)
 
@@ -60,6 +73,15 @@ def test_every_core_fact_is_taught(chapter: Chapter):
     facts = load(chapter.name)
     core = {fact.id for fact in facts if fact.level == "core"}
     assert gates.untaught(read_notebook(chapter.solution), core, {fact.id for fact in facts}) == []
+
+
+@every_chapter
+def test_rhythm_and_reading_time(chapter: Chapter):
+    if chapter.name in TO_BE_SHORTENED:
+        pytest.skip("its text is to be shortened")
+    solution = read_notebook(chapter.solution)
+    assert gates.rhythm(solution) == []
+    assert gates.reading_time(solution) == []
 
 
 @every_chapter
@@ -127,6 +149,8 @@ def test_grade_ids_are_unique_and_stable():
 
 SOUND = '''# %% [markdown]
 # # A title
+#
+# **0 minutes to read, 5 minutes to practise, 20 points.**
 
 # %% setup=true
 import torch
@@ -194,6 +218,8 @@ def test_a_sound_chapter_passes_every_gate():
     assert gates.points_sum(solution) == []
     assert gates.waist(solution) == []
     assert gates.headings(solution) == []
+    assert gates.rhythm(solution) == []
+    assert gates.reading_time(solution) == []
     assert gates.untaught(solution, {"03-gather-sample"}, {"03-gather-sample"}) == []
     assert gates.leaks(solution, release_of(solution)) == []
 
@@ -240,6 +266,9 @@ def test_hidden_tests_are_really_hidden():
         (gates.waist, 'test("two numbers")', "twice = torch.add"),
         (gates.waist, 'test("two numbers")', "import math"),
         (gates.waist, 'test("two numbers")', "test(str(unknown_name))"),
+        (gates.rhythm, "## 9.1 A section", "## 9.1 A section\n#" + " **Predict.** What?" * 21),
+        (gates.reading_time, "## 9.1 A section", "## 9.1 A section\n#" + " **Predict.** What?" * 13),
+        (gates.reading_time, "**0 minutes", "**6 minutes"),
         (gates.headings, "## 9.1 A section", "# 9.1 A section"),
         (gates.headings, "## 9.1 A section", "#### 9.1 A section"),
         (gates.warnings_marked, "import torch\n", "import torch\nwarning_of(torch.manual_seed)\n"),
@@ -264,6 +293,12 @@ def test_a_scenario_may_name_its_parameter_like_the_answer():
     source = "def story(twice):\n    return twice(1)\nobserve_scenario(story, twice)"
     assert gates.waist_of_check(source, {"twice"}, {"observe_scenario"}) == []
     assert gates.waist_of_check(source + "\nprint(twice(2))", {"twice"}, {"observe_scenario"})
+
+
+def test_a_chapter_can_be_too_long():
+    """Even where it says so."""
+    text = ("**0 minutes", "**80 minutes"), ("## 9.1 A section", "## 9.1 A section\n#" + " word" * 12_000)
+    assert gates.reading_time(sound(*text)) == ["80 minutes to read, where 70 are enough"]
 
 
 def test_a_picture_without_words_is_noticed():

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.7 · Before the device-side assert: find the labels that do not fit
+# ### Exercise 1.6 · Before the device-side assert: find the labels that do not fit
 #
 # debug · solid · 10 min · 2 points
 #
@@ -28,6 +28,13 @@
 #
 # Build one boolean mask "inside the range OR equal to ignore_index", negate it, and turn it into positions. Beware of
 # comparing a uint8 tensor with a Python number that does not fit in uint8.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `wide = labels.long()`; `good = (wide >= 0) & (wide < num_classes) | (wide == ignore_index)`; the positions are
+# `(~good).nonzero()`. Before that, refuse dtypes other than int64 and uint8.
 #
 # </details>
 

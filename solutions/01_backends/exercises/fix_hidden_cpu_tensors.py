@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.4 · The model that only half moved
+# ### Exercise 1.3 · The model that only half moved
 #
 # fix · solid · 15 min · 3 points
 #
@@ -30,6 +30,14 @@
 # Three places: the result of `x.to` is dropped; `zeros` is told neither device nor dtype; `offset` is a plain
 # attribute. Either make it known to the module without putting it in the state_dict, or derive it from x's device and
 # dtype where it is used.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `weight = self.cell.weight_ih`, then `x = x.to(weight)` takes device and dtype at once, `x.new_zeros(…)` makes the
+# state, and `self.register_buffer("offset", …, persistent=False)` lets the offset follow. For T = 0 there is nothing to
+# stack: return `x.new_zeros(0, B, d_hid)`.
 #
 # </details>
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.3 · Move a whole batch
+# ### Exercise 1.2 · Move a whole batch
 #
 # implement · solid · 12 min · 3 points
 #
@@ -28,6 +28,13 @@
 # One function that calls itself: tensor → `.to`; dict → same type with moved values; a tuple with `_fields` must be
 # rebuilt with unpacked arguments, other tuples and lists with one iterable. A string is iterable but must not be
 # walked into.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Five branches: a tensor → `batch.to(device)`; a dict → `type(batch)(…)` of moved items; a tuple with `_fields` →
+# `type(batch)(*moved)`; another list or tuple → `type(batch)(moved)`; everything else as it is.
 #
 # </details>
 

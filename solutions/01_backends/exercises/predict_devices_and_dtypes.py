@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.5 · Ten questions about labels, copies and small floats
+# ### Exercise 1.4 · Ten questions about labels, copies and small floats
 #
 # predict · warm-up · 8 min · 2 points
 #
@@ -23,6 +23,13 @@
 # A device object is (type, index or None), compared field by field. A tensor never changes in place when you call
 # `.to`, a module does. bfloat16 keeps 8 significant bits (7 of them stored), so its step doubles from one power of two
 # to the next; float16 ends at 65504.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Three items are about labels (does a label equal another, is it a tensor's `.device`?), three about `.to` (which object
+# comes back?), the others about rounding: write the number in powers of two and count its digits.
 #
 # </details>
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.1 · Why does this machine not use its GPU?
+# ### Exercise 1.8 · Why does this machine not use its GPU?
 #
 # debug · solid · 15 min · 2 points
 #
@@ -25,10 +25,11 @@
 #   - `unknown`: none of these.
 # - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`; `needs_torch` has two or three numbers.
 # - `visible_devices` is None (nothing is hidden) or a comma separated list of card numbers, with or without blanks.
-#   Reading stops at the first entry that is no card of this machine. So `''`, `'-1'`, `'-1,0'` and, with two cards,
-#   `'5'` hide everything; `'0,5'` leaves card 0.
+# Reading stops at the first entry that is no card of this machine. So `''`, `'-1'`, `'-1,0'` and, with two cards,
+# `'5'` hide everything; `'0,5'` leaves card 0. (Clusters write names such as `GPU-8f…` there; these reports
+# don't.)
 # - The dict is not modified, and other keys in it are ignored. A missing CUDA toolkit (nvcc) is never a reason: wheels
-#   bring their own CUDA libraries.
+# bring their own CUDA libraries.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -41,6 +42,14 @@
 # Go through the order in the contract and use one fact per line: the version as numbers (not as text, not as a
 # float), `built_cuda is None`, then the facts of the run. What was built in and the switch `cudnn_enabled` prove
 # nothing about the machine.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `Version(report["torch"].partition("+")[0])` compares as it should, or compare tuples of the first numbers. For the
+# variable: go through `value.split(",")` and stop at the first entry that is no number from 0 to `cards - 1`; if
+# nothing came before it, everything is hidden.
 #
 # </details>
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.2 · Choose the device once, properly
+# ### Exercise 1.1 · Choose the device once, properly
 #
 # implement · solid · 12 min · 3 points
 #
@@ -34,6 +34,14 @@
 #
 # Build the torch.device first (turning its RuntimeError into a ValueError), then look at `.type` and `.index`: the
 # index is None for `cuda`, that is the place to put `current`, and the count is what you compare the index with.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `device = torch.device(spec)` in a `try`. For `cpu` return `torch.device("cpu")`, for `meta` itself. Else
+# `n = counts.get(device.type, 0)`; refuse `n == 0` and an index `>= n`; return
+# `torch.device(device.type, current if device.index is None else device.index)`.
 #
 # </details>
 

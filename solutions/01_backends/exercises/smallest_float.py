@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.6 · Which float format can hold this tensor?
+# ### Exercise 1.5 · Which float format can hold this tensor?
 #
 # implement · solid · 12 min · 2 points
 #
@@ -26,6 +26,13 @@
 #
 # Really convert and convert back, then compare element by element in float64: `|back - x| <= rtol * |x|` where x is
 # finite. Written as a product there is no division by zero.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# For each dtype: `back = x.detach().to(dtype).double()`, compare with `x.double()`. Where x is finite, ask for
+# `back.isfinite()` and for the inequality of hint 2; return the first dtype that passes everywhere. float64 always does.
 #
 # </details>
 

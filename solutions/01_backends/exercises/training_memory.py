@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 1.8 · Where does the memory of a training step go?
+# ### Exercise 1.7 · Where does the memory of a training step go?
 #
 # measure · long · 20 min · 3 points
 #
@@ -32,6 +32,14 @@
 # A pack hook sees every tensor that is saved. Two saved tensors may be one storage (a ReLU's output is the next
 # layer's input), and a Linear layer saves its weight: key a dict by the storage's data_ptr and leave the parameters'
 # storages out. The optimizer's state is filled by the first step.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `def pack(t): kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes(); return t`, as pack hook around
+# forward and loss; take out the keys of `p.untyped_storage().data_ptr()` afterwards. Sizes of tensors: `.nbytes`, for
+# gradients where `p.grad is not None`, for the optimizer over all tensors in `optimizer.state.values()`.
 #
 # </details>
 
