@@ -55,7 +55,6 @@ from torchkata.verdicts import (
     prediction,
 )
 
-
 # %% [markdown]
 # Here is that error, made without a GPU. The model is moved to a device called `meta`, which every PyTorch has (section
 # 1.1 says what it is), and its input is made there. The words differ a little from those of a GPU.
@@ -736,7 +735,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 # card (1.6). Without one the cell prints a line, and no exercise needs it.
 
 
-# %% facts=["01-async-error-points-at-wrong-line", "01-cuda-launch-blocking", "01-visible-devices-before-import"] varies="a CUDA device changes it"
+# %% facts=["01-async-error-points-at-wrong-line", "01-visible-devices-before-import"] varies="a CUDA device changes it"
 @cuda_demo("01_backends")
 def blamed_and_hidden() -> None:
     """The line that is blamed, as usual and blocking; the cards that are left when hidden at four moments."""

@@ -28,8 +28,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Three items are about labels (does a label equal another, is it a tensor's `.device`?), three about `.to` (which object
-# comes back?), the others about rounding: write the number in powers of two and count its digits.
+# Four items are about labels: compare type and index, one by one. Three are about `.to`: who changes, and what comes
+# back? For the last ones write the number in powers of two and count its digits.
 #
 # </details>
 
@@ -45,7 +45,7 @@ answers = {
     "int_literal": "int64",  # torch.set_default_dtype(torch.float64); torch.tensor([1, 2]).dtype
     "bf16_513": 512.0,  # torch.tensor(513.0).bfloat16().item()
     "half_70000": math.inf,  # torch.tensor(70000.0).half().item()
-    "cudnn_enabled": True,  # torch.backends.cudnn.enabled on the CPU-only wheel
+    "cpu_0": False,  # torch.ones(2, device="cpu:0").device == torch.device("cpu:0")
 }
 ### END SOLUTION
 ### BEGIN GIVEN
@@ -59,7 +59,7 @@ answers = {
 #     "int_literal": ...,  # torch.set_default_dtype(torch.float64); torch.tensor([1, 2]).dtype
 #     "bf16_513": ...,  # torch.tensor(513.0).bfloat16().item()
 #     "half_70000": ...,  # torch.tensor(70000.0).half().item()
-#     "cudnn_enabled": ...,  # torch.backends.cudnn.enabled on the CPU-only wheel
+#     "cpu_0": ...,  # torch.ones(2, device="cpu:0").device == torch.device("cpu:0")
 # }
 ### END GIVEN
 
@@ -152,10 +152,10 @@ with check("predict-devices-and-dtypes") as test:
                 (math.nan, "Too large a number becomes infinity. " + over),
                 because=over,
             ),
-            "cudnn_enabled": prediction(
-                torch.backends.cudnn.enabled,
-                because="`enabled` is a switch that you may turn off, not a test: it is True even where cuDNN does not "
-                "exist.",
+            "cpu_0": prediction(
+                torch.ones(2, device="cpu:0").device == torch.device("cpu:0"),
+                because="The device of a tensor is concrete, and a CPU tensor says `cpu`, without an index; as labels, "
+                "`cpu` and `cpu:0` differ.",
             ),
         },
         points=2,

@@ -32,7 +32,8 @@
 # <details><summary>Hint 3</summary>
 #
 # For each dtype: `back = x.detach().to(dtype).double()`, compare with `x.double()`. Where x is finite, ask for
-# `back.isfinite()` and for the inequality of hint 2; return the first dtype that passes everywhere. float64 always does.
+# `back.isfinite()` and for the inequality of hint 2; return the first dtype that passes everywhere.
+# float64 always does.
 #
 # </details>
 

@@ -14,7 +14,7 @@ right = {
     "int_literal": "int64",
     "bf16_513": 512.0,
     "half_70000": math.inf,
-    "cudnn_enabled": True,
+    "cpu_0": False,
 }
 
 
@@ -135,11 +135,11 @@ answers = right | {"half_70000": 70144}
 answers = right | {"half_70000": math.nan}
 
 
-# %% wrong: enabled means available
-# says: cudnn_enabled = False: `enabled` is a switch that you may turn off, not a test
+# %% wrong: a CPU tensor keeps the index of its label
+# says: cpu_0 = True: The device of a tensor is concrete, and a CPU tensor says `cpu`
 # earns: 1.8 of 2
 # lesson
-answers = right | {"cudnn_enabled": False}
+answers = right | {"cpu_0": True}
 
 
 # %% wrong: a word for a question
