@@ -33,7 +33,6 @@ TO_BE_SHORTENED = {
     "05_custom_functions",
     "06_hooks",
     "07_modules_state_dict",
-    "08_amp",
     "09_onnx_export",
     "10_multi_gpu",
     "11_training_loop",

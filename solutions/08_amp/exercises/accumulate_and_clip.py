@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 8.6 · Accumulate, unscale, clip: in that order
+# ### Exercise 8.8 · Accumulate, unscale, clip: in that order
 #
-# fix · long · 25 min · 3 points
+# fix · long · 25 min · 2 points
 #
 # A batch that does not fit into memory is cut into micro-batches, whose gradients are accumulated; before the step they
 # are clipped; and all of that under a loss scaler. Each part is easy, but the order is wrong in the code below, and it
@@ -27,6 +27,13 @@
 # </details>
 #
 # <details><summary>Hint 2</summary>
+#
+# Write two lists: what happens once for each micro-batch, and what once for each group. Where do `zero_grad`,
+# `scale(…).backward()`, `unscale_`, clipping, `step` and `update` belong?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
 #
 # Per group: `zero_grad`; for each micro-batch `scale(loss / size of this group).backward()`; then ONCE `unscale_`,
 # clip, `step`, `update`.
@@ -215,7 +222,9 @@ def judge_kinds(seen, steps):
     """One float for each group."""
     seen.expecting(*known)
     named = seen["type"]
-    seen.that(named in ("list", "tuple"), f"Return a list of floats, not a value of type {named}.", stage="type")
+    nothing = "Nothing came back (None): is a `return` missing? Return the list of norms."
+    other = f"Return a list of floats, not a value of type {named}."
+    seen.that(named in ("list", "tuple"), nothing if named == "NoneType" else other, stage="type")
     every_batch = "There must be one step per group, not one per micro-batch."
     seen.that(
         len(seen["norms"]) == steps,
@@ -270,7 +279,7 @@ def judge(seen, expected, max_norm, *wrongs, tolerance=1e-4):
     )
 
 
-# %% check="accumulate-and-clip" points=2
+# %% check="accumulate-and-clip" points=1
 """Norms and weights as in plain float32, scaled or not."""
 with check("accumulate-and-clip") as test:
     mean_not_sum = (

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 8.2 · Which dtype comes out?
 #
-# predict · warm-up · 10 min · 2 points
+# predict · warm-up · 10 min · 1 point
 #
 # A small program under CPU autocast, and twelve expressions in it. Which dtype has each of them? Answer before you run
 # it.
@@ -18,7 +18,7 @@
 # **Contract**
 #
 # - Replace each `...` by a dtype, such as `torch.bfloat16`, or by its name, such as `"bfloat16"` or `"bf16"`.
-# - The check runs the program and compares; every right item earns a twelfth of the points.
+# - The check runs the program and compares; every right item earns a twelfth of the point.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -28,6 +28,13 @@
 # </details>
 #
 # <details><summary>Hint 2</summary>
+#
+# Sort the twelve first. Which is a matrix product of float32 numbers, which a loss, which mixes two dtypes, which
+# writes into a tensor that exists, and which is no result of an operation at all?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
 #
 # Lower precision: matrix products of float32 inputs. Float32 on CPU: most losses, `prod`, but not `sum` or `softmax`.
 # Everything else keeps or promotes; in-place ops and float64 are left alone; parameters and their gradients stay
@@ -69,7 +76,7 @@ dtypes = {
 # }
 ### END GIVEN
 
-# %% check="autocast-dtypes" points=2
+# %% check="autocast-dtypes" points=1
 """Each item against what the program really gives; every right item earns its share."""
 with check("autocast-dtypes") as test:
     test("every item is compared with what the program gives")
@@ -140,6 +147,6 @@ with check("autocast-dtypes") as test:
             name: prediction(tensor.dtype, *known.get(name, []), because=sentences[name])
             for name, tensor in came.items()
         },
-        points=2,
+        points=1,
     )
 test.points

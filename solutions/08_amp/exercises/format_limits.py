@@ -20,6 +20,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# fp16 has 5 exponent bits and 10 fraction bits, bf16 8 and 7, e5m2 5 and 2; section 8.1 has a table of their largest
+# numbers. How far apart are the neighbours of 2049 in fp16, and those of 257 in bf16?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # fp16: max 65504, spacing 2 above 2048, smallest positive about 6e-8. bf16: range of float32, but only 8 significant
 # bits: spacing 2 above 256, 1/128 just above 1 and 1/256 just below. e5m2 has inf (max 57344); e4m3fn has none and
 # saturates at 448 in this torch.

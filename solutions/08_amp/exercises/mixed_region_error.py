@@ -25,6 +25,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Use two regions, one for each part. Which of them needs `enabled=False`, and what must happen to h between them? And
+# which of them must not keep copies of weights?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # Convert h with `.float()` and run the head in a nested `torch.autocast("cpu", enabled=False)` region. The backbone's
 # region gets `cache_enabled=False`: autocast remembers copies of weights until the outermost region ends, whatever
 # their dtype.

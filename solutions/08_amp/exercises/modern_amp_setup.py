@@ -29,6 +29,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Three decisions, in this order: the type of the device, without its index, and whether it is there; the dtype;
+# whether region and scaler are on. A scaler takes `enabled=…`: what does that depend on?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # `device_type = device.split(":")[0]`; decide the dtype (`torch.cuda.is_bf16_supported(including_emulation=False)`
 # for cuda); `torch.autocast(device_type, dtype=..., enabled=...)` in a function,
 # `torch.amp.GradScaler(device_type, enabled=dtype is torch.float16)`.
@@ -131,19 +138,27 @@ scaler_fp16 = (
 scaler_bf16 = "bfloat16 has the range of float32: a scaler is needed for float16 only."
 
 
+def in_words(kind):
+    """What stands in the place of a part."""
+    return "missing (None)" if kind == "NoneType" else f"of type {kind}"
+
+
 def judge_kinds(seen):
     """A function and a GradScaler came back."""
     seen.expecting(deprecated, one_region)
     kinds = seen["kinds"]
-    seen.that(len(kinds) == 2, f"Return the pair (autocast, scaler), not a value of type {kinds[0]}.", stage="type")
+    nothing = "Nothing came back (None): is a `return` missing? Return the pair (autocast, scaler)."
+    other = f"Return the pair (autocast, scaler), not a value of type {kinds[0]}."
+    seen.that(len(kinds) == 2, nothing if kinds[0] == "NoneType" else other, stage="type")
     seen.that(
         kinds[0] == "callable",
-        f"The first part must be a function that gives a context manager; yours is of type {kinds[0]}.",
+        f"The first part must be a function that gives a context manager; yours is {in_words(kinds[0])}.",
         stage="type",
     )
     seen.that(
         kinds[1] == "GradScaler",
-        f"The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type {kinds[1]}.",
+        "The second part must be a torch.amp.GradScaler (disabled where none is needed); "
+        f"yours is {in_words(kinds[1])}.",
         stage="type",
     )
 

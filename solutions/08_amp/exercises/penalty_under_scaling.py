@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 8.7 · A gradient penalty under loss scaling
+# ### Exercise 8.9 · A gradient penalty under loss scaling
 #
-# implement · long · 25 min · 3 points
+# implement · long · 25 min · 2 points
 #
 # A gradient penalty looks at the gradient before the step does, and differentiates it once more. Under loss scaling
 # that needs care twice: what `torch.autograd.grad` returns is scaled and belongs to no optimizer.
@@ -28,6 +28,13 @@
 # </details>
 #
 # <details><summary>Hint 2</summary>
+#
+# `create_graph=True` lets you differentiate what `autograd.grad` returns. It is scaled: which number makes it true
+# again? And which sum is then scaled and sent backward?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
 #
 # `grads = autograd.grad(scaler.scale(loss), params, create_graph=True)`; divide each by `scaler.get_scale()`; under
 # autocast form the norm and the total; `scaler.scale(total).backward()`; step; update.
@@ -193,10 +200,11 @@ def judge(seen, x, y, lam, *mistakes, told=False, tolerance=1e-4, scale=65536.0,
     """The two numbers, then the step."""
     mse, norm, weights, _ = by_hand(x, y, lam, **options)
     seen.expecting(*known)
-    words = " and ".join(seen["kinds"])
+    nothing = seen["kinds"] == ["NoneType"]
+    words = "nothing came back, is a `return` missing?" if nothing else f"{' and '.join(seen['kinds'])}."
     seen.that(
         seen["kinds"] in (["float", "float"], ["int", "float"], ["float", "int"]),
-        f"{returned} Yours: {words}.",
+        f"{returned} Yours: {words}",
         stage="type",
     )
     came_mse, came_norm = seen["numbers"][-1]
@@ -241,7 +249,7 @@ def judge(seen, x, y, lam, *mistakes, told=False, tolerance=1e-4, scale=65536.0,
     )
 
 
-# %% check="penalty-under-scaling" points=2
+# %% check="penalty-under-scaling" points=1
 """The two numbers and the step, scaled or not."""
 with check("penalty-under-scaling") as test:
     test("an enabled scaler: the numbers and the step are those of plain float32")

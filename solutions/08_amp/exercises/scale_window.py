@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 8.5 · How much gradient does fp16 lose, and which scale saves it?
+# ### Exercise 8.7 · How much gradient does fp16 lose, and which scale saves it?
 #
-# measure · solid · 20 min · 3 points
+# measure · solid · 25 min · 2 points
 #
 # Before you trust a loss scale, measure. How much of the gradient becomes zero in a 16-bit format, what is the largest
 # scale that lets nothing overflow, and how much is lost then?
@@ -27,6 +27,13 @@
 # </details>
 #
 # <details><summary>Hint 2</summary>
+#
+# The largest magnitude decides the scale. Which power of two brings it just below the largest number of the format,
+# and how do you find out whether the next one still fits, rounding included?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
 #
 # Concatenate as float64, take the largest magnitude, start from `2**floor(log2(max/amax))` and move up or down by
 # testing `isfinite((amax * s).to(dtype))`; count zeros after the cast among entries that were not zero.
@@ -102,7 +109,7 @@ def shares(lost, lost_scaled):
 overflow = "s * g overflowed in float32 before the cast; form the product in float64."
 
 
-# %% check="scale-window" points=2
+# %% check="scale-window" points=1
 """The share that is lost, the largest scale that fits, the share lost with it."""
 with check("scale-window") as test:
     test("two tensors in float16: 3 of 7 non-zero entries are lost, none after scaling")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 8.8 · Write your own GradScaler
+# ### Exercise 8.10 · Write your own GradScaler
 #
 # implement · long · 35 min · 3 points
 #
@@ -30,6 +30,13 @@
 # </details>
 #
 # <details><summary>Hint 2</summary>
+#
+# For one iteration, remember which optimizers are unscaled already, whether one of their gradients was bad, and which
+# have stepped. Across iterations, only the scale and how many good ones came in a row. What must `update` forget?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
 #
 # A dict optimizer -> found_inf for this iteration (its presence means: already unscaled), a set of stepped optimizers,
 # a counter of good iterations; `update()` looks at the dict, changes scale and counter, then clears both.

@@ -43,6 +43,7 @@ batch_norm          bn_explorer(): a batch before and after batch norm, and the 
 checkpoint_layout   checkpoint_anatomy(checkpoint): what a checkpoint holds, with the bytes of each part
 
 Automatic mixed precision
+amp_step            amp_step(lit): one training step in mixed precision, and how wide its numbers are
 number_formats      format_explorer(): a number in the formats of mixed precision, tf32 and 8 bits included
 gradient_window     window_explorer(gradients): which gradients a format loses at a given scale
 loss_scale          scale_explorer(): how the scale of a GradScaler moves

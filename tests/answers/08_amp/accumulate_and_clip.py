@@ -83,7 +83,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 # %% wrong: the given code
 # says: You clipped SCALED gradients
 # says: unscale_ first.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -102,7 +102,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: the given code to the letter
 # says: unscale_ may be called once per optimizer between updates: do it after the last micro-batch of the group.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for i, (x, y) in enumerate(micro_batches):
@@ -120,7 +120,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips before unscaling
 # says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -138,7 +138,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips scaled gradients, divides only the returned norm by the scale
 # says: You clipped SCALED gradients: with scale 65536 the clipped step is about 65536 times too small
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -156,7 +156,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: unscale_ in every micro-batch
 # says: unscale_ may be called once per optimizer between updates: do it after the last micro-batch of the group.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -176,7 +176,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 # %% wrong: does not divide the loss
 # says: The gradient is the sum over the group, not the mean
 # says: The norms are not those of plain float32 training.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -195,7 +195,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: drops the incomplete group
 # says: The last, shorter group was dropped, or divided by accum instead of its own size.
-# earns: 2 of 3
+# earns: 1 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     optimizer.zero_grad()
@@ -214,7 +214,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: divides the last group by accum
 # says: The last, shorter group was dropped, or divided by accum instead of its own size.
-# earns: 2 of 3
+# earns: 1 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -232,7 +232,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips after each micro-batch
 # says: measured after clipping, or each micro-batch was clipped already.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -252,7 +252,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: one norm for each micro-batch
 # says: Return one number per step, not one per micro-batch: clip once, when the group is complete.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -270,7 +270,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: steps after each micro-batch
 # says: There must be one step per group, not one per micro-batch.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for x, y in micro_batches:
@@ -287,7 +287,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: one update at the very end
 # says: unscale_ was called after a step, with no update in between
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -305,7 +305,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: no update, unscales by hand
 # says: scaler.update() belongs after every step
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -323,7 +323,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 # %% wrong: never zeroes gradients
 # says: Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group.
 # says: The norms are not those of plain float32 training.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -340,7 +340,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: zeroes only after each step
 # says: Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -360,7 +360,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 # %% wrong: zeroes once, at the start
 # says: Gradients from before the call (or from the previous group) leaked in
 # says: The norms are not those of plain float32 training.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     optimizer.zero_grad()
@@ -378,7 +378,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: returns the norm after clipping
 # says: the unscaled norm BEFORE clipping. Yours equal max_norm
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -397,7 +397,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: optimizer.step() in place of scaler.step
 # says: An overflowing group must be skipped by scaler.step and must not end the run or touch the weights.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -416,7 +416,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: gives up when a norm is not finite
 # says: An overflowing group must be skipped by scaler.step and must not end the run or touch the weights.
-# earns: 2 of 3
+# earns: 1 of 2
 # corner: nan
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
@@ -436,7 +436,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: leaves out a group that overflows, update included
 # says: After one overflow the scale must have been halved, once.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -456,7 +456,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: ignores autocast
 # says: The forward pass and the loss must run under autocast().
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -473,7 +473,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: the loss outside the region
 # says: The forward pass and the loss must run under autocast().
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -492,7 +492,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: ignores the scaler
 # says: After one overflow the scale must have been halved, once.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -509,8 +509,8 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 
 # %% wrong: returns nothing
-# says: Return a list of floats, not a value of type NoneType.
-# earns: 0 of 3
+# says: Nothing came back (None): is a `return` missing? Return the list of norms.
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     for group in groups_of(micro_batches, accum):
         optimizer.zero_grad()
@@ -526,7 +526,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: returns tensors
 # says: The norms must be Python floats; some are of type Tensor.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -560,7 +560,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 # %% wrong: clips after the step
 # says: The step was taken with gradients that were not clipped: clip after unscale_ and before step.
 # says: The norms are not those of plain float32 training.
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -578,7 +578,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: unscale_ after step
 # says: unscale_ was called after a step, with no update in between: unscale_ belongs before the step
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -596,7 +596,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: update twice
 # says: `update` found no step in this iteration
-# earns: 0 of 3
+# earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):
@@ -615,7 +615,7 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: makes every gradient as long as max_norm
 # says: The norms are not those of plain float32 training.
-# earns: 1 of 3
+# earns: 1 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
     for group in groups_of(micro_batches, accum):

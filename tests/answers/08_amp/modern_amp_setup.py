@@ -123,7 +123,7 @@ def make_amp(device, dtype=None):
 
 
 # %% wrong: no scaler for bfloat16
-# says: The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is of type NoneType.
+# says: The second part must be a torch.amp.GradScaler (disabled where none is needed); yours is missing (None).
 # earns: 0 of 2
 def make_amp(device, dtype=None):
     no_cuda(device)

@@ -115,7 +115,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: forgets to divide by the scale
 # says: |g| is 65536 times too large: the gradients from autograd.grad are still scaled. Divide by scaler.get_scale().
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, unscale=lambda grads: grads)
@@ -123,14 +123,14 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: divides by 65536 whatever the scale is
 # says: |g|
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, unscale=lambda grads: [g / 65536 for g in grads])
 
 
 # %% wrong: create_graph is missing
 # says: autograd.grad without create_graph=True returns constants and frees the graph
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def first(mse, parameters):
@@ -141,7 +141,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: retain_graph in place of create_graph
 # says: The penalty has no effect on the update: |g| is a constant there, or is missing.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def first(mse, parameters):
         return torch.autograd.grad(scaler.scale(mse), parameters, retain_graph=True)
@@ -151,7 +151,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: the penalty is detached
 # says: The penalty has no effect on the update
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, total=lambda mse, norm: mse + lam * norm.item())
@@ -159,7 +159,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: the first gradient from the unscaled loss
 # says: The first gradient was taken from the unscaled loss: in float16 it underflows. Scale it, then unscale the result.
-# earns: 2 of 3
+# earns: 1 of 2
 # lesson
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def first(mse, parameters):
@@ -170,7 +170,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: unscales a gradient that was never scaled
 # says: The scale was divided out twice, or out of a gradient that was never scaled.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def first(mse, parameters):
         return torch.autograd.grad(mse, parameters, create_graph=True)
@@ -180,14 +180,14 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: sums the norms of the parameters
 # says: |g| is the norm over all parameters together: the root of the summed squares
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, norm=lambda grads: sum(g.norm() for g in grads))
 
 
 # %% wrong: the squared norm
 # says: |g| is the norm over all parameters together: the root of the summed squares
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(
         model, optimizer, scaler, x, y, lam, autocast, norm=lambda grads: sum(g.square().sum() for g in grads)
@@ -196,14 +196,14 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: the squared norm in the loss, its root returned
 # says: the root of the summed squares, not the sum of the norms, nor the square.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, total=lambda mse, norm: mse + lam * norm.square())
 
 
 # %% wrong: multiplies the penalty by the scale
 # says: The step is far too small or too large: the scale was applied, or divided out, twice or not at all.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(
         model, optimizer, scaler, x, y, lam, autocast, total=lambda mse, norm: mse + lam * scaler.scale(norm)
@@ -212,7 +212,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: the total loss is not scaled before backward
 # says: The step is far too small or too large: the scale was applied, or divided out, twice or not at all.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def finish(loss):
         loss.backward()
@@ -224,7 +224,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: unscale_ and optimizer.step()
 # says: A non-finite gradient must skip the optimizer step and shrink the scale.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def finish(loss):
@@ -238,7 +238,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: skips by hand, the scale stays
 # says: A non-finite gradient must skip the optimizer step and shrink the scale.
-# earns: 2 of 3
+# earns: 1 of 2
 # corner: nan
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
@@ -253,7 +253,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: no zero_grad
 # says: Old contents of .grad leaked into the step: zero_grad first.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, autocast, zero=False)
@@ -261,7 +261,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: no update
 # says: belongs at the end of every step
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def finish(loss):
@@ -275,7 +275,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: autograd.grad inside the region
 # says: The forward pass must run under autocast(), and autograd.grad and backward outside of it.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     optimizer.zero_grad()
@@ -292,7 +292,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: the last backward inside the region
 # says: The forward pass must run under autocast(), and autograd.grad and backward outside of it.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def finish(loss):
@@ -306,7 +306,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: ignores autocast
 # says: The forward pass must run under autocast(), and autograd.grad and backward outside of it.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(model, optimizer, scaler, x, y, lam, contextlib.nullcontext)
@@ -314,7 +314,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: returns the scaled loss
 # says: Return (mse, |g|) as Python floats in true units. Yours is still scaled.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     scale = scaler.get_scale()
     return step_of(
@@ -331,7 +331,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: returns the total loss
 # says: The first number must be the mse alone, without the penalty.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(
         model, optimizer, scaler, x, y, lam, autocast, returned=lambda mse, norm, loss: (loss.item(), norm.item())
@@ -340,7 +340,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: returns tensors
 # says: Return (mse, |g|) as Python floats in true units. Yours: Tensor and Tensor.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     return step_of(
         model, optimizer, scaler, x, y, lam, autocast, returned=lambda mse, norm, loss: (mse.detach(), norm.detach())
@@ -348,15 +348,15 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: returns nothing
-# says: Return (mse, |g|) as Python floats in true units. Yours: NoneType.
-# earns: 0 of 3
+# says: Return (mse, |g|) as Python floats in true units. Yours: nothing came back, is a `return` missing?
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     step_of(model, optimizer, scaler, x, y, lam, autocast)
 
 
 # %% wrong: never steps
 # says: The weights did not move: no step was made.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     def finish(loss):
         scaler.scale(loss).backward()
@@ -394,7 +394,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: get_total_norm, which runs without grad
 # says: The penalty has no effect on the update: |g| is a constant there, or is missing.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     optimizer.zero_grad()
     with autocast():
@@ -409,7 +409,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: unscale_, update, step
 # says: then scaler.step, and only then scaler.update.
-# earns: 0 of 3
+# earns: 0 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     optimizer.zero_grad()
     with autocast():
@@ -425,7 +425,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 # %% wrong: the scale written as a number
 # says: The returned |g| is wrong.
-# earns: 2 of 3
+# earns: 1 of 2
 def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     optimizer.zero_grad()
     with autocast():

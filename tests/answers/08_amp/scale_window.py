@@ -74,7 +74,7 @@ def scale_window(grads, dtype=torch.float16):
 # %% wrong: divides by all entries
 # says: Entries that were 0 before are not lost; divide by the number of non-zero ones.
 # says: The share `lost` is wrong.
-# earns: 0 of 3
+# earns: 0 of 2
 # corner: zeros
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -89,7 +89,7 @@ def scale_window(grads, dtype=torch.float16):
 # %% wrong: counts all zeros
 # says: Entries that were 0 before are not lost; divide by the number of non-zero ones.
 # says: The share `lost` is wrong.
-# earns: 0 of 3
+# earns: 0 of 2
 # corner: zeros
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -103,7 +103,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: compares with finfo.tiny
 # says: Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8 in float16. Cast and look.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -119,7 +119,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: compares with the smallest subnormal number
 # says: Numbers below finfo.tiny are not lost yet
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -136,7 +136,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the scale is max / amax
 # says: The scale must be a power of two (multiplying by it changes no digits).
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -146,7 +146,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the exponent by log2, never tested by casting
 # says: the rounding of the cast allows a little more than finfo.max.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -156,7 +156,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: rounds the exponent
 # says: With this scale the largest entry becomes inf.
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = 2.0 ** math.ceil(math.log2(torch.finfo(dtype).max / flat.abs().max().item()))
@@ -165,7 +165,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: half of the largest scale
 # says: A larger power of two still fits.
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype) / 2
@@ -174,7 +174,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: casts first, then multiplies
 # says: Multiply before casting: what has become 0 stays 0 whatever you multiply it by.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -187,7 +187,7 @@ def scale_window(grads, dtype=torch.float16):
 # %% wrong: averages the shares of the tensors
 # says: Average over all entries, not over tensors of different size.
 # says: The share `lost` is wrong.
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -202,7 +202,7 @@ def scale_window(grads, dtype=torch.float16):
 # %% wrong: products in float32
 # says: s * g overflowed in float32 before the cast; form the product in float64.
 # says: A larger power of two still fits.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads).float()
@@ -214,7 +214,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: shares in float32, the scale in float64
 # says: s * g overflowed in float32 before the cast; form the product in float64.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -231,7 +231,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: no checks
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
-# earns: 2 of 3
+# earns: 1 of 2
 # corner: empty
 def scale_window(grads, dtype=torch.float16):
     flat = flattened(grads)
@@ -243,7 +243,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: lets nan pass
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
-# earns: 2 of 3
+# earns: 1 of 2
 # corner: nan
 def scale_window(grads, dtype=torch.float16):
     flat = flattened(grads)
@@ -256,7 +256,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the scale is never below 1
 # says: The scale may be below 1: large gradients need scaling down.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -266,7 +266,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: the largest entry without abs
 # says: The largest MAGNITUDE decides: a large negative entry overflows as well.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
@@ -277,7 +277,7 @@ def scale_window(grads, dtype=torch.float16):
 # %% wrong: float16 whatever is asked for
 # says: A larger power of two still fits.
 # says: A larger power of two still fits: the rounding of the cast allows a little more
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     dtype = torch.float16
     flat = checked(grads)
@@ -288,7 +288,7 @@ def scale_window(grads, dtype=torch.float16):
 # %% wrong: changes the gradients
 # says: Your code changed what the caller passed in: the values in grads[0] are no longer the same
 # says: Your code changed what the caller passed in: grads was changed
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -300,7 +300,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: tensors in place of floats
 # says: The numbers must be finite Python floats; not so: lost, lost_scaled.
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -311,7 +311,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: a tuple
 # says: Return a dict with the keys lost, scale and lost_scaled.
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = checked(grads)
     scale = largest_scale(flat.abs().max(), dtype)
@@ -320,7 +320,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: lets -inf pass
 # says: Empty, all-zero or non-finite gradients must raise ValueError.
-# earns: 2 of 3
+# earns: 1 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)
     flat = flat[flat != 0]
@@ -336,7 +336,7 @@ def scale_window(grads, dtype=torch.float16):
 # %% wrong: the share that is kept
 # says: A share is what is lost; yours is what is kept.
 # says: Numbers below finfo.tiny are not lost yet: subnormals reach down to about 6e-8
-# earns: 0 of 3
+# earns: 0 of 2
 def scale_window(grads, dtype=torch.float16):
     flat = torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)
     flat = flat[flat != 0]
@@ -351,7 +351,7 @@ def scale_window(grads, dtype=torch.float16):
 
 # %% wrong: after scaling, subnormal numbers count as lost
 # says: Numbers below finfo.tiny are not lost yet
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def scale_window(grads, dtype=torch.float16):
     flat = torch.cat([g.double().flatten() for g in grads]) if len(grads) else torch.empty(0)

@@ -1,0 +1,266 @@
+# corners: caller's modes
+
+
+# %% right: region and dtype kept by hand, a with-block in backward
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.region = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=ctx.region[1], enabled=ctx.region[0]):
+            return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% right: casts to the dtype of the result, disables autocast in backward
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        out = x @ weight.t()
+        ctx.save_for_backward(x.to(out.dtype), weight.to(out.dtype))
+        return out + bias.to(out.dtype)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% right: F.linear in forward, decorators
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return torch.mm(g, weight), torch.mm(g.t(), x), g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: the given code
+# says: Backward runs outside of the region: nothing casts there.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: casts everything up in backward
+# says: The two products of backward run in float32: correct, but at the price of the slow path.
+# says: The first check is not passed yet
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        wide = torch.promote_types(g.dtype, weight.dtype)
+        g, x, weight = g.to(wide), x.to(wide), weight.to(wide)
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: cast_inputs float32
+# says: Forward no longer runs in the lower precision
+# earns: 0 of 2
+# lesson
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: casts the arguments to bfloat16 always
+# says: You fixed the dtype: in a float16 region, in a bfloat16 one and without a region, another one is right.
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        x, weight, bias = x.bfloat16(), weight.bfloat16(), bias.bfloat16()
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: a bfloat16 region in backward, whatever forward had
+# says: You fixed the dtype: in a float16 region, in a bfloat16 one and without a region, another one is right.
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: casts the saved tensors to g's dtype, the caller's region rules in backward
+# says: The gradients depend on the region in which backward is called
+# earns: 1 of 2
+# corner: caller's modes
+# caught: hidden
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = (t.to(g.dtype) for t in ctx.saved_tensors)
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: only custom_fwd
+# says: Backward runs outside of the region: nothing casts there.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: no Function at all
+# says: Go through your own Function: its node must be the grad_fn of the result.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def linear(x, weight, bias):
+    return F.linear(x, weight, bias)
+
+
+# %% wrong: the sum with the bias is left to promotion
+# says: bfloat16 + float32 gives float32: add the bias in the dtype of the product
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return x @ weight.t() + bias
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: casts all arguments to the region's dtype, float64 too
+# says: float64 must be left alone.
+# earns: 1 of 2
+# caught: hidden
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+        x, weight, bias = x.to(low), weight.to(low), bias.to(low)
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)
+
+
+# %% wrong: returns nothing
+# says: Nothing came back: is a `return` missing?
+# says: The first check is not passed yet
+# earns: 0 of 2
+def linear(x, weight, bias):
+    F.linear(x, weight, bias)

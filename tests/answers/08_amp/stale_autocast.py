@@ -1,0 +1,230 @@
+# corners: caller's modes
+
+
+# %% right: one region around everything, without a cache
+def fit(model, optimizer, batches):
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+# %% right: empties the cache before each forward and after each step
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        torch.clear_autocast_cache()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        torch.clear_autocast_cache()
+        losses.append(loss.item())
+    return losses
+
+
+# %% right: a decorated inner function
+def fit(model, optimizer, batches):
+    @torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False)
+    def loss_of(x, y):
+        return (model(x) - y).square().mean()
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = loss_of(x, y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return [step(x, y) for x, y in batches]
+
+
+# %% wrong: the given code
+# says: The loss never changes although the weights do
+# earns: 0 of 2
+# lesson
+def fit(model, optimizer, batches):
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for x, y in batches:
+            loss = F.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+# %% wrong: takes backward and step out by a nested disabled region
+# says: The loss never changes although the weights do
+# earns: 0 of 2
+# lesson
+def fit(model, optimizer, batches):
+    losses = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for x, y in batches:
+            loss = F.mse_loss(model(x), y)
+            with torch.autocast("cpu", enabled=False):
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+# %% wrong: one region per batch, with the cache
+# says: Inside a caller's region your own region is not the outermost: leaving it doesn't empty the cache.
+# earns: 1 of 2
+# corner: caller's modes
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: drops autocast
+# says: The products no longer run in bfloat16: autocast is what the loop is about.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: casts the model to bfloat16
+# says: The parameters changed dtype. Rounded weights lose small updates; autocast casts copies.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    model.bfloat16()
+    losses = []
+    for x, y in batches:
+        loss = F.mse_loss(model(x.bfloat16()).float(), y)
+        optimizer.zero_grad()
+        loss.backward()
+        for p in model.parameters():
+            p.data -= (0.25 * p.grad).to(p.dtype)
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: switches the cache off globally and leaves it so
+# says: The caller's autocast state is different afterwards.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    torch.set_autocast_cache_enabled(False)
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: the switches by hand, not put back when the model raises
+# says: When the model raises, the caller's autocast state must come back.
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        before = (
+            torch.is_autocast_enabled("cpu"),
+            torch.get_autocast_dtype("cpu"),
+            torch.is_autocast_cache_enabled(),
+        )
+        torch.set_autocast_enabled("cpu", True)
+        torch.set_autocast_dtype("cpu", torch.bfloat16)
+        torch.set_autocast_cache_enabled(False)
+        loss = F.mse_loss(model(x), y)
+        torch.set_autocast_enabled("cpu", before[0])
+        torch.set_autocast_dtype("cpu", before[1])
+        torch.set_autocast_cache_enabled(before[2])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: the loss after the step
+# says: The loss of a batch is that before its step
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+
+    def loss_of(x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            return F.mse_loss(model(x), y)
+
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+        losses.append(loss_of(x, y).item())
+    return losses
+
+
+# %% wrong: forgets zero_grad
+# says: The loss of a batch is that before its step
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: zeroes the gradients only after the step
+# says: The loss of a batch is that before its step
+# earns: 1 of 2
+# caught: hidden
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: returns nothing
+# says: Nothing came back: is a `return` missing? Return the list of losses.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
