@@ -315,8 +315,9 @@ print("after 100 steps of 0.001:", weight.item())
 # normal number, 2 to the power of 2 - 2^(exponent bits - 1).) bfloat16 has the exponent of float32: it is a float32
 # rounded to its first 16 bits. Chapter 8 builds on this.
 #
-# And which format do you get when you don't ask? **Predict.** The default dtype is set to float64. Which of the lines
-# below print float64?
+# And which format do you get when you don't ask?
+#
+# **Predict.** The default dtype is set to float64. Which of the lines below print float64?
 
 # %% facts=["01-default-dtype-float32", "01-factories-follow-default-dtype"]
 before = torch.tensor(1.5)
@@ -359,8 +360,9 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 #
 # A label is wrong, and the GPU blames a line that has nothing to do with it. Knowing why saves an evening.
 #
-# On the CPU first. **Predict.** Three classes: 0, 1 and 2. Which of the labels 5, -1 and -100 does `F.cross_entropy`
-# refuse?
+# On the CPU first.
+#
+# **Predict.** Three classes: 0, 1 and 2. Which of the labels 5, -1 and -100 does `F.cross_entropy` refuse?
 
 # %% facts=["01-negative-target-out-of-bounds", "01-rerun-on-cpu-for-clear-error"]
 logits = torch.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]])
@@ -539,8 +541,9 @@ print("after step:    ", state_bytes(), " parameters:", sum(p.nbytes for p in mo
 # that fitted. SGD with momentum keeps one number for each parameter, plain SGD none.
 #
 # Does the number of parameters say how long a layer takes? Two layers, with the arithmetic counted on `meta`, by shapes
-# alone. (A FLOP is one addition or multiplication of floating point numbers.) **Predict.** Which takes more of it: the
-# linear layer with 17 million parameters, or the convolution with 37 thousand?
+# alone. (A FLOP is one addition or multiplication of floating point numbers.)
+#
+# **Predict.** Which takes more of it: the linear layer with 17 million parameters, or the convolution with 37 thousand?
 
 
 # %% facts=["01-param-count-vs-flops"]
@@ -686,8 +689,10 @@ print("cards:       ", torch.cuda.device_count())
 #
 # ### Why the installer took a CPU build
 #
-# A wheel's version may end in a tag that names its build: `2.13.0+cpu`, `2.13.0+cu130` (CUDA 13.0). **Predict.**
-# `2.13.0+cpu` is installed, and a project asks for `torch==2.13.0` because it needs a GPU. Does pip install anything?
+# A wheel's version may end in a tag that names its build: `2.13.0+cpu`, `2.13.0+cu130` (CUDA 13.0).
+#
+# **Predict.** `2.13.0+cpu` is installed, and a project asks for `torch==2.13.0` because it needs a GPU. Does pip
+# install anything?
 
 # %% facts=["01-conda-main-only-cpu-build"]
 print('"==2.13.0" is satisfied by 2.13.0+cpu:', "2.13.0+cpu" in SpecifierSet("==2.13.0"))

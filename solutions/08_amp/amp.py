@@ -420,8 +420,10 @@ error_of(lambda: lin(h))
 # ## 8.3 Two tables, not one
 #
 # You test on the CPU and train on a GPU. The two have lists of their own, and a model can behave differently for that
-# reason alone. **Predict.** CUDA's default is float16, which ends at 65504. e^12 is 162,755. Which of `relu`, `exp` and
-# `sum` would you run in float32 there, although bfloat16 on the CPU doesn't need it?
+# reason alone.
+#
+# **Predict.** CUDA's default is float16, which ends at 65504. e^12 is 162,755. Which of `relu`, `exp` and `sum` would
+# you run in float32 there, although bfloat16 on the CPU doesn't need it?
 
 # %% facts=["08-linear-conv-lower-reductions-float32", "08-cuda-float32-list-pointwise", "08-cuda-promote-list"]
 square, row = (4, 4), (4,)
@@ -561,8 +563,10 @@ dtype_flow(net, torch.randn(2, 4))
 # ### What it saves
 #
 # What forward keeps for backward is in 16 bits now, and takes half the bytes. Autocast's copies of the weights are kept
-# as well, and they come on top. **Predict.** A net of 262,912 parameters, once with 8 rows and once with 4096. In which
-# case does mixed precision keep *more* than float32?
+# as well, and they come on top.
+#
+# **Predict.** A net of 262,912 parameters, once with 8 rows and once with 4096. In which case does mixed precision keep
+# *more* than float32?
 
 
 # %%
@@ -825,8 +829,9 @@ for factor in (3.0, torch.inf):
 # that the step was skipped.
 #
 # `update` also makes the scale grow: `growth_interval` good iterations *in a row* double it, an inf halves it and
-# starts the count again. **Predict.** With `growth_interval=3`: in which iterations does the scale change, if the sixth
-# of nine meets an inf?
+# starts the count again.
+#
+# **Predict.** With `growth_interval=3`: in which iterations does the scale change, if the sixth of nine meets an inf?
 
 # %% facts=["08-update-adapts-scale"]
 w = nn.Parameter(torch.ones(1))
@@ -1012,7 +1017,9 @@ for name, grad in (("divided", scaled / scaler.get_scale()), ("not divided", sca
 # ### Several losses, several optimizers
 #
 # Two optimizers, one scaler; the gradients of the second model contain an inf. Each optimizer looks at its own
-# gradients, the scale is one for all. **Predict.** Which weights move, and what happens to the scale?
+# gradients, the scale is one for all.
+#
+# **Predict.** Which weights move, and what happens to the scale?
 
 # %% facts=["08-multiple-losses-and-optimizers"]
 first, second = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))

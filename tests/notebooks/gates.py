@@ -166,10 +166,12 @@ def _is_observer(node: ast.AST) -> bool:
 
 
 def rhythm(notebook: NotebookNode, at_most: int = 20) -> list[str]:
-    """So many questions to predict, and no more."""
-    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-    predicts = sum(text.count("**Predict") for text in texts)
-    return [] if predicts <= at_most else [f"{predicts} times **Predict**, where {at_most} are enough"]
+    """So many questions to predict, and no more; each begins a paragraph (there the website folds its answer)."""
+    texts = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    predicts = texts.count("**Predict")
+    problems = [] if predicts <= at_most else [f"{predicts} times **Predict**, where {at_most} are enough"]
+    within = re.findall(r"\S[ \n](\*\*Predict.*)", texts)
+    return problems + [f"begin a paragraph with it: {line}" for line in within]
 
 
 def reading_time(notebook: NotebookNode, longest: int = 70) -> list[str]:

@@ -184,9 +184,6 @@ backward_wide = (
     "of its forward (custom_bwd), or cast the saved tensors to g's dtype."
 )
 fixed_dtype = "You fixed the dtype: in a float16 region, in a bfloat16 one and without a region, another one is right."
-elsewhere = (
-    "The gradients depend on the region in which backward is called: it must follow forward's region, not the caller's."
-)
 promoted = (
     "bfloat16 + float32 gives float32: add the bias in the dtype of the product, so that the result keeps the lower "
     "precision."
@@ -261,6 +258,10 @@ with check("linear-under-autocast") as test:
     judge(observe_scenario(told, linear, double, low, []), double, low, alone)
 
     test.hidden("backward in a region: the same, another one, a disabled one")
+    elsewhere = (
+        "The gradients depend on the region in which backward is called: it must follow forward's region, not the "
+        "caller's."
+    )
     for later in (low, half, [{"dtype": torch.bfloat16}, {"enabled": False}]):
         seen = observe_scenario(told, linear, plain, low, later)
         judge(seen, plain, low, mistake(elsewhere, raises="dtype|data type"), backward_words=elsewhere)

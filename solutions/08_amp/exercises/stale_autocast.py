@@ -200,10 +200,6 @@ stale = (
     "The loss never changes although the weights do: autocast keeps the bfloat16 copies of the weights until the "
     "OUTERMOST region ends, and forward goes on using them."
 )
-not_outermost = (
-    "Inside a caller's region your own region is not the outermost: leaving it doesn't empty the cache. Switch it off "
-    "(cache_enabled=False) or empty it before each forward (torch.clear_autocast_cache())."
-)
 order = (
     "The loss of a batch is that before its step; and there is one step per batch, with the gradients of this batch."
 )
@@ -255,6 +251,10 @@ with check("stale-autocast") as test:
     test("the case of the first check, then inside a bfloat16 region that has used the model")
     judge(observe_scenario(told, fit, 10, True, None), 10, True, begin)
     low = {"dtype": torch.bfloat16}
+    not_outermost = (
+        "Inside a caller's region your own region is not the outermost: leaving it doesn't empty the cache. Switch it "
+        "off (cache_enabled=False) or empty it before each forward (torch.clear_autocast_cache())."
+    )
     judge(observe_scenario(told, fit, 10, True, low, True), 10, True, stuck=not_outermost)
 
     ### BEGIN HIDDEN TESTS

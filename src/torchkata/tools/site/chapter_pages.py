@@ -85,8 +85,10 @@ class _Writer:
         return ChapterPage(notebook, self.taught)
 
     def _note_facts(self, cell: NotebookNode) -> None:
+        """The section that teaches a fact is the first; what opens a chapter belongs to none, and has no address."""
         for fact in cell.metadata.get("facts", ()):
-            self.taught.setdefault(fact, self.section)
+            if not self.taught.get(fact, ("", ""))[0]:
+                self.taught[fact] = self.section
 
     # ------------------------------------------------------------ text
 
