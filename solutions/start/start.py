@@ -83,7 +83,7 @@ print(torch.tensor(5) // 2)
 # | chapter | points | to read | to practise |
 # | --- | --- | --- | --- |
 # | [01 Install and backends](01_backends/backends.ipynb) | 20 | 40 min | 104 min |
-# | [02 Tensors, memory and views](02_tensors_views/tensors_views.ipynb) | 20 | 55 min | 103 min |
+# | [02 Tensors, memory and views](02_tensors_views/tensors_views.ipynb) | 20 | 40 min | 103 min |
 # | [03 Gather and scatter](03_gather_scatter/gather_scatter.ipynb) | 20 | 40 min | 106 min |
 # | [04 Autograd and leaf tensors](04_autograd/autograd.ipynb) | 20 | 60 min | 135 min |
 # | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 60 min | 135 min |
