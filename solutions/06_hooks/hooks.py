@@ -5,14 +5,14 @@
 # look into a model, or change what flows through it, without touching its code. After this chapter you can
 #
 # - say which hook fires when and with which arguments, and predict the order for a nested model, with and without a
-#   gradient on its input;
+# gradient on its input;
 # - take features and gradients out of any model, and leave no hook behind when an exception flies;
 # - change what flows forward or backward by returning a value, and say what is *not* changed by it;
 # - use hooks as instruments: bytes kept for backward, gradient norms for each layer and each sample, an optimizer
-#   step inside backward;
+# step inside backward;
 # - read old code with `register_backward_hook`, explain its strange triples, and port it.
 #
-# **45 minutes to read, 130 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what `backward`
+# **50 minutes to read, 130 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what `backward`
 # adds where, saved tensors; from chapter 2 what a view is, and from chapter 5 what a custom Function is. A module
 # here is a layer or a model that you call.
 #
@@ -22,8 +22,6 @@
 
 # %% setup=true
 import copy
-import io
-import pickle
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -39,6 +37,7 @@ from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.feature_maps import feature_maps
 from torchkata.pictures.gradient_bars import gradient_bars
+from torchkata.pictures.hook_places import hook_places
 from torchkata.pictures.hook_timeline import hook_explorer
 from torchkata.pictures.old_hook import old_and_full_hook
 from torchkata.verdicts import (
@@ -50,7 +49,40 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
+# You are given a net, and told that it doesn't learn.
+
+# %%
+torch.manual_seed(0)
+deep = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Sigmoid())), nn.Linear(16, 1))
+inputs = torch.randn(64, 16)
+targets = inputs[:, :1].sign()
+optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
+
+for step in range(301):
+    loss = (deep(inputs) - targets).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 100 == 0:
+        print(f"step {step:3}: loss {loss.item():.4f}")
+
+# %% [markdown]
+# A target is the sign of one of the inputs; one layer would learn that. This net gives the same answer to every input,
+# and stays there. There is no error to read. It is not your code, so you won't put a `print` into each of its layers.
+# You want to stand beside it and watch the gradients go by.
+#
+# Here is where you can stand. The blue boxes are one call of one layer: forward in the upper row, backward in the lower
+# ones. The orange boxes are hooks, each with the arguments that your function gets.
+
+# %%
+hook_places()
+
+# %% [markdown]
+# In section 6.9 we come back to the net with five lines, and know.
+#
 # ## 6.1 `model(x)` is more than `model.forward(x)`
+#
+# A hook only works if the call goes past it. So begin with what a call is.
 #
 # **Predict.** A forward hook notes each call. The layer is called twice, then its `forward` once; then the hook is
 # removed and the layer is called again. How many calls are noted, before and after?
@@ -76,47 +108,40 @@ print("after remove: ", noted)
 #
 # Every function that registers a hook returns a *handle*. A hook stays, for all later calls, until `handle.remove()`.
 # Or let the handle open a block, `with layer.register_forward_hook(...):`, at whose end the hook is removed.
-
-# %% [markdown]
-# **Predict.** Hooks are registered in the order first, second, third, the third with `prepend=True`. In which order
-# do they run? Does a deep copy of the layer have them? And a layer that loads the `state_dict`?
+#
+# Where does a hook live: in the object, or in its state? Here are three hooks, the third put in front, and a copy of
+# the layer made in two ways.
 
 # %% facts=["06-call-runs-forward-and-hooks"]
 layer = nn.Linear(2, 3)
 order = []
-
-layer.register_forward_hook(lambda module, args, output: order.append("first"))
-layer.register_forward_hook(lambda module, args, output: order.append("second"))
-layer.register_forward_hook(lambda module, args, output: order.append("third"), prepend=True)
+for name, in_front in (("first", False), ("second", False), ("third", True)):
+    layer.register_forward_hook(lambda *_, name=name: order.append(name), prepend=in_front)
 
 layer(x)
-print("the layer:         ", order)
+print("the layer:               ", order)
 
 order.clear()
 copy.deepcopy(layer)(x)
-print("a deep copy:       ", order)
+print("a deep copy:             ", order)
 
 order.clear()
-print("the state_dict:    ", list(layer.state_dict()))
 loaded = nn.Linear(2, 3)
 loaded.load_state_dict(layer.state_dict())
 loaded(x)
-print("a layer with it:   ", order)
-
-try:
-    torch.save(layer, io.BytesIO())
-except (AttributeError, pickle.PicklingError):
-    print("the layer on disk:  refused, a lambda can't be pickled")
+print("a layer with its weights:", order)
 
 # %% [markdown]
-# Hooks run in the order of registration; `prepend=True` puts one in front of those that are there. They belong to the
-# module object, not to its state: a deep copy takes them along, a `state_dict` does not contain them. Saving the
-# whole object tries to save the hooks too, and fails with a lambda: one more reason to save the `state_dict`.
-
-# %% [markdown]
+# In the object. Hooks run in the order of registration, except for those with `prepend=True`. A deep copy takes them
+# along, a `state_dict` knows nothing of them. So a model that you save by its `state_dict` comes back without hooks;
+# `torch.save(layer)` would try to save your functions too, and fails with a lambda.
+#
+# **Now you know.** Hooks hang on the call of a module object, not on `forward` and not on the weights. They stay until
+# they are removed.
+#
 # ## 6.2 Who fires when
 #
-# Six kinds of hook can watch one training step:
+# The rest of the chapter is about six kinds of hook; all of them can watch one training step:
 #
 # | on a module | your function is called as | when |
 # |---|---|---|
@@ -177,14 +202,15 @@ hook_explorer()
 # A layer that is used twice has its module hooks called twice, but its weight is one tensor with one gradient, the
 # sum of both uses: its hooks fire once. Under `no_grad` there is no graph, hence no backward hook of any kind.
 #
-# Some of this is a rule: what a hook waits for must be there. The rest is the order in which this version of PyTorch
-# works through branches that don't wait for one another. Switch off both kinds of full backward hook: now the hooks
-# of `x` fire before those of `a.weight`. Don't build on the order of two branches.
+# **Now you know.** A hook fires when what it waits for is there; that is a rule. The order of two branches that don't
+# wait for one another is none: it belongs to this version of PyTorch, and you can't build on it.
 
 # %% exercise="hook-firing-order"
 
 # %% [markdown]
 # ## 6.3 What a forward hook sees and may change
+#
+# A hook that was only to look can change a model's results, by what it returns and by what it writes.
 #
 # **Predict.** A forward hook returns ten times the output. Is the return value ignored? What are `y`, `x.grad` and
 # `weight.grad`?
@@ -205,10 +231,8 @@ print("weight.grad:", layer.weight.grad.tolist())
 # Whatever a forward hook returns, other than None, replaces the output of the module. Autograd records the
 # multiplication like any other, so the factor is in every gradient. A hook that only looks must return None. A lambda
 # always returns the value of its expression: `append` and `print` give None, other calls may not.
-
-# %% [markdown]
-# **Predict.** And the input? A forward hook writes zeros into it, after `forward` has run. Which of the three outputs
-# below are zero?
+#
+# And the input? Here a forward hook writes zeros into it, after `forward` has run, on three kinds of module.
 
 
 # %% facts=["06-forward-hook-input-change-harmless", "06-forward-hook-cannot-change-input"]
@@ -231,9 +255,9 @@ print("ten times the input, by a pre-hook:", linear(torch.ones(1, 2)).tolist())
 # it (chapter 2): there the output changes as well. So a forward hook comes too late to change what `forward` reads,
 # and writing into its arguments is not harmless either. The hook for changing an input is the forward *pre*-hook:
 # what it returns takes the place of the arguments.
-
-# %% [markdown]
-# **Predict.** `args` is a tuple. What is in it after `layer(input=x)`?
+#
+# **Find the line.** The same layer is called twice below, once as `layer(x)` and once as `layer(input=x)`. In one of
+# the two calls a hook that reads `args[0]` would raise. Which, and why?
 
 # %% facts=["06-forward-hook-input-is-x-only"]
 layer = nn.Linear(2, 2)
@@ -258,11 +282,13 @@ print("layer(input=x)")
 _ = layer(input=x)
 
 # %% [markdown]
-# Nothing: `args` holds the *positional* arguments. A hook that is to see keyword arguments is registered with
-# `with_kwargs=True` and takes one argument more. Parameters are in neither: they belong to the module, which is the
-# first argument.
-
-# %% [markdown]
+# The second: `args` holds the *positional* arguments, and there are none. A hook that is to see keyword arguments is
+# registered with `with_kwargs=True` and takes one argument more. Parameters are in neither: they belong to the module,
+# which is the first argument.
+#
+# **Now you know.** What a forward hook returns becomes the output; None leaves it alone. The input is changed before
+# `forward`, by a pre-hook.
+#
 # ## 6.4 Collecting features
 #
 # A forward hook is the usual way to keep the outputs of inner layers, their *features*. The short loop for it holds two
@@ -293,15 +319,14 @@ print("all modules:", [name for name, module in net.named_modules()])
 
 # %% [markdown]
 # One key, then three. In the first loop each lambda looks up `name` when it *runs*, and by then the loop is over: all
-# hooks write under the last name. (The linter ruff knows this mistake as B023; the comment `noqa` silences it.) As a
-# default argument, `name=name` keeps the value that the name has when the hook is defined.
+# hooks write under the last name. As a default argument, `name=name` keeps the value that the name has when the hook is
+# defined.
 #
 # The second mistake is left: `named_children` goes one level deep, so the two layers inside "1" have no hook.
 # `named_modules` goes all the way down, with dotted names; its first entry, with the empty name, is the net itself.
-
-# %% [markdown]
-# **Predict.** The output of a Linear layer is kept twice, as `output.detach()` and as `output.detach().clone()`. The
-# next layer is an in-place ReLU. Are the two the same after the forward pass?
+#
+# What a hook keeps may still change afterwards. The output of a Linear layer is kept in three ways, and the next layer
+# is an in-place ReLU:
 
 # %% facts=["06-forward-hook-gets-feature-maps"]
 net = nn.Sequential(nn.Linear(1, 4), nn.ReLU(inplace=True))
@@ -327,8 +352,7 @@ for name, feature in kept.items():
 # `detach` cuts the feature from the graph, so that a list of features doesn't keep whole graphs alive. It doesn't
 # copy: the memory is that of the output, and the ReLU wrote into it. Only the clone still has the negative values. If
 # a later layer may work in place, store `output.detach().clone()`.
-
-# %% [markdown]
+#
 # **Predict.** Below, `forward` raises in the middle of the net. Is the hook of the `with` gone afterwards? And which
 # of the two other hooks has run?
 
@@ -362,9 +386,9 @@ error_of(lambda: net(torch.ones(3, 2)))
 # can't catch the exception.
 
 # %% [markdown]
-# **Predict.** What does a convolution see in an image? Three filters, set by hand, look for a step from dark to
-# bright: to the right, downwards, and to the left. The image is a bright frame around a dark square. Where are the
-# features positive?
+# Now a convolution, looked at from inside. Three filters, set by hand, look for a step from dark to bright: to the
+# right, downwards, and to the left. The image is a bright frame around a dark square. Before you run the cell, take a
+# pencil and mark on the square where each filter will answer.
 
 # %% facts=["06-forward-hook-gets-feature-maps"]
 net = nn.Sequential(nn.Conv2d(1, 3, kernel_size=2, bias=False), nn.ReLU())
@@ -388,13 +412,17 @@ feature_maps(features)
 
 # %% [markdown]
 # Each map is positive where its step is: the first at the right edge of the dark square, the second at its lower edge,
-# the third at its left edge. Before the ReLU the opposite edge is there too, with a minus. After the `with` the net has
-# no hook.
+# the third at its left edge. Before the ReLU the opposite edge is there too, with a minus.
+#
+# **Now you know.** Bind the name in the hook, go through `named_modules`, store `detach().clone()`, and let a `with`
+# take the hooks off again.
 
 # %% exercise="capture-features"
 
 # %% [markdown]
 # ## 6.5 Full backward hooks
+#
+# A layer's gradients pass between two tensors that you never hold in your hands. A backward hook shows you both.
 #
 # **Predict.** A full backward hook gets two tuples. For `nn.Linear(2, 3)` and a batch of four: how many entries does
 # each have, and with which shapes? Is the gradient of the weight among them?
@@ -424,10 +452,9 @@ print("grad_input of 0 is x.grad:          ", torch.equal(reports["0"][0][0], x.
 # One entry each: `grad_input` has one for each positional input of `forward`, `grad_output` one for each output. Both
 # are tuples even then. Gradients of parameters are in neither; they are read from `weight.grad`. What one layer hands
 # back as `grad_input` is what the layer before it gets as `grad_output`.
-
-# %% [markdown]
-# **Predict.** A full backward hook returns `(grad_input[0] * 5,)`, a full backward *pre*-hook `(grad_output[0] *
-# 5,)`. Which of `x.grad` and `weight.grad` is five times larger, with the one and with the other?
+#
+# Like a forward hook, a backward hook may return something else. Full hook and pre-hook return five times what they
+# got:
 
 
 # %% facts=["06-full-hook-replaces-grad-input"]
@@ -456,9 +483,9 @@ print("pre-hook:", gradients(times_five_before, "register_full_backward_pre_hook
 # %% [markdown]
 # What the hook returns replaces what flows *further back*. The layer's own weight gradient comes from `grad_output`
 # and stays as it is. The pre-hook replaces `grad_output` itself, on the way in, so it changes both.
-
-# %% [markdown]
-# **Predict.** Three hooks that are wrong, the first tried with two sizes of batch. Which of them raise?
+#
+# **Find the line.** Three hooks that are wrong, the first tried with two sizes of batch. One of the four lines below
+# raises nothing and does harm. Which?
 
 
 # %% facts=["06-full-hook-replaces-grad-input", "06-hook-must-not-modify-arguments"]
@@ -484,31 +511,53 @@ print("changed in place:")
 print(gradients(in_place))
 
 # %% [markdown]
-# All but the last, and that is worse. A bare tensor is taken for the tuple and cut along its first dimension: four
-# rows are four entries, and with a batch of one the single row has lost a dimension. Return a tuple with one entry
-# for each positional input. Writing into `grad_input` is forbidden but not noticed: the zeros simply flow on.
+# The last. A bare tensor is taken for the tuple and cut along its first dimension: four rows are four entries, and with
+# a batch of one the single row has lost a dimension. Return a tuple with one entry for each positional input. Writing
+# into `grad_input` is forbidden but not noticed: the zeros simply flow on.
+#
+# What is in `grad_input` for an argument that has no gradient? `forward` takes a tensor that requires grad, a number,
+# and a tensor that does not; then the last two by keyword. The other two modules take a list, and return a dict.
 
-# %% [markdown]
-# **Predict.** `forward` takes a tensor that requires grad, a number, and a tensor that does not. What stands in
-# `grad_input` for each? And if the last two are passed by keyword?
 
-
-# %% facts=["06-full-hook-non-tensor-none"]
+# %% facts=["06-full-hook-non-tensor-none"] shows_warning="UserWarning"
 class ScaleAndShift(nn.Module):
     def forward(self, x, factor, shift):
         return x * factor + shift
 
 
-module = ScaleAndShift()
-module.register_full_backward_hook(lambda module, grad_input, grad_output: print(grad_input))
+class Total(nn.Module):
+    def forward(self, parts):
+        return parts[0] + parts[1]
+
+
+class Named(nn.Module):
+    def forward(self, x):
+        return {"twice": x * 2}
+
+
+def show(module, grad_input, grad_output):
+    print(f"{type(module).__name__}: {grad_input}")
+
+
+affine, total, named = ScaleAndShift(), Total(), Named()
+for module in (affine, total, named):
+    module.register_full_backward_hook(show)
 
 x, shift = torch.ones(2, requires_grad=True), torch.ones(2)
-module(x, 3, shift).sum().backward()
-module(x, factor=3, shift=shift).sum().backward()
+affine(x, 3, shift).sum().backward()
+affine(x, factor=3, shift=shift).sum().backward()
+
+with every_warning() as caught:
+    total([x, x * 2]).sum().backward()
+    named(x)["twice"].sum().backward()
+for warning in caught:
+    print(f"{warning.category.__name__}: {str(warning.message).partition(' See ')[0]}")
 
 # %% [markdown]
 # None for what is no tensor. A tensor without `requires_grad` shows as zeros, as long as another input requires grad.
-# Keyword arguments have no entry at all.
+# Keyword arguments have no entry at all. Tensors inside a list are not seen, although both require grad; and on a
+# module that returns a dict the hook never fires, and a warning is all that tells you. Models that return dicts are
+# common: put the hook on one of their layers, or a tensor hook (section 6.7) on the entry.
 #
 # And if *no* input requires grad, which is the usual state of the first layer of a net? That was the plain `x` of
 # section 6.2: the entry is None.
@@ -539,10 +588,9 @@ first_layer_with(negate_safely)
 # %% [markdown]
 # The parameters get their gradients in any case; only the input has none. A hook that computes with `grad_input` lets
 # None pass. Or switch on `x.requires_grad_()`, if the gradient of the data is what you want to see.
-
-# %% [markdown]
-# **Predict.** A hook that does nothing at all sits on a Linear layer. After the layer stands an in-place ReLU. Does
-# the net still run?
+#
+# Last, a bug that you may meet on the day you look for another. A hook that does nothing at all sits on a Linear layer.
+# After the layer stands an in-place ReLU.
 
 # %%
 for inplace in (False, True):
@@ -553,21 +601,22 @@ net[0].register_full_backward_hook(lambda module, grad_input, grad_output: None)
 error_of(lambda: net(torch.ones(1, 2)))
 
 # %% [markdown]
-# No. To notice when a gradient passes, PyTorch puts a node of its own, `BackwardHookFunction`, on the inputs and the
-# outputs of a module with full backward hooks. What the next layer gets is a view of what `forward` returned, and
-# writing into that view is refused. Switch off `inplace` where you want such a hook.
+# Without the hook it runs, with it it doesn't. To notice when a gradient passes, PyTorch puts a node of its own,
+# `BackwardHookFunction`, on the inputs and the outputs of a module with full backward hooks. What the next layer gets
+# is a view of what `forward` returned, and writing into that view is refused. Switch off `inplace` where you want such
+# a hook.
+#
+# **Now you know.** A full backward hook gets and returns tuples, one entry for each positional tensor; it sees the
+# borders of a module, never its weights.
 
 # %% exercise="scale-input-grads"
 
 # %% [markdown]
-# ## 6.6 The old backward hook and the folklore it left
+# ## 6.6 Reading old code: `register_backward_hook`
 #
-# Before the full backward hook there was `register_backward_hook`. It still exists, and old code and old advice are
-# full of it: "grad_input holds bias, input and weight", "the weight gradient is transposed", "it only works for
-# simple layers", "x must be a matrix".
-#
-# **Predict.** For `nn.Linear(3, 4)` and a batch of five: which shapes does the full hook report as `grad_input`? What
-# could the three entries of the old hook be?
+# Before the full backward hook there was another one. It still exists, and code that was written for it does curious
+# things: it takes `grad_input[0]` for a bias, `grad_input[2]` for a weight, and transposes it. Here is what both kinds
+# report. Compare the two lines of each row.
 
 
 # %% facts=["06-register-backward-hook", "06-linear-grad-input-triple", "06-backward-hook-simple-modules-only"]
@@ -605,7 +654,7 @@ old_and_full_hook(3, 4, batch=5)
 
 # %% [markdown]
 # For a matrix the last node of `Linear` adds the bias to a product of `x` and `weight.t()`. Its inputs are the bias,
-# `x` and the *transposed* weight: that is the triple, and the transpose, of the folklore. For a single vector the
+# `x` and the *transposed* weight: that is the triple, and the reason for the transpose. For a single vector the
 # last node is a reshape, and its one input is the result of that sum, with a batch of one. For the Sequential it is
 # the last node of its last layer. None of this is about the layer as you know it.
 #
@@ -620,10 +669,10 @@ error_of(lambda: layer.register_full_backward_hook(lambda module, grad_input, gr
 
 # %% [markdown]
 # The two kinds of hook can't be mixed on one module. To port old code, take the full hook for the gradients of input
-# and output.
+# and output, and `.grad` for those of the parameters.
 #
-# **Predict.** And the gradients of weight and bias? They are in `.grad`. What are their shapes for a batch of five;
-# is the one of the bias kept for each sample?
+# **By hand.** A Linear layer has seen five samples, a convolution four images with 3 × 3 positions each, and the loss
+# is the sum of all outputs. What is each entry of the gradient of the bias?
 
 # %% facts=["06-linear-weight-grad-transposed", "06-fc-bias-grad-per-sample"]
 linear = nn.Linear(3, 4)
@@ -637,8 +686,10 @@ print("bias of the convolution: ", conv.bias.grad.tolist())
 
 # %% [markdown]
 # `.grad` always has the shape of its parameter, weights included. A parameter is used by all samples, so its gradient
-# is the sum over them: five for a batch of five; 4 · 3 · 3 = 36 for four images with 3 × 3 positions each. It is a
-# mean only if the loss is one.
+# is the sum over them: five for a batch of five; 4 · 3 · 3 = 36 for the images. It is a mean only if the loss is one.
+#
+# **Now you know.** The old hook reports one node of the graph, whichever was last. Replace it by the full hook and by
+# `.grad`.
 
 # %% exercise="port-old-hooks"
 
@@ -667,10 +718,8 @@ error_of(lambda: torch.ones(2).register_hook(print))
 # Nothing in forward, then once each in backward, from back to front. The hook runs when the gradient of its tensor is
 # known and before it is added to `.grad`. `print` returns None, and None means: leave the gradient alone. A tensor
 # that does not require grad has no gradient to wait for, and refuses.
-
-# %% [markdown]
-# **Predict.** `b` is used twice. Does its hook fire once, with the sum, or once for each use? And which of the hooks
-# below change `a.grad`?
+#
+# Next, `b` is used twice, by `b * 3` and by `b * 4`. Four hooks are tried on it, and two that are wrong.
 
 
 # %% facts=["06-register-hook-return-value", "06-tensor-register-hook"]
@@ -694,13 +743,12 @@ error_of(lambda: gradient_with(lambda grad: grad[:1]))
 error_of(lambda: gradient_with(lambda grad: "ten"))
 
 # %% [markdown]
-# Once, with the sum over both uses. A tensor that the hook returns replaces the gradient for everything further back,
-# so gradients can be scaled or clamped in flight, without a custom Function. It must be a tensor of the same shape. A
-# new value that isn't returned is lost, without a word.
-
-# %% [markdown]
-# **Predict.** A hook that stores gradients is sometimes recommended because `retain_grad` is said to cost much more
-# memory. For 1000 numbers: how many bytes does each keep?
+# The hook fires once, with the sum over both uses. A tensor that the hook returns replaces the gradient for everything
+# further back, so gradients can be scaled or clamped in flight, without a custom Function. It must be a tensor of the
+# same shape. A new value that isn't returned is lost, without a word.
+#
+# To see the gradient of an inner tensor you could also call `retain_grad()` on it. What does each of the two ways keep,
+# for 1000 numbers?
 
 # %% facts=["06-register-hook-cheaper-than-retain-grad", "06-register-hook-collect-in-list"]
 torch.manual_seed(0)
@@ -721,14 +769,14 @@ for _ in range(3):
 print("the same numbers:", torch.equal(retained.grad, stored[0]), " with a graph:", stored[0].requires_grad)
 
 # %% [markdown]
-# The same: 4 bytes for each number. `retain_grad` keeps one gradient and no graph, and so does the hook. But the list
+# 4 bytes for each number, both times. `retain_grad` keeps one gradient and no graph, and so does the hook. But the list
 # grows by one gradient with every backward pass, for ever; only a hook that looks and forgets is lighter.
-
-# %% [markdown]
-# **Predict.** Domain-adversarial training reverses the gradient at one place of a net. Below, `x` goes through a
-# reversal (times 3) and also directly (times 10) into the result. Without reversal `x.grad` is 13. What is it with
-# the custom Function of chapter 5, with a module that returns `x` and has a backward hook, and with a tensor hook on
-# `x`?
+#
+# Some methods (domain-adversarial training is one) reverse the gradient at one place of a net. Below, `x` goes through
+# such a reversal (times 3) and also directly (times 10) into the result.
+#
+# **Predict.** Without reversal `x.grad` is 13. What is it with the custom Function of chapter 5, with a module that
+# returns `x` and has a backward hook, and with a tensor hook on `x`?
 
 
 # %% facts=["06-negate-gradient-with-hook"]
@@ -762,14 +810,18 @@ for name, reverse in ways.items():
 # alone. The module does it although its `forward` returns `x` itself, since the hook machinery makes views of inputs
 # and outputs (section 6.5). The hook on `x` sees the whole gradient of `x`, the sum over all paths, and negates that.
 # It also stays on `x`: a second call would register a second hook.
+#
+# **Now you know.** A tensor hook gets the whole gradient of its tensor, before `.grad` does, and may replace it by what
+# it returns.
 
 # %% exercise="gradient-reversal"
 
 # %% [markdown]
 # ## 6.8 When the gradient has arrived
 #
-# **Predict.** A tensor hook and a post-accumulate hook sit on the same tensor, and backward runs twice. What does
-# each of the two get, and what does it find in `w.grad`?
+# Between backward and the optimizer all gradients lie in memory together, as large as the weights. Must they?
+#
+# A tensor hook and a post-accumulate hook sit on the same tensor, and backward runs twice:
 
 # %% facts=["06-post-accumulate-grad-hook", "06-tensor-register-hook"]
 w = torch.ones(2, requires_grad=True)
@@ -820,23 +872,27 @@ print("gradients stay: ", living_gradients(drop=False))
 print("dropped at once:", living_gradients(drop=True))
 
 # %% [markdown]
-# Usually all gradients are there together before the optimizer takes its step: as much memory as the parameters. A
-# hook that uses a gradient at once and drops it needs room for one at a time. The tutorial "How to save memory by
-# fusing the optimizer step into the backward pass" is built on this.
+# Usually all gradients are there together before the optimizer takes its step. A hook that uses a gradient at once and
+# drops it needs room for one at a time. The price: nothing that needs all gradients together, such as clipping by their
+# common norm, can be done in between. PyTorch's tutorial [How to save memory by fusing the optimizer step into the
+# backward pass](https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html) is built on
+# this.
+#
+# **Now you know.** A post-accumulate hook runs when a leaf's `.grad` is complete. What it uses and drops need not wait
+# for the others.
 
 # %% exercise="update-inside-backward"
 
 # %% [markdown]
 # ## 6.9 Hooks as instruments
 #
-# A net of eight layers doesn't learn. Instead of guessing, look.
+# Back to the net that doesn't learn. A full backward hook on each Linear layer notes how large the gradient is that
+# passes there.
 #
-# **Predict.** Eight times Linear and Sigmoid, with PyTorch's usual initial weights. By what factor is the gradient at
-# the first layer smaller than at the last? And how many norms are noted if backward runs once more?
+# **Predict.** A Sigmoid's slope is 1/4 at most. There are eight of them between the first layer and the loss. At the
+# first layer, is the gradient ten times, a thousand times or ten million times smaller than at the last?
 
 # %% facts=["06-hooks-purpose"]
-torch.manual_seed(0)
-net = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Sigmoid())))
 norms = {}
 
 
@@ -844,30 +900,25 @@ def note(module, grad_input, grad_output, name):
     norms[name] = grad_output[0].norm().item()
 
 
-linear = [(name, layer) for name, layer in net.named_children() if isinstance(layer, nn.Linear)]
+linear = [(name, layer) for name, layer in deep.named_children() if isinstance(layer, nn.Linear)]
 handles = [layer.register_full_backward_hook(partial(note, name=name)) for name, layer in linear]
-x = torch.randn(4, 16, requires_grad=True)
 
-net(x).sum().backward()
+(deep(inputs.requires_grad_()) - targets).square().mean().backward()
 for name in reversed(norms):
     print(f"layer {name:>2}: {norms[name]:.0e}")
 
-norms.clear()
-net(x).sum().backward()
-print("noted in a second pass:", len(norms))
-
-norms.clear()
 for handle in handles:
     handle.remove()
-net(x).sum().backward()
-print("noted after remove:    ", len(norms))
 
 # %% [markdown]
-# More than a million. Each Sigmoid multiplies the gradient by its slope, which is 1/4 at most, and each Linear makes
-# it smaller too. The first layers hardly move. And note the second pass: the hooks are still there. An instrument
-# that is not taken off goes on measuring, and costs time, in all later passes.
+# More than ten million times. Each Sigmoid multiplies the gradient by its slope, and each Linear makes it smaller too,
+# so that a layer gets about an eighth of what the layer after it got. The first layers stand still. The last one learns
+# the one thing that it can learn alone, the mean of the targets, and that was the loss of 0.9756.
 #
-# The same measurement for three activations:
+# The last two lines of the cell matter too. An instrument that is not taken off goes on measuring, and costs time, in
+# all later passes.
+#
+# The same measurement for fresh nets with three activations:
 
 # %% facts=["06-hooks-purpose"]
 gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
@@ -876,11 +927,55 @@ gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
 # With Sigmoid each norm is about an eighth of its right neighbour, with Tanh and ReLU about half of it or less; eight
 # layers make a large factor of either. The slope of ReLU is 0 or 1: what is lost there is lost to units that are off,
 # and to the initial weights.
+#
+# **Change one word** in the first cell of this chapter so that the net learns, and run it. Then come back.
+
+# %%
+torch.manual_seed(0)
+deep = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Tanh())), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
+for _step in range(301):
+    loss = (deep(inputs) - targets).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(f"with Tanh, step 300: loss {loss.item():.4f}")
 
 # %% [markdown]
-# A second instrument: `saved_tensors_hooks(pack, unpack)` of `torch.autograd.graph`. Within its block, `pack` is called
-# with every tensor that autograd saves for backward, and what it returns is kept in its place; `unpack` gets that when
-# backward wants the tensor back.
+# Tanh has a slope of 1 at 0, four times that of Sigmoid, and gets to every layer. ReLU would not do here: its gradients
+# are large enough to see in the picture, and its loss stays where it was too. A picture of gradients tells you where to
+# look; only a run tells you that it is mended.
+
+# %% [markdown]
+# Another instrument, for another day: a loss is nan. Which module made it? A hook can be put on *all* modules of the
+# process at once, and this one asks each of them.
+
+
+# %%
+class Entropy(nn.Module):
+    def forward(self, p):
+        return -(p * p.log()).sum(1)
+
+
+def first_nan(module, args, output):
+    made = output.isnan().any() and not args[0].isnan().any()
+    if made and not list(module.children()):  # a module that holds others only passes it on
+        print("nan is born in", type(module).__name__, "from", args[0][0].tolist())
+
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(3, 3), nn.Softmax(dim=1), Entropy())
+with nn.modules.module.register_module_forward_hook(first_nan):
+    print("ordinary input:", net(torch.ones(1, 3)).item())
+    print("large input:   ", net(torch.full((1, 3), 1000.0)).item())
+
+# %% [markdown]
+# With large inputs softmax gives exact zeros, and 0 · log 0 is 0 · (-inf): nan. (`torch.special.entr` knows that the
+# limit is 0.) Such global hooks are for debugging: they slow down every module of the process.
+#
+# A third instrument measures memory. Within the block of `torch.autograd.graph.saved_tensors_hooks(pack, unpack)`,
+# `pack` is called with every tensor that autograd saves for backward, and what it returns is kept in its place;
+# `unpack` gets that when backward wants the tensor back.
 #
 # **Predict.** Between two Linear layers, which of ReLU, Sigmoid and GELU keeps the most?
 
@@ -915,9 +1010,9 @@ for activation in (nn.ReLU(), nn.Sigmoid(), nn.GELU()):
 # %% exercise="activation-bytes"
 
 # %% [markdown]
-# **Predict.** The gradient of a weight is a sum over the samples of a batch (section 6.6). Some methods need the norm
-# of each summand: clipping for privacy, or looking for mislabelled samples. From which two tensors can the summands
-# of a Linear layer be computed, and which hooks catch them?
+# The gradient of a weight is a sum over the samples of a batch (section 6.6). Some methods need the norm of each
+# summand: clipping for privacy, or looking for mislabelled samples. Running backward once for each sample would do. Two
+# hooks do it in one pass.
 
 # %% facts=["06-full-backward-hook-signature", "06-fc-bias-grad-per-sample"]
 torch.manual_seed(0)
@@ -936,21 +1031,26 @@ print("norms of the summands:   ", [round(summand.norm().item(), 2) for summand 
 print("|g| times |a|:           ", [round((g[n].norm() * a[n].norm()).item(), 2) for n in range(4)])
 
 # %% [markdown]
-# The layer's input `a`, from a forward hook, and the gradient `g` of its output, from a full backward hook. The
+# The layer's input `a` comes from a forward hook, the gradient `g` of its output from a full backward hook. The
 # summand of sample n is the outer product of `g[n]` and `a[n]`, and the norm of an outer product is the product of
 # the norms. So one forward and one backward pass serve all samples. It needs a loss that is a *sum* over samples, and
 # no layer that mixes samples: then row n of `g` belongs to sample n alone.
+#
+# **Now you know.** Norms where gradients pass, the place where a nan is born, bytes in storages: a few lines each, and
+# not one of them in the model.
 
 # %% exercise="per-sample-grad-norms"
 
 # %% [markdown]
 # ## 6.10 Hooks on saving and loading
 #
-# Modules take four more kinds of hook, which have nothing to do with a forward pass: before and after `state_dict`,
-# before and after `load_state_dict`.
+# A checkpoint that doesn't fit any more can be mended on its way in. Modules take four more kinds of hook, which have
+# nothing to do with a forward pass: before and after `state_dict`, before and after `load_state_dict`.
 #
-# **Predict.** In an old checkpoint the layer was called `fc`; now it is `head`. A hook renames the keys of the
-# dictionary just before the module reads it. Does `old_checkpoint` have the new names afterwards?
+# In this old checkpoint the layer was called `fc`; now it is `head`. A hook renames the keys of the dictionary just
+# before the module reads it.
+#
+# **Predict.** Does `old_checkpoint` have the new names afterwards?
 
 
 # %%
@@ -988,16 +1088,14 @@ print("saved as", model.state_dict()["head.weight"].dtype, "while the model has"
 # No: `load_state_dict` works on a copy of the dictionary. `prefix` is the place of the module in the whole model,
 # here empty. When the classifier is a part of something larger, the dictionary holds the keys of the whole, and
 # `prefix` tells which are its own. The second hook does the like on the way out, to the dictionary that `state_dict()`
-# is about to return. Both change it in place and return nothing. Chapter 7 is about what stands in it.
-
-# %% [markdown]
+# is about to return.
+#
+# **Now you know.** Both kinds change the dictionary in place and return nothing. Chapter 7 is about what stands in it.
+#
 # ## On a GPU
 #
-# Without a CUDA device each of the next cells prints one line, and below it a recorded output if there is a recording
-# from another machine.
-#
-# **Predict.** Twelve weights of 2048 × 2048, 16 MiB each, take a plain SGD step: once after backward, once inside it,
-# each in its own post-accumulate hook. By how much does the peak of memory differ?
+# Twelve weights of 16 MiB each take a step of plain SGD, after backward and inside it. The cell prints by how much the
+# peak of memory differs; without a GPU it prints one line. No exercise needs it.
 
 
 # %% facts=["06-post-accumulate-grad-hook"] varies="a CUDA device changes what is shown"
@@ -1033,50 +1131,6 @@ def peak_of_a_step() -> None:
 
 
 peak_of_a_step()
-
-# %% [markdown]
-# Section 6.8 counted gradients: after backward all twelve are there at once, which makes 12 · 16 = 192 MiB; inside it,
-# each is dropped before the next one is added to its `.grad`. The price: nothing that needs all gradients together,
-# such as clipping by their common norm, can be done in between.
-
-# %% [markdown]
-# **Predict.** Features of 16 MiB each are collected from twenty batches. What does the GPU hold at the end if they
-# are stored attached, detached, or detached and moved to the CPU?
-
-
-# %% facts=["06-forward-hook-gets-feature-maps"] varies="a CUDA device changes what is shown"
-@cuda_demo("06_hooks")
-def cost_of_capturing() -> None:
-    """Memory that stays allocated after features were collected in three ways."""
-    mib = 2**20
-    ways = {
-        "attached": lambda output: output,
-        "detached": lambda output: output.detach(),
-        "on the CPU": lambda output: output.detach().cpu(),
-    }
-    net = nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(1024, 1024), nn.Tanh()))).cuda()
-    net(torch.ones(4096, 1024, device="cuda"))  # the first pass sets up what CUDA's libraries keep
-    for name, way in ways.items():
-        features = []
-
-        def keep(module, args, output, way=way, features=features):
-            features.append(way(output))
-
-        handle = net[-1].register_forward_hook(keep)
-        before = torch.cuda.memory_allocated()
-        for _ in range(20):
-            net(torch.ones(4096, 1024, device="cuda"))
-        print(f"{name:11} {(torch.cuda.memory_allocated() - before) / mib:.0f} MiB")
-        handle.remove()
-        features.clear()
-
-
-cost_of_capturing()
-
-# %% [markdown]
-# An attached feature holds its graph, and with it every tensor that was saved on the way: here the input of the net
-# and the outputs of all its activations, for each batch. Detached, only the features stay. On the CPU none of them is
-# in the GPU's memory, but each copy waits until the GPU has finished the batch.
 
 # %% [markdown]
 # ## Folklore, checked
@@ -1116,8 +1170,8 @@ prove("06-backward-hook-simple-modules-only")
 # - `torch.nn.Module`: the functions `register_…_hook`, each with the arguments of its hook and its options;
 # - `torch.Tensor.register_hook` and `torch.Tensor.register_post_accumulate_grad_hook`;
 # - the note "Autograd mechanics", section "Backward Hooks execution": which backward hooks fire and in which order,
-#   also for tensors that are changed in place;
+# also for tensors that are changed in place;
 # - `torch.autograd.graph`: `saved_tensors_hooks`, and hooks on single nodes of the graph;
 # - `torch.nn.modules.module.register_module_forward_hook` and its relatives: hooks on every module of the process,
-#   for debugging;
+# for debugging;
 # - the tutorials "How to save memory by fusing the optimizer step into the backward pass" and "Per-sample-gradients".

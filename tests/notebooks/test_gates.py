@@ -30,7 +30,6 @@ TO_BE_SHORTENED = {
     "03_gather_scatter",
     "04_autograd",
     "05_custom_functions",
-    "06_hooks",
     "07_modules_state_dict",
     "09_onnx_export",
     "10_multi_gpu",
