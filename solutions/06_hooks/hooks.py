@@ -53,7 +53,8 @@ from torchkata.verdicts import (
 
 # %%
 torch.manual_seed(0)
-deep = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Sigmoid())), nn.Linear(16, 1))
+blocks = [layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Sigmoid())]
+deep = nn.Sequential(*blocks, nn.Linear(16, 1))
 inputs = torch.randn(64, 16)
 targets = inputs[:, :1].sign()
 optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
@@ -932,7 +933,8 @@ gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
 
 # %%
 torch.manual_seed(0)
-deep = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Tanh())), nn.Linear(16, 1))
+blocks = [layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Tanh())]
+deep = nn.Sequential(*blocks, nn.Linear(16, 1))
 optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
 for _step in range(301):
     loss = (deep(inputs) - targets).square().mean()

@@ -9,7 +9,7 @@ from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
 from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL
 
-WIDTH, HEIGHT, GAP = 108, 38, 18  # points: a box, and between boxes of a row
+WIDTH, HEIGHT, GAP = 98, 38, 16  # points: a box, and between boxes of a row
 ROWS = (64, 138, 202)  # the upper edges of the three rows
 
 
