@@ -9,9 +9,9 @@
 # - recognise duplicate indices as a race, count them, and choose an adding or averaging operation instead;
 # - say what the gradient of gather is (scatter_add) and of scatter (gather), and when it is wrong;
 # - use the pair where it is really needed: label log-probabilities, smoothed targets, last valid step, segment means,
-#   top-p masks.
+# top-p masks.
 #
-# **40 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4: shape,
+# **45 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4: shape,
 # stride, view or copy, `expand`; and what `backward` and `.grad` do.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
@@ -20,8 +20,6 @@
 
 # %% setup=true
 import math
-import subprocess
-import sys
 from itertools import product
 
 import torch
@@ -31,6 +29,7 @@ from torch import Tensor, nn
 from torchkata.demos import error_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
+from torchkata.pictures.call_path import call_path
 from torchkata.pictures.index_steps import collision_map, gather_scatter_stepper
 from torchkata.pictures.nucleus import sort_decide_put_back
 from torchkata.verdicts import (
@@ -44,8 +43,30 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
+# Six people vote for one of three candidates, and a line of code counts.
+
+# %%
+votes = torch.tensor([2, 0, 2, 2, 1, 2])
+
+counts = torch.zeros(3)
+counts[votes] += 1
+print("counted:", counts.tolist(), "- votes:", len(votes))
+
+# %% [markdown]
+# Three of the six votes are gone, without an error. The line looks as if it added 1 for each vote. It doesn't; it
+# writes, and four writers met in cell 2. Reading and writing by index follow one formula, and when you have it, you can
+# see such a thing before it happens. Section 3.4 counts the votes again.
+#
+# In the path of `x + y`, the picture of chapters 1 to 4, this chapter is about a kernel: which cell it reads, and where
+# it writes.
+
+# %%
+call_path("kernel")
+
+# %% [markdown]
 # ## 3.1 gather: one coordinate is replaced
 #
+# From each row of a table you want one number, and the column differs from row to row. That is what gather is for.
 # `t.gather(dim, index)` reads one element of `t` for each number in `index`. The number is a position along `dim`; the
 # other coordinate is that of the number itself.
 #
@@ -76,10 +97,7 @@ print("dim 0:", t.gather(0, index).tolist())
 # marks an element that is never read.
 
 # %%
-stepper = gather_scatter_stepper()
-for _ in range(3):
-    stepper.controls["step"].click()
-stepper
+gather_scatter_stepper(done=3)
 
 # %% [markdown]
 # **Predict.** Now `a` is 3 × 3, and the index has three rows of *five*. Is that legal? And if the result is overwritten
@@ -102,29 +120,37 @@ print("a afterwards:", a.tolist())
 # it never changes its input.
 
 # %% [markdown]
-# **Predict.** With three dimensions nothing new happens. `x` has shape (3, 4, 5), and `index[1][2][3]` is 2. From which
+# With three dimensions nothing new happens. **By hand.** `x` has shape (3, 4, 5), and `index[1][2][3]` is 2. From which
 # place of `x` is `out[1][2][3]` read along dim 0, along dim 1, along dim 2?
 
 # %% facts=["03-gather-index-formula"]
 x = torch.arange(60).reshape(3, 4, 5)
 index = torch.arange(24).reshape(2, 3, 4) % 3
 
-for dim in range(3):
+
+def gathered(x, dim, index):
+    """gather, written with a loop."""
     out = torch.zeros_like(index)
-    for place in product(range(2), range(3), range(4)):  # the last place is (1, 2, 3)
+    for place in product(*map(range, index.shape)):
         source = list(place)
         source[dim] = int(index[place])
         out[place] = x[tuple(source)]
-    same = torch.equal(out, x.gather(dim, index))
-    print(f"dim {dim}: out{list(place)} = x{source}; all entries as in gather: {same}")
+    return out
+
+
+for dim in range(3):
+    source = [1, 2, 3]
+    source[dim] = int(index[1, 2, 3])
+    same = torch.equal(gathered(x, dim, index), x.gather(dim, index))
+    print(f"dim {dim}: out[1, 2, 3] = x{source}; the loop does what gather does: {same}")
 
 # %% [markdown]
-# These four lines of loop are the whole definition of gather, for any `dim` and any number of dimensions: copy the
-# place, replace one coordinate, read. The page `torch.gather` of the documentation writes the same as three formulas,
+# The four lines of the loop are the whole definition of gather, for any `dim` and any number of dimensions: copy the
+# place, replace one coordinate, read. The page
+# [`torch.gather`](https://docs.pytorch.org/docs/stable/generated/torch.gather.html) writes the same as three formulas,
 # one for each `dim`.
-
-# %% [markdown]
-# **Predict.** Along dim 1, can an entry in the first row of `index` ever fetch a number from the second row of `a`?
+#
+# Along dim 1 an entry in the first row of `index` can never fetch a number from the second row. Compare:
 
 # %% facts=["03-dim-lanes-independent"]
 a = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
@@ -138,12 +164,16 @@ print("gather along dim 0: ", a.gather(0, index).tolist())
 print("column by column:   ", [a[:, column][index[:, column]].tolist() for column in range(4)])
 
 # %% [markdown]
-# No. Each one-dimensional vector along `dim` is a *lane*, and each lane is a small problem of its own: ordinary
+# Each one-dimensional vector along `dim` is a *lane*, and each lane is a small problem of its own: ordinary
 # indexing of a vector with a vector. For dim 1 the lanes are the rows; for dim 0 they are the columns, so the index
-# names rows. That scatter works in the same lanes will help in section 3.3.
-
-# %% [markdown]
+# names rows.
+#
+# **Now you know.** gather copies the place, replaces the coordinate of `dim`, and reads. The result has the shape of
+# `index`.
+#
 # ## 3.2 Shapes: no broadcasting, ever
+#
+# Nearly every error message of gather is about a shape, and its worst mistake gives none.
 #
 # **Predict.** You want column 1 of every row of `y`, which has shape (3, 4), and write `y.gather(1,
 # torch.tensor([[1]]))`. Which shape does the result have?
@@ -182,17 +212,15 @@ error_of(lambda: y.gather(1, torch.tensor([[-1]])))
 error_of(lambda: y.gather(1, torch.tensor([[4]])))
 
 # %% [markdown]
-# All but the first. The rules follow from the formula:
+# All but the first are refused. The rules follow from the formula:
 #
 # - `index` and `input` have the same number of dimensions: the index supplies all coordinates but one, so none may be
-#   missing;
+# missing;
 # - apart from `dim`, `index` is nowhere larger than `input`: those coordinates are taken as they are and must exist;
 # - along `dim`, `index` may have any length: that coordinate is replaced anyway;
 # - the numbers in `index` lie in 0 … size - 1. Ordinary indexing counts -1 from the end; gather does not.
-
-# %% [markdown]
-# **Predict.** `labels` holds one column number for each row. What has to be done to `labels` before gather takes it,
-# and what to the result, so that one number for each row comes out?
+#
+# The commonest use: `labels` holds one column number for each row, and one score for each row is wanted.
 
 # %% facts=["03-gather-same-ndim"]
 scores = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1], [0.3, 0.6, 0.1], [0.2, 0.2, 0.6]])
@@ -209,7 +237,7 @@ print(picked.squeeze(1))
 # and with it the batch dimension of a batch of one.
 
 # %% [markdown]
-# **Predict.** Which of the dtypes int64, int32, int16, uint8 and float32 may an index have?
+# Labels that were stored as small numbers to save space meet another rule:
 
 # %% facts=["03-index-must-be-long"]
 y = torch.arange(12).reshape(3, 4)
@@ -222,30 +250,13 @@ error_of(lambda: y.gather(1, torch.tensor([[2]], dtype=torch.uint8)))
 error_of(lambda: y.gather(1, torch.tensor([[2.0]])))
 
 # %% [markdown]
-# The documentation asks for int64 (a "LongTensor"); torch 2.13 takes int32 as well, for gather and for scatter. All
-# other dtypes are refused, small whole numbers too. Labels that were stored as uint8 to save space need `.long()`
-# first.
-
-# %% [markdown]
-# **Predict.** `torch.gather(y, 1, index, buffer)`: does the result arrive in `buffer`?
-
-# %% facts=["03-gather-signature"]
-y = torch.arange(12).reshape(3, 4)
-index = torch.tensor([[0, 3]])
-buffer = torch.zeros(1, 2, dtype=torch.int64)
-
-error_of(lambda: torch.gather(y, 1, index, buffer))
-torch.gather(y, 1, index, out=buffer)
-print(buffer.tolist())
-
-# %% [markdown]
-# The signature is `gather(input, dim, index, *, sparse_grad=False, out=None)`. What stands after the star is given by
-# name only; lists of arguments that put `out` in fourth place are out of date. Section 3.6 shows what `sparse_grad` is
-# for.
-
-# %% [markdown]
-# **Predict.** gather has a relative that does broadcast, `torch.take_along_dim`: with the index `[[1]]` it returns
-# column 1 of every row. What does it return for `[[4]]`, when the columns of `y` are 0, 1, 2, 3?
+# An index is int64 (the documentation says "LongTensor") or, in torch 2.13, int32. All other dtypes are refused, small
+# whole numbers too. Such labels need `.long()` first.
+#
+# gather has a relative that does broadcast, `torch.take_along_dim`: with the index `[[1]]` it returns column 1 of every
+# row.
+#
+# **Predict.** What does it return for `[[4]]`, when the columns of `y` are 0, 1, 2, 3?
 
 # %% facts=["03-scatter-gather-no-broadcast"]
 y = torch.arange(12).reshape(3, 4)
@@ -259,12 +270,18 @@ for column in (1, -1, 4):
 # 196106](https://github.com/pytorch/pytorch/issues/196106)). A wrong label, which gather refuses, turns into a
 # plausible number. So it is no drop-in replacement: check the range first, or expand the index and stay with gather.
 
+# %% [markdown]
+# **Now you know.** An index has as many dimensions as its input and an entry for each number that you want. Name the
+# dimension when you squeeze.
+
 # %% exercise="label-log-prob"
 
 # %% exercise="last-valid-step"
 
 # %% [markdown]
 # ## 3.3 scatter: the same formula on the writing side
+#
+# Turn the arrow round. scatter takes numbers from `src` and writes each to a place that `index` names.
 #
 # **Predict.** `src` holds ten numbers, `index` four. How many of the ten arrive in the target, and where?
 
@@ -283,22 +300,16 @@ for row in target.tolist():
 #     gather:    out[i][j] = input[index[i][j]][j]         dim 0, reading
 #     scatter_:  self[index[i][j]][j] = src[i][j]          dim 0, writing
 #
-# The page `torch.Tensor.scatter_` says "writes all values from the tensor src". It means: all values under `index`.
-#
 # The explorer opens on this call, after two of its four steps. Press *step* and notice that now the outlined cells of
 # `index` and `src` stand in the same place, and the cell of `self` moves. The dashes in `src` are the six numbers that
-# nobody writes. Then try the example "scatter_ along dim 1", which is the next cell.
+# nobody writes.
 
 # %%
-stepper = gather_scatter_stepper()
-stepper.controls["example"].value = "scatter_, part of src"
-for _ in range(2):
-    stepper.controls["step"].click()
-stepper
+gather_scatter_stepper("scatter_, part of src", done=2)
 
 # %% [markdown]
-# **Predict.** The same `src` along dim 1, with the index `[[0, 1, 2], [0, 1, 4]]`. Where does the 8 go, and which
-# numbers are left out?
+# **By hand.** The same `src` along dim 1, with the index `[[0, 1, 2], [0, 1, 4]]`. Draw the 3 × 5 target. Where does
+# the 8 go, and which numbers are left out?
 
 # %% facts=["03-scatter-index-formula", "03-scatter-sample-dim0", "03-dim-lanes-independent"]
 src = torch.arange(1.0, 11).reshape(2, 5)
@@ -319,7 +330,7 @@ print("the formula gives the same:", torch.equal(target, by_hand))
 # its zeros.
 
 # %% [markdown]
-# **Predict.** There are two spellings, with and without underscore. Which of the two lines below changes `base`?
+# There are two spellings, with and without underscore:
 
 # %% facts=["03-scatter-inplace-variant"]
 base = torch.zeros(2, 4)
@@ -339,9 +350,10 @@ print("the result is base itself:", result is base)
 # not of `index`.
 
 # %% [markdown]
-# **Predict.** In place of a tensor `src` both take a number, as the cell above did. How many twos does `torch.zeros(3,
-# 5).scatter_(0, torch.tensor([[0, 1]]), 2)` write: two, or two whole rows? And with `[[1]]` along dim 1: one, or column
-# 1 of every row?
+# In place of a tensor `src` both take a number.
+#
+# **Predict.** How many twos does `torch.zeros(3, 5).scatter_(0, torch.tensor([[0, 1]]), 2)` write: two, or two whole
+# rows?
 
 # %% facts=["03-scatter-sample-value", "03-scatter-gather-no-broadcast"]
 index = torch.tensor([[0, 1]])
@@ -353,12 +365,10 @@ print(torch.zeros(3, 5).scatter_(0, index, value=2).nonzero().tolist())
 error_of(lambda: torch.zeros(3, 5).scatter_(0, index, src=2), lines=1)
 
 # %% [markdown]
-# Two, at `[0][0]` and `[1][1]`, and one, at `[0][1]`: there are as many writers as entries in `index`, which is not
-# stretched over the target. (The page `torch.Tensor.scatter_` of torch 2.13 mentions "standard broadcasting". There is
-# none.) As a keyword the number is called `value`; `src` must be a tensor.
-
-# %% [markdown]
-# **Predict.** The target is `torch.zeros(3, 5)`, written along dim 0. Which of these calls are refused?
+# Two, at `[0][0]` and `[1][1]`: there are as many writers as entries in `index`, which is not stretched over the
+# target. As a keyword the number is called `value`; `src` must be a tensor.
+#
+# **Find the legal one.** The target is `torch.zeros(3, 5)`, written along dim 0. Five of these calls are refused.
 #
 #     index [0, 1]                               src (1, 2)      one dimension
 #     index [[0, 1, 0]]                          src (1, 1)      three entries, one number
@@ -378,7 +388,7 @@ error_of(lambda: target.scatter(0, torch.tensor([[0, 1]]), torch.tensor([[1, 1]]
 print(target.scatter(0, torch.tensor([[0, 1], [1, 2], [2, 0], [0, 1]]), torch.ones(4, 2)).tolist())
 
 # %% [markdown]
-# Only the last one is legal. The rules are gather's, for three tensors:
+# The last one. The rules are gather's, for three tensors:
 #
 # - `index`, `self` and `src` have the same number of dimensions;
 # - `index` is nowhere larger than `src`: each entry needs a number to write. `src` is not broadcast either;
@@ -388,10 +398,8 @@ print(target.scatter(0, torch.tensor([[0, 1], [1, 2], [2, 0], [0, 1]]), torch.on
 #
 # In the last call four numbers of a column go to three cells, so two of them must meet. Here all are 1 and it does not
 # matter; section 3.4 is about what happens when it does.
-
-# %% [markdown]
-# **Predict.** `index` may be smaller than `src` on the way forward. `leaf` holds ten numbers of which four are written:
-# which gradient do the other six get in `backward`?
+#
+# `index` may be smaller than `src` on the way forward. On the way back it may not:
 
 # %% facts=["03-scatter-writes-all-of-src"]
 leaf = torch.arange(1.0, 11).reshape(2, 5).requires_grad_()
@@ -403,13 +411,18 @@ torch.zeros(3, 5).scatter(0, index, leaf[:1, :4]).sum().backward()
 print(leaf.grad.tolist())
 
 # %% [markdown]
-# None: `backward` fails, because it is implemented only for a `src` of the same shape as `index`. Cut `src` to that
-# shape yourself; then the slice sees to the rest, and the six numbers get the gradient 0 that you would expect.
+# `backward` is implemented only for a `src` of the same shape as `index`. Cut `src` to that shape yourself; then the
+# slice sees to the rest, and the six numbers that nobody wrote get the gradient 0.
+#
+# **Now you know.** scatter copies the place, replaces the coordinate of `dim`, and writes. What `index` doesn't name
+# keeps its old value.
 
 # %% exercise="one-hot-scatter"
 
 # %% [markdown]
 # ## 3.4 Two writers, one cell
+#
+# Back to the votes: four of them named the same cell.
 #
 # **Predict.** 1, 2 and 3 are all written to the same cell. Is it guaranteed that 3 stays? And which gradient does each
 # of the three get?
@@ -426,17 +439,16 @@ out.sum().backward()
 print("gradient:", src.grad.tolist())
 
 # %% [markdown]
-# What you see is the 3, on a CPU, this time. The page `torch.Tensor.scatter_` promises less: when indices are not
-# unique, "one of the values from src will be picked arbitrarily". It is a race between writers, and not only on paper:
-# with 131,072 writers to one cell, two threads and `torch.compile`, torch 2.13 kept the last value in some runs and the
-# 65,536th in others, where one thread had ended its half.
+# What you see is the 3, on a CPU, this time. The page
+# [`torch.Tensor.scatter_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_.html) promises less:
+# when indices are not unique, "one of the values from src will be picked arbitrarily". It is a race between writers,
+# and with many writers on several threads, or on a GPU, another one can win.
 #
 # The gradient is wrong, too, and the page says so: only one number was kept, and yet all three get the gradient of the
 # cell.
-
-# %% [markdown]
-# **Predict.** Most collisions are not as easy to see. Three rows are scattered along dim 0. In which columns do two
-# numbers of `index` meet?
+#
+# Most collisions are not as easy to see. **Complete the picture.** Three rows are scattered along dim 0. In which
+# columns do two numbers of `index` meet?
 
 # %%
 index = torch.tensor([[0, 1, 2, 0], [0, 2, 2, 1], [0, 1, 0, 2]])
@@ -453,8 +465,7 @@ collision_map(index, 0, (3, 5))
 # of the target may be different on another machine; everything else may not.
 
 # %% [markdown]
-# **Predict.** So say what you want to happen to duplicates. If 1, 2 and 3 are *added* into one cell, what does each get
-# as gradient?
+# So say what you want to happen to duplicates. If 1, 2 and 3 are *added* into one cell, none is lost:
 
 # %% facts=["03-scatter-later-overwrites-earlier"]
 src = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
@@ -468,11 +479,23 @@ print("gradient:", src.grad.tolist())
 
 # %% [markdown]
 # `scatter_add_` gives 6, with any number of threads: a sum does not ask who came last. (Sums of floats can still differ
-# in the last digits; more in the section "On a GPU".) The gradient is the same as above, and this time it is right:
-# each number is in the sum once.
+# in the last digits.) The gradient is the same as above, and this time it is right: each number is in the sum once.
+#
+# Now count the votes again. `counts[votes] += 1` reads three cells, adds 1, and *writes* six numbers back: four writers
+# with the same number, 1, in one cell. Three ways to add instead:
+
+# %%
+ones = torch.ones(len(votes))
+print("scatter_add:", torch.zeros(3).scatter_add(0, votes, ones).tolist())
+print("index_add:  ", torch.zeros(3).index_add(0, votes, ones).tolist())
+print("index_put:  ", torch.zeros(3).index_put((votes,), ones, accumulate=True).tolist())
 
 # %% [markdown]
-# **Predict.** `scatter_reduce_` offers five ways to combine. A 5 stands in the cell; 1 and 3 arrive. What is "the
+# For a vector the three agree. `index_add` adds whole rows: its index has one dimension, one number for each row of the
+# source. `index_put` with `accumulate=True` is what `counts[votes] += 1` was meant to be, for indices like those
+# between square brackets. `scatter_add` takes an index of the shape of the source, a place for each single number.
+#
+# `scatter_reduce_` offers five ways to combine. **By hand.** A 5 stands in the cell; 1 and 3 arrive. What is "the
 # mean"?
 
 # %% facts=["03-scatter-later-overwrites-earlier"]
@@ -490,8 +513,7 @@ for reduce in ("sum", "prod", "mean", "amax", "amin"):
 # keeps its 5 in both cases.
 
 # %% [markdown]
-# **Predict.** Older code writes `scatter_(…, reduce="add")`. The next two calls differ in one thing: `src` is a tensor
-# in the first and a number in the second. Which one still works without complaint?
+# Older code writes `scatter_(…, reduce="add")`. With a tensor that is deprecated:
 
 # %% facts=["03-scatter-reduce-tensor-deprecated"] shows_warning="UserWarning" varies="it names a file of PyTorch"
 index = torch.tensor([[2], [3]])
@@ -510,9 +532,11 @@ error_of(lambda: torch.full((2, 4), 2.0).scatter_(1, index, 1.5, reduce="sum"))
 error_of(lambda: torch.full((2, 4), 2.0).scatter_reduce_(1, index, src, "add"))
 
 # %% [markdown]
-# The number. With a tensor, `reduce=` is deprecated and will be removed: write `scatter_add_` or `scatter_reduce_`. The
-# form with a number is not; its two names are "add" and "multiply", while `scatter_reduce_` says "sum" and "prod".
-# Neither knows the other's names.
+# With a tensor write `scatter_add_` or `scatter_reduce_`. The form with a number stays; its two names are "add" and
+# "multiply", while `scatter_reduce_` says "sum" and "prod".
+#
+# **Now you know.** Two writers in a cell are a race, and its gradient is wrong. Add, average or take the largest, and
+# say which.
 
 # %% exercise="predict-gather-scatter"
 
@@ -524,6 +548,8 @@ error_of(lambda: torch.full((2, 4), 2.0).scatter_reduce_(1, index, src, "add"))
 
 # %% [markdown]
 # ## 3.5 A pair of mirrors, with a blind spot
+#
+# You sorted something, decided something, and want the answers in the old order. Which of the two brings them back?
 #
 # **Predict.** `sorted_x` is `x`, sorted; `order` says where each number came from. Which of the two, gather or scatter,
 # brings the numbers back to their old places?
@@ -544,7 +570,7 @@ print("sorted, gathered with it:  ", sorted_x.gather(0, order).tolist())
 # back.
 
 # %% [markdown]
-# **Predict.** `scatter_` into zeros undid the gather. Does it always?
+# `scatter_` into zeros undid the gather. Does it always?
 
 # %% facts=["03-scatter-is-inverse-of-gather"]
 x = torch.tensor([10, 20, 30])
@@ -556,13 +582,14 @@ for index in (torch.tensor([2, 0, 1]), torch.tensor([0, 1, 1])):
 
 # %% [markdown]
 # Only when `index` is a permutation along `dim`: then each element is read once, and each cell has one writer. With
-# `[0, 1, 1]` nobody reads the 30, and it is lost. (Two writers meet in cell 1, but both bring the same 20.)
-
-# %% [markdown]
-# **Predict.** What always holds is a different tie between the two. Which gradient does each of the three numbers in
-# `x` get from `x.gather(0, torch.tensor([1, 1, 2])).sum()`? (The cell uses `torch.autograd.grad(output, input)`: it
-# returns the gradient that `backward` would add to `.grad`. Its third argument is the gradient that comes in for
-# `output`, from whatever is computed with it later.)
+# `[0, 1, 1]` nobody reads the 30, and it is lost.
+#
+# What always holds is a different tie between the two. (The cell uses `torch.autograd.grad(output, input)`: it returns
+# the gradient that `backward` would add to `.grad`. Its third argument is the gradient that comes in for `output`, from
+# whatever is computed with it later.)
+#
+# **Predict.** Which gradient does each of the three numbers in `x` get from `x.gather(0, torch.tensor([1, 1,
+# 2])).sum()`?
 
 # %% facts=["03-scatter-is-inverse-of-gather", "03-scatter-writes-gather-reads"]
 x = torch.tensor([10.0, 20.0, 30.0], requires_grad=True)
@@ -581,8 +608,8 @@ print("scatter_add of the same:", torch.zeros(3).scatter_add(0, index, incoming)
 # the same index: the gradient of gather is scatter_add.
 
 # %% [markdown]
-# **Predict.** And the other way round: three numbers are scattered into four cells, and 1, 10, 100, 1000 come back as
-# the gradients of the cells. What do `src` and the overwritten `base` get?
+# **By hand.** The other way round: 5, 6 and 7 are scattered into the cells 3, 0 and 2 of four, and 1, 10, 100, 1000
+# come back as the gradients of the cells. What do `src` and the overwritten `base` get?
 
 # %% facts=["03-scatter-writes-gather-reads"]
 base = torch.zeros(4, requires_grad=True)
@@ -600,9 +627,7 @@ print("base:", base_grad.tolist())
 # cell, gather hands the gradient of that cell to all three, because `index` does not say whose number stayed.
 
 # %% [markdown]
-# **Predict.** The pair meets in classification: gather picks the score of the true class, scatter marks the true class.
-# Which shape and dtype does `F.one_hot(labels, 3)` have for four labels, and what happens if `unsqueeze(1)` is
-# forgotten in the version with scatter?
+# The pair meets in classification: gather picks the score of the true class, scatter marks the true class.
 
 # %% facts=["03-scatter-one-hot"]
 labels = torch.tensor([2, 0, 1, 1])
@@ -616,9 +641,9 @@ error_of(lambda: torch.zeros(4, 3).scatter_(1, labels, 1.0))
 # %% [markdown]
 # The same rows, but `F.one_hot` returns int64, which has to be converted before it meets floats in a matrix product or
 # a loss. The version with scatter has the dtype of its target, and any number in place of 1.
-
-# %% [markdown]
-# **Predict.** `scores` has shape (4, 3). Is `scores[:, labels]` another way to pick the label's score in each row?
+#
+# **Find the bug.** `scores` has shape (4, 3). Somebody picks the label's score in each row with `scores[:, labels]`. It
+# runs. Why is the loss made of it wrong?
 
 # %% facts=["03-scatter-writes-gather-reads"]
 scores = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1], [0.3, 0.6, 0.1], [0.2, 0.2, 0.6]])
@@ -632,16 +657,14 @@ marked = torch.zeros(4, 3).scatter_(1, labels.unsqueeze(1), 1.0)
 print("marked:", (scores * marked).sum(1))
 
 # %% [markdown]
-# No: it is a table that pairs every row with every label; what you want is its diagonal. It raises no error, and a mean
+# It is a table that pairs every row with every label; what you want is its diagonal. It raises no error, and a mean
 # over it looks like a loss. gather picks the four numbers, and a product with the marks finds the same four.
-
-# %% [markdown]
-# "Sort, decide, put back" is where people reach for the wrong mirror. Language models sample from the *nucleus*: the
-# most probable tokens that together have at least probability p. Who belongs to it is decided by rank, but the mask is
-# needed in the order of the tokens.
-
-# %% [markdown]
-# **Predict.** Five tokens have the probabilities 0.10, 0.40, 0.05, 0.25 and 0.20; p is 0.8. Which are kept?
+#
+# "Sort, decide, put back" is where it is easy to reach for the wrong mirror. Language models sample from the *nucleus*:
+# the most probable tokens that together have at least probability p. Who belongs to it is decided by rank, but the mask
+# is needed in the order of the tokens.
+#
+# **By hand.** Five tokens have the probabilities 0.10, 0.40, 0.05, 0.25 and 0.20; p is 0.8. Which are kept?
 
 # %%
 sort_decide_put_back([0.10, 0.40, 0.05, 0.25, 0.20], p=0.8)
@@ -652,10 +675,16 @@ sort_decide_put_back([0.10, 0.40, 0.05, 0.25, 0.20], p=0.8)
 # says "where to" when writing. Notice token 4: the tokens before it have 0.65, less than 0.8, so it is kept, and it is
 # the one that carries the sum across p.
 
+# %% [markdown]
+# **Now you know.** An index that says "where from" when reading says "where to" when writing. The gradient of gather is
+# scatter_add; that of scatter is gather, if no two writers met.
+
 # %% exercise="nucleus-mask"
 
 # %% [markdown]
 # ## 3.6 Where you meet it
+#
+# Three places where the formula works under another name, or where the choice of name decides what a mistake costs.
 #
 # **Predict.** An embedding looks up the rows 1, 1 and 3. The gradients that come back for the three are (1, 2), (10,
 # 20) and (100, 200). What is the gradient of the weight?
@@ -673,12 +702,10 @@ print("index_add gives the same:", torch.equal(embedding.weight.grad, by_hand))
 
 # %% [markdown]
 # Row 1 was looked up twice and gets the sum of both. Looking up is reading by index, so its gradient is adding by
-# index. `index_add` is the relative of `scatter_add` for whole rows: its index has one dimension, one number for each
-# row of the source. With `scatter_add` the same needs an index of the full shape (3, 2), because nothing is broadcast.
-
-# %% [markdown]
-# **Predict.** The score of the label, for each row, can be written in at least four ways. All four agree on good data.
-# What does each do with a label of -1, and with a class that has been masked with -inf?
+# index.
+#
+# The score of the label, for each row, can be written in at least four ways. All four agree on good data. Read them,
+# and guess which of them notices a label of -1, and which breaks when a class is masked with -inf.
 
 
 # %% facts=["03-scatter-writes-gather-reads"]
@@ -718,7 +745,7 @@ error_of(lambda: by_gather(scores, bad))
 # Select; don't multiply by a mask.
 
 # %% [markdown]
-# **Predict.** And memory? For 4 rows of 1000 scores, what does each way keep until its backward pass?
+# And memory? For 4 rows of 1000 scores, here is what each way keeps until its backward pass:
 
 # %% facts=["03-scatter-writes-gather-reads"]
 scores = torch.zeros(4, 1000, requires_grad=True)
@@ -744,14 +771,11 @@ for pick in (by_gather, by_indexing, by_take_along_dim, by_masked_sum):
 
 # %% [markdown]
 # The first three keep the index: 8 bytes for a row (indexing keeps the row numbers as well). The masked sum keeps the
-# mask, one byte for each score, and on the way it makes a product of the full shape. With 50,000 classes that is the
-# difference between 8 bytes and 50 kilobytes a row. One surprise: on torch 2.13 gather also holds on to its input,
-# though its backward pass needs only the shape. That costs nothing while `scores` is needed anyway; a large temporary
-# stays alive until backward, which with indexing it does not.
-
-# %% [markdown]
-# **Predict.** The gradient of `table` below has a million numbers. How many of them are not 0, and must the others be
-# stored?
+# mask, one byte for each score. With 50,000 classes that is the difference between 8 bytes and 50 kilobytes a row. On
+# torch 2.13 gather also holds on to its input, though its backward pass needs only the shape; a large temporary stays
+# alive until backward, which with indexing it does not.
+#
+# Last, the gradient of a table with a million numbers, of which three were read:
 
 # %% facts=["03-gather-signature"]
 table = torch.zeros(1000, 1000, requires_grad=True)
@@ -763,19 +787,17 @@ for sparse_grad in (False, True):
     print(f"sparse_grad={sparse_grad}: {grad.layout}, {stored} numbers stored")
 
 # %% [markdown]
-# Three. A gradient has the shape of its tensor, zeros included; with `sparse_grad=True` only the places that were read
+# A gradient has the shape of its tensor, zeros included; with `sparse_grad=True` only the places that were read
 # are stored, with their positions. That pays for a few entries out of a very large table, and asks for an optimizer
 # that takes sparse gradients, such as `torch.optim.SparseAdam`. `nn.Embedding` has the same switch: `sparse=True`.
-
-# %% [markdown]
+#
+# **Now you know.** Select; don't multiply by a mask. And prefer the way that refuses a wrong label.
+#
 # ## On a GPU
 #
-# What section 3.4 could only quote can be seen on a GPU. Without a CUDA device the next cells print one line, and the
-# output that was recorded on another machine where there is one.
-#
-# **Predict.** A million numbers are written to four cells, twenty times over. How many different results do you expect,
-# on the CPU and on the GPU, from `scatter_`, from `scatter_add_` with floats and from `scatter_add_` with whole
-# numbers?
+# There thousands of threads write at the same time. The cell writes a million numbers to four cells, twenty times over,
+# and counts the different results; without a GPU it prints one line. No exercise needs it. (Check labels on the CPU: an
+# illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
 
 
 # %% facts=["03-scatter-later-overwrites-earlier"] varies="a CUDA device changes what is shown"
@@ -797,131 +819,6 @@ def twenty_races() -> None:
 
 
 twenty_races()
-
-# %% [markdown]
-# On a GPU thousands of threads write at the same time, and nothing says in which order they arrive. For `scatter_` the
-# order decides which number stays. For a sum of floats it decides how the sum is rounded, since (a + b) + c and a + (b
-# + c) may differ in the last digit. A sum of whole numbers doesn't depend on the order at all.
-
-# %% [markdown]
-# **Predict.** `torch.use_deterministic_algorithms(True)` asks for the same result each time. Which of these calls
-# become slower, and which are refused?
-
-
-# %% varies="a CUDA device changes what is shown"
-@cuda_demo("03_gather_scatter")
-def deterministic_mode() -> None:
-    """Time a few calls in both modes; or say that they are refused."""
-    n = 1_000_000
-    index = torch.randint(1000, (n,), device="cuda")
-    values = torch.rand(n, device="cuda")
-    target = torch.zeros(1000, device="cuda")
-    x = torch.rand(1000, device="cuda", requires_grad=True)
-    calls = {
-        "scatter": lambda: target.scatter(0, index, values),
-        "scatter_add": lambda: target.scatter_add(0, index, values),
-        "scatter_reduce, mean": lambda: target.scatter_reduce(0, index, values, "mean"),
-        "scatter_reduce, prod": lambda: target.scatter_reduce(0, index, values, "prod"),
-        "index_add": lambda: target.index_add(0, index, values),
-        "gather and backward": lambda: torch.autograd.grad(x.gather(0, index).sum(), x),
-        "cumsum": lambda: values.cumsum(0),
-    }
-
-    def verdict(call) -> str:
-        try:
-            call()
-        except RuntimeError:
-            return "refused"
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(10):
-            call()
-        end.record()
-        end.synchronize()
-        return f"{start.elapsed_time(end) / 10:.3f} ms"
-
-    print(f"{'':22}{'as usual':>12}{'deterministic':>16}")
-    for name, call in calls.items():
-        usual = verdict(call)
-        torch.use_deterministic_algorithms(True)
-        try:
-            strict = verdict(call)
-        finally:
-            torch.use_deterministic_algorithms(False)
-        print(f"{name:22}{usual:>12}{strict:>16}")
-
-
-deterministic_mode()
-
-# %% [markdown]
-# The page `torch.use_deterministic_algorithms` lists, for CUDA: `scatter` with a tensor `src`, `scatter_add_`,
-# `index_add`, `scatter_reduce` with "sum" or "mean" and the backward pass of `gather` get a deterministic way of
-# working; `scatter_reduce` with "prod" and `cumsum` of floats are refused. "Deterministic" means the same result in
-# each run. It doesn't make `scatter_` with duplicates correct: which number stays is then always the same one, but
-# still not one that you chose.
-
-# %% [markdown]
-# **Predict.** On the CPU, gather refuses the index 9 for a vector of four numbers at once, with a clear message. And on
-# a GPU, which of the three lines below raises: gather, the sum after it, or `torch.cuda.synchronize`?
-
-
-# %% varies="a CUDA device changes what is shown"
-@cuda_demo("03_gather_scatter")
-def blamed_late() -> None:
-    """Run an illegal gather in a process of its own, since no CUDA call works in that process afterwards."""
-    code = """
-import torch
-y = torch.arange(4.0, device="cuda")
-index = torch.tensor([9], device="cuda")
-calls = {"gather": lambda: y.gather(0, index), "sum": lambda: y.sum(), "synchronize": torch.cuda.synchronize}
-for name, call in calls.items():
-    try:
-        call()
-        print(f"{name:12} returns")
-    except RuntimeError as error:
-        print(f"{name:12} raises:", str(error).splitlines()[0])
-"""
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    print(child.stdout.strip() or "the process printed nothing")
-
-
-blamed_late()
-
-# %% [markdown]
-# The CPU can't look at the index without waiting for the GPU, so gather starts its kernel and returns. The kernel finds
-# the illegal index and stops with a "device-side assert", and a later CUDA call, which has done nothing wrong, reports
-# it (section 1.5). After that no CUDA call works in the process; the demo therefore runs in a process of its own. Check
-# labels on the CPU, or run once with `CUDA_LAUNCH_BLOCKING=1`.
-
-# %% [markdown]
-# **Predict.** A (64, 512, 1024) tensor is gathered with one index for each time step, (64, 512, 1), brought to the full
-# shape by `expand` or by `repeat`. How much memory does each of the two indices take?
-
-
-# %% varies="a CUDA device changes what is shown"
-@cuda_demo("03_gather_scatter")
-def index_memory() -> None:
-    """Memory of an expanded and of a repeated index, and the peak while gather runs."""
-    mib = 2**20
-    h = torch.rand(64, 512, 1024, device="cuda")
-    steps = torch.randint(512, (64, 512, 1), device="cuda")
-    for name, full in (("expand", lambda: steps.expand(-1, -1, 1024)), ("repeat", lambda: steps.repeat(1, 1, 1024))):
-        before = torch.cuda.memory_allocated()
-        index = full()
-        taken = torch.cuda.memory_allocated() - before
-        torch.cuda.reset_peak_memory_stats()
-        out = h.gather(1, index)
-        peak = torch.cuda.max_memory_allocated() - before
-        print(f"{name}: index {taken / mib:.0f} MiB, at the peak of gather {peak / mib:.0f} MiB")
-        del index, out
-
-
-index_memory()
-
-# %% [markdown]
-# An expanded index has stride 0 (section 2.4): 1024 columns look at one and the same cell, and it takes no memory of
-# its own. The repeated one holds 64 · 512 · 1024 numbers of 8 bytes, 256 MiB, twice as much as the float32 data that it
-# points into. The peak counts the index, the result (128 MiB) and whatever gather itself needs.
 
 # %% [markdown]
 # ## Folklore, checked
@@ -955,10 +852,10 @@ prove("03-scatter-writes-all-of-src")
 # In the documentation of PyTorch:
 #
 # - `torch.gather` and `torch.Tensor.scatter_`: the formulas for three dimensions, and the warning about indices that
-#   are not unique;
+# are not unique;
 # - `torch.Tensor.scatter_add_`, `torch.Tensor.scatter_reduce_` and `torch.Tensor.index_add_`: what to use when
-#   duplicates count;
+# duplicates count;
 # - `torch.take_along_dim`: the relative that broadcasts (read section 3.2 again before you use it);
 # - `torch.nn.functional.one_hot` and `torch.nn.Embedding`, with its option `sparse`;
 # - the note "Reproducibility" and the page `torch.use_deterministic_algorithms`: which operations depend on the order
-#   of threads.
+# of threads.

@@ -142,6 +142,17 @@ def test_stepper_shows_what_its_controls_say():
     assert "step 6 of 6" in explorer.alt
 
 
+def test_stepper_opens_where_it_is_told_to():
+    name = "scatter_, part of src"
+    explorer = index_steps.gather_scatter_stepper(name, done=2)
+    assert explorer.controls["example"].value == name
+    assert drawn.shown(explorer) == draw_call(index_steps.PRESETS[name], 2).svg
+    explorer.controls["step"].click()
+    assert drawn.shown(explorer) == draw_call(index_steps.PRESETS[name], 3).svg
+    with pytest.raises(ValueError, match="example is one of gather along dim 1"):
+        index_steps.gather_scatter_stepper("gather along dim 7")
+
+
 @pytest.mark.parametrize("name", index_steps.PRESETS)
 def test_every_example_of_the_stepper_can_be_chosen(name):
     explorer = index_steps.gather_scatter_stepper()

@@ -153,10 +153,21 @@ def draw_refusal(title: str, message: str) -> Picture:
     return Picture(canvas.figure, f"{title}: refused. {' '.join(lines)}")
 
 
-def gather_scatter_stepper() -> Explorer:
-    """Build the explorer: choose a call or write one, then go through its index entry by entry."""
+def gather_scatter_stepper(example: str = "", done: int = 0) -> Explorer:
+    """Build the explorer: choose a call or write one, then go through its index entry by entry.
+
+    Args:
+        example: the call that it opens with, by its name in the list of examples; "" for the first.
+        done: so many entries of its index are gone through when it opens.
+
+    Raises:
+        ValueError: there is no such example.
+    """
+    if example and example not in PRESETS:
+        raise ValueError(f"example is one of {', '.join(PRESETS)}, or empty; not {example!r}")
     controls = _controls()
-    state = {"done": 0, "loading": False}
+    controls["example"].value = example or controls["example"].value
+    state = {"done": done, "loading": False}
 
     def draw() -> Picture:
         try:
