@@ -6,14 +6,14 @@
 # After this chapter you can
 #
 # - draw the graph that a few lines record, and say which tensors are leaves, which get a `.grad`, and which have to
-#   be asked for it;
+# be asked for it;
 # - use backward with a vector, and build a Jacobian from it;
 # - cut gradients on purpose (`detach`, `no_grad`) and see when you cut them by accident (`.data`, `.item()`,
-#   conversions);
+# conversions);
 # - repair in-place errors, and the silent bugs next to them;
 # - keep nan out of gradients, and make a gradient part of a loss.
 #
-# **60 minutes to read, 135 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view
+# **50 minutes to read, 135 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view
 # or copy), and the idea of a derivative and of the chain rule. It helps to have run a training loop once.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
@@ -37,6 +37,7 @@ from torchkata.demos import error_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.backward_graph import graph_explorer, graph_of, graph_picture
+from torchkata.pictures.call_path import call_path
 from torchkata.pictures.row_by_row import row_by_row
 from torchkata.pictures.version_strip import version_strip
 from torchkata.verdicts import (
@@ -50,10 +51,39 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
+# Somebody's training loop raised "element 0 of tensors does not require grad and does not have a grad_fn". They looked
+# it up, added a line, and the error went away.
+
+# %%
+torch.manual_seed(0)
+linear, inputs = nn.Linear(2, 1), torch.randn(32, 2)
+targets = inputs.sum(1, keepdim=True)
+optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
+
+for step in range(3):
+    errors = [(linear(x) - y).square().item() for x, y in zip(inputs, targets, strict=True)]
+    loss = torch.tensor(errors).mean()
+    loss.requires_grad_()  # the line that was added
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(f"step {step}: loss {loss.item():.4f}, gradient of the weight: {linear.weight.grad}")
+
+# %% [markdown]
+# Now there is no error and no learning. The error was right: the way from the loss back to the weights was cut, by one
+# of these lines. By section 4.6 you will see at once by which.
+#
+# In the path of `x + y`, the picture of chapters 1 to 4, this is the third station. While the kernel computes a number,
+# autograd writes down how to send a gradient back:
+
+# %%
+call_path("autograd")
+
+# %% [markdown]
 # ## 4.1 The graph is written while Python runs
 #
-# Python computes the numbers. Beside it, autograd takes notes: for each operation on a *tracked* tensor (one with
-# `requires_grad=True`) it makes a *node* that knows how to send a gradient back through that operation. A result
+# To find a cut you must know what there is to be cut. For each operation on a *tracked* tensor (one with
+# `requires_grad=True`) autograd makes a *node* that knows how to send a gradient back through that operation. A result
 # keeps its node in `grad_fn`; a node knows the nodes behind it as `next_functions`.
 #
 # **Predict.** Only `w` is tracked. Which nodes will the next cell print for `((w * x) + 1).sum()`, in which order,
@@ -85,10 +115,6 @@ print("w.grad:", w.grad, "x.grad:", x.grad)
 # is); it appears as AccumulateGrad, the node that adds to its `.grad`. `x` and the 1 are not tracked, so no edge
 # leads to them. Marking `w` was all it took: everything that is computed from it is tracked in turn.
 
-# %% [markdown] facts=["04-graph-view-in-tensorboard"]
-# This is the real graph. TensorBoard's `add_graph` draws something else, a trace of the module, and never looks at
-# `grad_fn`.
-
 # %% [markdown]
 # The explorer below draws that graph for lines that you type. Gradients flow down. A box is a node; under its name
 # stand the Python name of its result and what the node keeps for backward. A rounded box is a leaf. Press *forward*
@@ -100,7 +126,7 @@ print("w.grad:", w.grad, "x.grad:", x.grad)
 graph_explorer()
 
 # %% [markdown]
-# **Predict.** A function with an `if` is called on 2 and on -2. Do both calls record the same graph?
+# A function with an `if` in it is called on 2 and on -2:
 
 # %% facts=["04-graph-recorded-automatically", "04-dynamic-graph"]
 w = torch.tensor(3.0, requires_grad=True)
@@ -118,14 +144,12 @@ for x in (2.0, -2.0):
     print_graph(branch(x).grad_fn, 1)
 
 # %% [markdown]
-# No. The graph is no description of the function; it is the list of what this call did. `if`, loops and recursion are
-# plain Python and leave no node. The next call writes a new graph, and the old one goes when nobody holds its result
-# any more. In the first graph MulBackward0 of `w * x` is printed twice: `product` is used twice, and two paths lead
-# to its one node.
-
-# %% [markdown]
-# **Predict.** The same model runs twice, the second time under `torch.no_grad()`. Are the numbers the same? What is
-# `grad_fn` of each?
+# Two graphs. The graph is no description of the function; it is the list of what this call did. `if`, loops and
+# recursion are plain Python and leave no node. The next call writes a new graph, and the old one goes when nobody holds
+# its result any more. In the first graph MulBackward0 of `w * x` is printed twice: `product` is used twice, and two
+# paths lead to its one node.
+#
+# What is the graph needed for? Here a model runs twice, the second time under `torch.no_grad()`.
 
 # %% facts=["04-graph-computes-forward", "04-graph-recorded-automatically"]
 torch.manual_seed(0)
@@ -140,11 +164,10 @@ print("same numbers:", torch.equal(with_graph, without_graph))
 print("grad_fn:", type(with_graph.grad_fn).__name__, "and", without_graph.grad_fn)
 
 # %% [markdown]
-# The graph has no part in computing the output; it is a by-product for backward. Inference needs none, and section
-# 4.6 shows what that saves.
-
-# %% [markdown]
-# **Predict.** Which of the tensors in the next cell are tracked? And which three calls are refused?
+# The same numbers. The graph has no part in computing the output; it is a by-product for backward. Inference needs
+# none, and section 4.6 shows what that saves.
+#
+# Not every tensor can be tracked, and none is unless somebody says so:
 
 # %% facts=["04-requires-grad-default", "04-autograd-dtypes", "04-factories-requires-grad", "04-variable-wrapper"]
 print("torch.ones:     ", torch.ones(2).requires_grad)
@@ -159,18 +182,20 @@ old_code = torch.autograd.Variable(torch.ones(2), requires_grad=True)
 print("Variable makes a", type(old_code).__name__)
 
 # %% [markdown]
-# Tensors are not tracked unless you say so; `nn.Parameter` says so for you. Factories take `requires_grad=True`,
-# functions that convert (`as_tensor`, `from_numpy`) do not. Integers and bools have no derivatives and are refused.
-# `Variable` is a name from before version 0.4: today it returns a plain tensor, and nobody needs it.
-
-# %% [markdown]
+# `nn.Parameter` says so for you. Factories take `requires_grad=True`, functions that convert (`as_tensor`,
+# `from_numpy`) do not. Integers and bools have no derivatives and are refused. (`Variable`, which you meet in old code,
+# returns a plain tensor.)
+#
+# **Now you know.** The graph is what this call did with tracked tensors: nodes that lead from the result back to the
+# leaves.
+#
 # ## 4.2 Leaf or not?
 #
-# A *leaf* is a tensor that no recorded operation made. That is a sentence about the recording, not about how you came
-# by the tensor.
+# An optimizer refuses some tensors ("can't optimize a non-leaf Tensor"), and others stay without a `.grad`. Both hang
+# on one word. A *leaf* is a tensor that no recorded operation made. That is a sentence about the recording, not about
+# how you came by the tensor.
 #
-# **Predict.** `w` is a tracked leaf. For each of the nine tensors below: is it a leaf, does it require grad, and does
-# it have a `grad_fn`?
+# **Predict.** `w` is a tracked leaf. Which of the nine tensors below are *not* leaves?
 
 # %% facts=["04-leaf-when-not-requiring-grad", "04-leaf-user-created-grad-fn", "04-grad-fn-creator"]
 w = torch.ones(3, requires_grad=True)
@@ -196,13 +221,12 @@ for name, t in tensors.items():
 print("w.to(w.dtype) is w:", tensors["w.to(w.dtype)"] is w)
 
 # %% [markdown]
-# Only two are not leaves: the two that have a `grad_fn`. Whatever does not require grad is a leaf by definition,
+# Only the two that have a `grad_fn`: `w * 2` and `w.double()`. Whatever does not require grad is a leaf by definition,
 # computed or not. A tensor that you marked yourself is a leaf as well, and its `grad_fn` is None: nobody computed it.
 # A conversion that changes something is a recorded operation; one that changes nothing returns the tensor itself.
 # `nn.Parameter` takes the numbers and leaves the history behind.
-
-# %% [markdown]
-# **Predict.** `h = w * 2` requires grad. Can you set `h.requires_grad = False`? And `w.requires_grad = False`?
+#
+# Can the flag be changed afterwards?
 
 # %% facts=["04-requires-grad-attribute"]
 w = torch.ones(3, requires_grad=True)
@@ -213,11 +237,10 @@ w.requires_grad = False
 print("h computed now requires grad:", (w * 2).requires_grad, "- the old h still does:", h.requires_grad)
 
 # %% [markdown]
-# The flag can be changed on leaves only. That is how layers are frozen: set it to False on the parameters, and the
-# next forward pass records nothing for them. On a result the flag is a consequence of its operands.
-
-# %% [markdown]
-# **Predict.** Which of these three tensors does an optimizer take?
+# On leaves only. That is how layers are frozen: set it to False on the parameters, and the next forward pass records
+# nothing for them. On a result the flag is a consequence of its operands.
+#
+# **Find the lines.** Three tensors are to be trained. Which two lines does the optimizer refuse?
 
 # %% facts=["04-leaf-lost-by-conversion", "04-leaf-when-not-requiring-grad"]
 torch.manual_seed(0)
@@ -230,13 +253,16 @@ error_of(lambda: torch.optim.SGD([scaled], lr=0.1))
 print("taken:", len(torch.optim.SGD([created], lr=0.1).param_groups[0]["params"]), "tensor")
 
 # %% [markdown]
-# The first two are results: of a conversion, and of a division. Their gradients would land on the tensors that
+# The first two: they are results, of a conversion and of a division. Their gradients would land on the tensors that
 # `torch.randn` returned, which nobody holds any more. So finish the numbers first and mark them last: create the
 # tensor with its `dtype` and `device`, or compute it and call `requires_grad_()` on the untracked result.
 # `.to("cuda")` is a conversion like `.double()`.
-
-# %% [markdown]
+#
+# **Now you know.** A leaf is what no recorded operation made. Finish the numbers, then mark.
+#
 # ## 4.3 Where gradients end up
+#
+# A training loop calls `zero_grad()` in every step. What would happen without it?
 #
 # **Predict.** `backward` runs twice, each time on a freshly computed `(w * x).sum()`. What are the gradients of `w`,
 # of `x` and of `unused` afterwards?
@@ -253,15 +279,11 @@ print("after: ", w.grad)
 print("x.grad:", x.grad, " unused.grad:", unused.grad)
 
 # %% [markdown]
-# `.grad` is None at first; then every backward pass *adds* to it. That is why a training loop calls
-# `optimizer.zero_grad()`, which sets it back to None. A tensor that does not require grad, or that the result does
-# not depend on, keeps None, which is not the same as zeros.
+# `.grad` is None at first; then every backward pass *adds* to it. `zero_grad()` sets it back to None. A tensor that
+# does not require grad, or that the result does not depend on, keeps None, which is not the same as zeros.
 #
-# The loop computed the product anew each time, so each pass had a graph of its own. Whether one graph can be walked
-# twice depends on what its nodes keep for backward: the first pass frees it (section 4.5).
-
-# %% [markdown]
-# **Predict.** A is a leaf, B = 2A, and C is the length of B. After `C.backward()`, what is `B.grad`?
+# **By hand.** A is the leaf (1, 1), B = 2A, and C is the length of B, so that C's gradient with respect to B is B
+# divided by its length. Work out the gradient of B and that of A, then see who keeps them.
 
 # %% facts=["04-only-leaves-keep-grad", "04-retain-grad"] shows_warning="UserWarning"
 A = torch.ones(2, requires_grad=True)
@@ -281,13 +303,11 @@ B.retain_grad()
 print("B.grad, with retain_grad after backward:", B.grad)
 
 # %% [markdown]
-# Only leaves keep their gradient; that of an intermediate result is passed on and forgotten. `retain_grad()` asks for
-# it to be kept, and has to ask before backward. (The length of a vector grows fastest in its own direction, so the
-# gradient is B divided by its length: 2 / √8 = 0.7071.)
-
-# %% [markdown]
-# The same as a picture, after two backward passes through B = 2A: `retain_grad` was called on the second B, and
-# `A.grad` holds the sum of both passes.
+# 2 / √8 = 0.7071 for B and twice that for A. Only leaves keep their gradient; that of an intermediate result is passed
+# on and forgotten. `retain_grad()` asks for it to be kept, and has to ask before backward.
+#
+# The same as a picture, after two backward passes: `retain_grad` was called on the second B, and `A.grad` holds the sum
+# of both passes.
 
 # %%
 graph_picture(
@@ -301,8 +321,7 @@ C = B.norm()
 )
 
 # %% [markdown]
-# **Predict.** There are two more ways to the gradient of an intermediate result. Does `torch.autograd.grad` fill
-# `w.grad`?
+# There are two more ways to the gradient of an intermediate result.
 
 # %% facts=["04-nonleaf-gradient-unavailable"]
 w = torch.ones(2, requires_grad=True)
@@ -318,13 +337,24 @@ print("w.grad:", w.grad)
 
 # %% [markdown]
 # `torch.autograd.grad(loss, h)` returns the gradient and touches no `.grad` at all: the tool for everything that is
-# not a training step. A hook sees the gradient as it passes (chapter 6). So the gradient of an intermediate result
-# exists and can be had in three ways; it is just not kept unasked. (`retain_graph=True`, explained in section 4.5, is
-# a different thing in spite of its name.)
+# not a training step. A hook sees the gradient as it passes (chapter 6). (`retain_graph=True` is explained in section
+# 4.5; in spite of its name it has nothing to do with `retain_grad`.)
+#
+# If a tensor has no part in a result, `autograd.grad` doesn't return None by itself. It refuses, and offers a choice:
+
+# %%
+w, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+
+error_of(lambda: torch.autograd.grad(w.sum(), (w, unused)))
+print(torch.autograd.grad(w.sum(), (w, unused), allow_unused=True)[1])
+print(torch.autograd.grad(w.sum(), (w, unused), materialize_grads=True)[1])
+error_of(lambda: torch.autograd.grad(w.sum(), torch.ones(2)))
 
 # %% [markdown]
-# **Predict.** A layer with three inputs and one output computes w · x + b. Of its mean, which gradients do b, w and x
-# get?
+# None, or zeros in the right shape. And a tensor that was never tracked is refused in any case.
+#
+# The leaves of a model are its parameters, and its input too if you mark it. **By hand.** A layer with three inputs and
+# one output computes w · x + b. Of its output, what are the gradients of b, w and x?
 
 # %% facts=["04-leaf-parameters-too"]
 torch.manual_seed(0)
@@ -338,12 +368,10 @@ print("weight:", layer.weight.grad.tolist())
 print("x:     ", torch.equal(x.grad, layer.weight), "- it is the weight")
 
 # %% [markdown]
-# Parameters are ordinary leaves. The derivative of w · x with respect to w is x, and the other way round. An input
-# gets a gradient too if you mark it: that is what saliency maps and adversarial examples are made of.
-
-# %% [markdown]
-# **Predict.** After `backward`, has the weight changed? And can an optimizer make a step when there was never a
-# forward pass?
+# 1, x and w. The derivative of w · x with respect to w is x, and the other way round. Gradients of inputs are what
+# saliency maps and adversarial examples are made of.
+#
+# Last, the border to the optimizer. Watch the values of `p`.
 
 # %% facts=["04-backward-updates-parameters", "04-optimizer-uses-graph"]
 p = nn.Parameter(torch.tensor([1.0, 1.0]))
@@ -361,6 +389,9 @@ print("after another: ", p.tolist())
 # %% [markdown]
 # `backward` fills `.grad` and changes no value; `step` changes values and knows nothing of graphs. `.grad` is all
 # that passes between them. So gradients can be clipped, averaged over machines or made up between the two calls.
+#
+# **Now you know.** Leaves collect, and add; all others must be asked before backward. `.grad` is the only bridge to the
+# optimizer.
 
 # %% exercise="predict-leaves"
 
@@ -368,6 +399,8 @@ print("after another: ", p.tolist())
 
 # %% [markdown]
 # ## 4.4 backward takes a vector
+#
+# A loss is one number. For a result with several, backward wants to know how much each of them counts.
 #
 # **Predict.** `y = w * factors` has three elements. What does `y.backward()` do? And `y.backward(v)` with v = [0, 1,
 # 0]?
@@ -390,7 +423,8 @@ for v in ([0.0, 1.0, 0.0], [1.0, 1.0, 1.0], [2.0, 0.0, -1.0]):
 # outputs there is no obvious choice, and you must.
 
 # %% [markdown]
-# **Predict.** `f` turns three numbers into two. Which v delivers the second row of its Jacobian?
+# **By hand.** `f` below turns three numbers into two: w0·w1 and w1 + w2². Write down its 2 × 3 Jacobian at (2, 3, 4).
+# Which v delivers the second row?
 
 
 # %% facts=["04-backward-gradient-argument"]
@@ -414,8 +448,7 @@ row_by_row([[3.0, 2.0, 0.0], [0.0, 1.0, 8.0]], v=[0.0, 1.0])
 # gives all derivatives, however many parameters there are.
 
 # %% [markdown]
-# **Predict.** Are the two gradients below equal? Does a (1, 1) result need an argument? And may v have another shape
-# than `y`?
+# Two more things follow from "weights for the outputs":
 
 # %% facts=["04-backward-gradient-argument", "04-backward-only-for-scalars"]
 v = torch.tensor([1.0, 10.0])
@@ -430,11 +463,27 @@ print("of shape (1, 1):", single.grad.tolist())
 error_of(lambda: f(w).backward(torch.tensor([1.0, 10.0, 100.0])))
 
 # %% [markdown]
-# `y.backward(v)` is `(y * v).sum().backward()` without the product. v says how much each output counts, so it has the
-# shape of `y`. Any result with one element stands for a loss, whatever its number of dimensions.
-
-# %% [markdown]
+# `y.backward(v)` is `(y * v).sum().backward()` without the product. v has the shape of `y`. Any result with one element
+# stands for a loss, whatever its number of dimensions.
+#
+# The rules by which a node turns v into the next v are few. Hold them against the pictures above.
+#
+# | operation | what its node sends back, for an incoming g |
+# |---|---|
+# | `a + b` | g to both |
+# | `a * b` | g·b to a, g·a to b |
+# | `x.sum()` | g, expanded to the shape of x |
+# | `x.expand(…)`, broadcasting | g, summed over the expanded dimensions |
+# | `x.max()`, `x[i]`, `gather` | g to the places that were taken, 0 elsewhere |
+# | `x @ w` | g @ w.T to x, x.T @ g to w |
+#
+# **Now you know.** Backward computes v · J and never J. One pass for each output gives the rows; one pass is enough for
+# a loss.
+#
 # ## 4.5 How long a graph lives
+#
+# "Trying to backward through the graph a second time": perhaps the most often met error of autograd, and the most often
+# silenced.
 #
 # **Predict.** Each of these three sums is computed once, and backward runs on it twice. Which second call raises?
 
@@ -459,7 +508,7 @@ for name, total in sums.items():
 # to free.
 
 # %% [markdown]
-# **Predict.** With `retain_graph=True` the kept tensors stay. What is `x.grad` after each of the three calls?
+# With `retain_graph=True` the kept tensors stay:
 
 # %% facts=["04-retain-graph"]
 x = torch.tensor([3.0], requires_grad=True)
@@ -472,13 +521,12 @@ print("second:", x.grad.item())
 error_of(lambda: y.backward(), lines=1)
 
 # %% [markdown]
-# Every call but the last has to keep the graph, and the gradients add up as always. There are honest uses: two losses
-# that share a part, several rows of a Jacobian. But most of the time this error means something else.
-
-# %% [markdown]
-# **Predict.** A recurrent state is carried from step to step, and each step calls backward. The second step raises,
-# "Trying to backward through the graph a second time". People add `retain_graph=True`, and it runs. What has that
-# step walked through?
+# Every call but the last has to keep the graph, and the gradients add up as always: 6, then 12. There are honest uses:
+# two losses that share a part, several rows of a Jacobian. But most of the time this error means something else. Here
+# is such a story. A recurrent state is carried from step to step, and each step calls backward. The second step raises;
+# `retain_graph=True` is added, and it runs.
+#
+# **Predict.** How many nodes does the third step's backward walk through, compared with the first?
 
 # %% facts=["04-retain-graph"]
 w = torch.tensor(0.5, requires_grad=True)
@@ -503,13 +551,11 @@ print("neither")
 error_of(lambda: three_steps(lambda state: state), lines=1)
 
 # %% [markdown]
-# Through all steps since the beginning: the state still hangs on the graph of the step before, and that one on the
-# step before it. With `retain_graph=True` every step is slower and larger than the last. If the gradient is meant to
-# stop at the border, cut there with `detach()`; the error was right.
-
-# %% [markdown]
-# **Predict.** A loop adds up its losses, to print their mean later. How many nodes hang on `total` after 1, 2 and 3
-# rounds of `total = total + loss`? And on `number` after `number += loss.item()`?
+# Three times as many: those of all steps since the beginning. The state still hangs on the graph of the step before,
+# and that one on the step before it. With `retain_graph=True` every step is slower and larger than the last. If the
+# gradient is meant to stop at the border, cut there with `detach()`; the error was right.
+#
+# The same thing happens without any error. A loop adds up its losses, to print their mean later:
 
 # %%
 w = torch.tensor([0.5, 1.5], requires_grad=True)
@@ -530,6 +576,9 @@ for _ in range(3):
 # %%
 graph_explorer("4.5 a total that grows")
 
+# %% [markdown]
+# **Now you know.** What nodes keep is freed by backward; the graph itself lives as long as something refers to its end.
+
 # %% exercise="graph-census"
 
 # %% exercise="jacobian-by-vjp"
@@ -537,8 +586,52 @@ graph_explorer("4.5 a total that grows")
 # %% [markdown]
 # ## 4.6 Cutting: detach, .data, no_grad
 #
-# `detach()` and `.data` both give a tensor that shares memory with the original and has no history. They differ when
-# you write into it.
+# A target network must not learn; a metric must not hold a graph. So one cuts. The trouble is that some cuts don't look
+# like one, and no cut raises an error.
+#
+# **Find the lines.** Which of these results still lead back to `w`?
+
+# %% facts=["04-detach-replaces-data"]
+w = torch.tensor([0.5, 2.5], requires_grad=True)
+h = w * 1
+
+cases = {
+    "h.clone()": h.clone(),
+    "h.double()": h.double(),
+    "h.long()": h.long(),
+    "h > 1": h > 1,
+    "h.argmax()": h.argmax(),
+    "torch.tensor(h.tolist())": torch.tensor(h.tolist()),
+    "h.round()": h.round(),
+}
+
+for name, result in cases.items():
+    print(f"{name:26}{type(result.grad_fn).__name__ if result.grad_fn else 'cut'}")
+error_of(lambda: h.numpy())
+print("gradient of round:", torch.autograd.grad(h.round().sum(), w)[0].tolist())
+
+# %% [markdown]
+# `clone`, `double` and `round`. Whole numbers, comparisons and positions have no derivative, and a way through Python
+# numbers (`.item()`, `.tolist()`) leaves the graph at once. `.numpy()` would as well, and asks you to say `detach()`
+# first. `round` is recorded, but flat almost everywhere: its gradient is 0. A model that learns nothing often has one
+# of these in its loss.
+#
+# Back to the loop of the opening. `.item()` made each error a Python number; `torch.tensor` made a new leaf of these
+# numbers, and `requires_grad_()` only marked that leaf. Repaired, the line is `errors = (linear(inputs) -
+# targets).square()`, and both of the others go:
+
+# %%
+optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
+for step in range(3):
+    loss = (linear(inputs) - targets).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(f"step {step}: loss {loss.item():.4f}")
+
+# %% [markdown]
+# When you do want to cut, there are `detach()` and `.data`. Both give a tensor that shares memory with the original and
+# has no history. They differ when you write into it.
 #
 # **Predict.** `b = a.exp()`, and the loss is computed from `b`. Then the memory of `b` is doubled through
 # `b.detach()`, or through `b.data`. The right gradient of `a` is 1 (a is 0, and the derivative of exp is exp). What
@@ -561,10 +654,9 @@ error_of(lambda: loss.backward())
 # %% [markdown]
 # exp keeps its result for backward, and both writes spoil it. A write through `detach()` is noticed (section 4.7
 # shows how), and backward refuses. A write through `.data` is not, and the gradient is wrong by a factor of 2 without
-# a word. `.data` is a leftover from the days of Variable; there is always something better.
-
-# %% [markdown]
-# **Predict.** `d` is a detached tensor, and `requires_grad_()` is called on it. How far do gradients from `d` travel?
+# a word.
+#
+# How far do gradients travel on the other side of a cut?
 
 # %% facts=["04-detach-never-requires-grad"]
 w = torch.ones(2, requires_grad=True)
@@ -579,8 +671,7 @@ print("d.grad:", d.grad, " w.grad:", w.grad)
 # %% [markdown]
 # To `d` and no further. It is a new leaf at the border; marking it begins a second graph that knows nothing of the
 # first.
-
-# %% [markdown]
+#
 # **Predict.** A second model is trained on the output of a first one. Which of the two gets gradients when the output
 # is passed as `inter.detach()`? And when `inter.detach()` stands on a line of its own?
 
@@ -608,55 +699,11 @@ who_learns("inter.detach(), then second(inter)")
 # %% [markdown]
 # Gradients stop where the detached tensor enters: the second model learns, the first learns nothing, and no error
 # says so. `detach()` changes nothing about `inter` itself. On a line of its own its result is thrown away, and
-# nothing is cut.
-
-# %% [markdown]
-# **Predict.** The tensor that is detached in place, `detach_()`, becomes a leaf itself. Does that work for a view
-# too?
-
-# %% facts=["04-detach-in-place"]
-w = torch.ones(4, requires_grad=True)
-h = w * 2
-h.detach_()
-print("leaf:", h.is_leaf, " requires grad:", h.requires_grad)
-
-error_of(lambda: (w * 2).view(2, 2).detach_())
-
-# %% [markdown]
-# A view's history runs through its base; it can't be cut alone, and `detach_()` refuses. Take `detach()`.
-
-# %% [markdown]
-# **Predict.** Besides `detach` there are cuts that don't look like one. Which of these results still lead back to
-# `w`?
-
-# %% facts=["04-detach-replaces-data"]
-w = torch.tensor([0.5, 2.5], requires_grad=True)
-h = w * 1
-
-cases = {
-    "h.clone()": h.clone(),
-    "h.double()": h.double(),
-    "h.long()": h.long(),
-    "h > 1": h > 1,
-    "h.argmax()": h.argmax(),
-    "torch.tensor(h.tolist())": torch.tensor(h.tolist()),
-    "h.round()": h.round(),
-}
-
-for name, result in cases.items():
-    print(f"{name:26}{type(result.grad_fn).__name__ if result.grad_fn else 'cut'}")
-error_of(lambda: h.numpy())
-print("gradient of round:", torch.autograd.grad(h.round().sum(), w)[0].tolist())
-
-# %% [markdown]
-# Whole numbers, comparisons and positions have no derivative, and a way through Python numbers (`.item()`,
-# `.tolist()`) leaves the graph at once. `.numpy()` would as well, and asks you to say `detach()` first. `round` is
-# recorded, but flat almost everywhere: its gradient is 0. A model that learns nothing often has one of these in its
-# loss.
-
-# %% [markdown]
-# **Predict.** `x.sin().exp().tanh()` on 1000 numbers of 4 bytes: how many bytes are kept for backward, as usual and
-# under `no_grad`?
+# nothing is cut. (There is also `detach_()`, which turns a result into a leaf in place. It refuses a view: a view's
+# history runs through its base and can't be cut alone.)
+#
+# `torch.no_grad()` cuts everything within its block, and saves memory. **By hand.** `x.sin().exp().tanh()` on 1000
+# numbers of 4 bytes: what has each of the three to keep for its derivative, and how many bytes is that?
 
 # %% facts=["04-no-grad-saves-memory"]
 x = torch.linspace(-1, 1, 1000, requires_grad=True)
@@ -680,10 +727,9 @@ with torch.no_grad():
     print("no_grad: ", kept_bytes())
 
 # %% [markdown]
-# Each of the three keeps 4000 bytes: sin its input, exp and tanh their results. Under `no_grad` no node is made,
-# nothing is kept, and each intermediate result is freed as soon as the next one is there.
-
-# %% [markdown]
+# 4000 bytes each: sin its input, exp and tanh their results. Under `no_grad` no node is made, nothing is kept, and each
+# intermediate result is freed as soon as the next one is there.
+#
 # **Predict.** Inside `no_grad`, which of these require grad: `w * 2`, `w` itself, `torch.ones(2,
 # requires_grad=True)`, the weight of a new `nn.Linear`?
 
@@ -699,11 +745,11 @@ with torch.no_grad():
 print("w afterwards:", w.tolist())
 
 # %% [markdown]
-# `no_grad` concerns results of operations. Flags of tensors that exist stay as they are, and so do those of new
-# leaves. Since nothing is recorded, leaves may be changed in place inside: that is how optimizers make their step.
-
-# %% [markdown]
-# **Predict.** `torch.inference_mode()` promises more speed and is stricter. What can't you do with its results later?
+# All but the first. `no_grad` concerns results of operations. Flags of tensors that exist stay as they are, and so do
+# those of new leaves. Since nothing is recorded, leaves may be changed in place inside: that is how optimizers make
+# their step.
+#
+# `torch.inference_mode()` is stricter, and saves a little more:
 
 # %% facts=["04-no-grad-results"]
 w = torch.ones(2, requires_grad=True)
@@ -721,9 +767,14 @@ print("a clone:             ", (strict.clone() * w).sum().requires_grad)
 # A result of `no_grad` is an ordinary tensor. A result of `inference_mode` has no version counter (next section), so
 # autograd could not notice a write into it, and refuses to keep it for backward. Use it where nothing that comes out
 # will ever meet a gradient, such as a server; in a training loop's evaluation `no_grad` gives fewer surprises.
-
-# %% [markdown]
+#
+# **Now you know.** Cut the *value* that shall be a constant, with `detach()` or `no_grad`. Numbers, comparisons and
+# positions cut by themselves. Never write through `.data`.
+#
 # ## 4.7 In place, with version numbers
+#
+# "One of the variables needed for gradient computation has been modified by an inplace operation": why does it come so
+# late, and why only sometimes?
 #
 # **Predict.** Three writes in place: `w.add_(1)` on a leaf; `h = w * 2`, then `h.add_(1)`; `h = w.sigmoid()`, then
 # `h.mul_(2)`. Which of them raise, and when: at once, or in backward?
@@ -772,8 +823,7 @@ m = h.sin()
 # doesn't name is the line that wrote.
 
 # %% [markdown]
-# **Predict.** `torch.autograd.set_detect_anomaly` promises to find the line. Which line will it show: the one that
-# keeps the tensor, or the one that spoils it?
+# `torch.autograd.set_detect_anomaly` promises to find a line. Which one does it show?
 
 # %% facts=["04-inplace-forbidden-if-requires-grad"] shows_warning="UserWarning"
 with warnings.catch_warnings(record=True) as caught, torch.autograd.set_detect_anomaly(True):
@@ -789,14 +839,12 @@ for warning in caught:
         print(warning.category.__name__, "\n  ".join(shown), sep=": ")
 
 # %% [markdown]
-# The one that keeps it. From there look further down for a write into the same memory, under any of its names: `h
-# +=`, `h[0] =`, `h.relu_()`, a view of `h`. Then make a new tensor at that place (`h = h * 2`). Going round the check
-# with `.data` gives a wrong gradient, as in section 4.6. The mode slows everything down; switch it on for the hunt
-# only.
-
-# %% [markdown]
-# **Predict.** So it matters what an operation keeps. Which of these keep their input, which their result, and which
-# neither?
+# The one that *keeps* the tensor, not the one that spoils it. From there look further down for a write into the same
+# memory, under any of its names: `h +=`, `h[0] =`, `h.relu_()`, a view of `h`. Then make a new tensor at that place
+# (`h = h * 2`). The mode slows everything down; switch it on for the hunt only.
+#
+# So it matters what an operation keeps. **Complete the table.** Which of these keep their input, which their result,
+# and which neither? Ask yourself what the derivative is written in.
 
 # %%
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -834,10 +882,32 @@ for name, operation in operations.items():
 # something to free, so a second backward through it raises.) So `relu_()` right after a linear layer is safe, and
 # `relu_()` after a sigmoid is not.
 
+# %% [markdown]
+# A write through a view is a write into its base. Autograd knows, and rewrites the base's history:
+
+# %%
+w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+error_of(lambda: w[0].mul_(2))
+
+h = w * 2
+h[0] *= 5
+print(h, type(h.grad_fn).__name__)
+h.sum().backward()
+print("w.grad:", w.grad)
+
+# %% [markdown]
+# `w[0]` is a view of a leaf, and is refused like the leaf itself. On `h` the write is recorded: `h` is now the result
+# of copying a changed slice into its old self (`CopySlices`), and the gradient of `w[0]` is 2 · 5.
+#
+# **Now you know.** Each tensor counts its writes, each node notes the count of what it keeps, and backward compares. A
+# new tensor in place of a write is always safe.
+
 # %% exercise="fix-inplace-scan"
 
 # %% [markdown]
 # ## 4.8 nan in backward, gradients in a loss
+#
+# A loss is fine for hours, and then every weight is nan. Often the output was right to the end.
 #
 # **Predict.** Each of these three outputs is right. What are the gradients?
 
@@ -861,9 +931,8 @@ for name, (start, function) in cases.items():
 # 1000 is infinite, and the same happens there.
 
 # %% [markdown]
-# **Predict.** So the bad number must not reach the root at all. `where` now stands on both sides: first to put a
-# harmless 1 in place of each 0, then to put the 0 back. Which gradient comes out? And which from `vector_norm`, which
-# takes a root as well?
+# So the bad number must not reach the root at all. Below, `where` stands on both sides: first to put a harmless 1 in
+# place of each 0, then to put the 0 back.
 
 # %% facts=["04-gradient-norm-at-zero"]
 x = torch.tensor([0.0, 4.0], requires_grad=True)
@@ -888,8 +957,8 @@ for name, length in {
 # root also gives a finite gradient, at the price of a length that is never 0.
 
 # %% [markdown]
-# **Predict.** Softmax has the same trap. Every score of this row is masked with -inf, the result is nan, and `where`
-# puts zeros in its place. What is the gradient of the scores?
+# Softmax has the same trap. Every score of this row is masked with -inf, the result is nan, and `where` puts zeros in
+# its place.
 
 # %%
 scores = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -901,8 +970,9 @@ print("softmax", p.tolist(), "repaired", repaired.tolist())
 print("gradient", torch.autograd.grad(repaired.sum(), scores)[0].tolist())
 
 # %% [markdown]
-# nan again. Softmax keeps its result and multiplies by it, and 0 times nan is nan. Repairing the output comes too
-# late; the nan must not arise.
+# nan again. Softmax keeps its result and multiplies by it, and 0 times nan is nan. Repairing the output comes too late,
+# unless a selection on the *input* side (`masked_fill` on the scores) stops the gradient there; better, the nan never
+# arises.
 
 # %% exercise="distance-gradient"
 
@@ -932,8 +1002,8 @@ print(f"first, without create_graph: {plain.item():g}, has a graph: {plain.grad_
 # `create_graph` the number is the same, but it is only a number: it no longer knows that it came from `x`.
 
 # %% [markdown]
-# **Predict.** A penalty on the gradient g of w² is added to the loss: w² + g². At w = 3, g is 6, and the derivative
-# of the whole is 2w + 8w = 30. What arrives with `create_graph=False`?
+# **By hand.** A penalty on the gradient g of w² is added to the loss: w² + g². At w = 3, what is g, and what is the
+# derivative of the whole with respect to w? Then see what arrives with `create_graph=False`.
 
 # %% facts=["04-gradient-penalty-create-graph"]
 for create_graph in (True, False):
@@ -945,9 +1015,13 @@ for create_graph in (True, False):
     print(f"create_graph={create_graph}: total {total.item():g}, w.grad {w.grad.item():g}, tracked: {g.requires_grad}")
 
 # %% [markdown]
-# 6, as if there were no penalty. The loss that is printed contains it, and looks right; but for autograd g is a
-# constant. Ask `g.requires_grad` before you add a gradient to a loss. And if the penalty takes a root of g², remember
-# its slope at 0: a gradient of exactly zero, from a dead relu, turns the whole step into nan.
+# g is 6, and 2w + 8w = 30. Without `create_graph` only 6 arrives, as if there were no penalty. The loss that is printed
+# contains it, and looks right; but for autograd g is a constant. Ask `g.requires_grad` before you add a gradient to a
+# loss. And if the penalty takes a root of g², remember its slope at 0: a gradient of exactly zero, from a dead relu,
+# turns the whole step into nan.
+#
+# **Now you know.** A zero does not stop a nan; choose before the dangerous function. A gradient can be part of a loss
+# if it was computed with `create_graph=True`.
 
 # %% exercise="gradient-penalty"
 
@@ -980,100 +1054,18 @@ print(f"backward:  {w.grad.item():.4f}")
 # %% [markdown]
 # First the sum, then sin, and the product of `w` with itself last: a node may pass its gradient on only when
 # everything that used its result has reported. The product returns two gradients, one for each factor; both factors
-# are `w`, so the two are added. That is the whole engine: an order, local derivatives, and addition. In the last
-# exercise you write it for single numbers, without torch, and compare with torch.
+# are `w`, so the two are added.
+#
+# **Now you know.** That is the whole engine: an order, local derivatives, and addition. In the last exercise you write
+# it for single numbers, without torch, and compare with torch.
 
 # %% exercise="micrograd"
 
 # %% [markdown]
 # ## On a GPU
 #
-# Without a CUDA device the next cells print one line, and the output that was recorded on another machine where there
-# is one.
-#
-# **Predict.** The loop of section 4.5 again, with a loss from a million weights. How does memory grow over 30 rounds
-# of `total = total + loss`, and of `total += loss.item()`?
-
-
-# %% varies="a CUDA device changes what is shown"
-@cuda_demo("04_autograd")
-def growing_total() -> None:
-    """Memory that is allocated on the device after 1, 10, 20 and 30 rounds."""
-    w = torch.ones(1_000_000, device="cuda", requires_grad=True)
-    for name, number_of in (("total + loss", lambda loss: loss), ("loss.item()", lambda loss: loss.item())):
-        before = torch.cuda.memory_allocated()
-        total, seen = 0.0, []
-        for step in range(1, 31):
-            loss = w.exp().sum()
-            total = total + number_of(loss)
-            if step in (1, 10, 20, 30):
-                seen.append(f"{(torch.cuda.memory_allocated() - before) / 2**20:.0f} MiB")
-        print(f"{name:14}{', '.join(seen)}")
-        del total, loss
-
-
-growing_total()
-
-# %% [markdown]
-# Each round's graph keeps the result of exp, 4 bytes for each of a million weights. Nothing of it can be given back
-# while `total` refers to it.
-
-# %% [markdown]
-# **Predict.** A stack of 20 layers runs on a batch, as usual and under `no_grad`. How far apart are the peaks of
-# memory?
-
-
-# %% varies="a CUDA device changes what is shown"
-@cuda_demo("04_autograd")
-def peak_memory() -> None:
-    """Peak memory of a forward pass beyond what the model and its input take."""
-    layers = [layer for _ in range(20) for layer in (nn.Linear(1024, 1024), nn.ReLU())]
-    model = nn.Sequential(*layers).cuda()
-    x = torch.rand(4096, 1024, device="cuda")
-    with torch.no_grad():
-        model(x)  # the first call sets up libraries, which take memory of their own
-    for name, recording in (("as usual", True), ("no_grad", False)):
-        torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        with torch.set_grad_enabled(recording):
-            out = model(x)
-        peak = torch.cuda.max_memory_allocated() - before
-        print(f"{name:10}{peak / 2**20:.0f} MiB")
-        del out
-
-
-peak_memory()
-
-# %% [markdown]
-# Each result takes 16 MiB here. With a graph the results of all 20 ReLUs are kept, because their own slopes and the
-# weight gradients of the layers after them need them. Without one only the newest two results live at a time.
-
-# %% [markdown]
-# **Predict.** `torch.ones(2, requires_grad=True).to("cuda")`: is it a leaf, and where does its gradient arrive?
-
-
-# %% facts=["04-leaf-lost-by-conversion"] varies="a CUDA device changes what is shown"
-@cuda_demo("04_autograd")
-def moved_or_created() -> None:
-    """A tensor that was moved to the device, and one that was created there."""
-    w = torch.ones(2, requires_grad=True)
-    moved = w.to("cuda")
-    created = torch.ones(2, device="cuda", requires_grad=True)
-    (moved * created).sum().backward()
-    print("moved:  leaf", moved.is_leaf, "- gradient of the original:", w.grad)
-    print("created: leaf", created.is_leaf, "- gradient:", created.grad)
-
-
-moved_or_created()
-
-# %% [markdown]
-# The move is a recorded copy (section 4.2). The gradient travels back over it to the CPU, to the tensor that you no
-# longer meant to use.
-
-# %% [markdown]
-# **Predict.** In a training step on a GPU, which of the lines takes longest to return: the forward pass, `backward`,
-# `optimizer.step()`, or `loss.item()`?
+# In a training step on a GPU most lines only queue work and return; `.item()` needs the number and waits for all of it.
+# The cell times each line of a step; without a GPU it prints one line. No exercise needs it.
 
 
 # %% varies="a CUDA device changes what is shown"
@@ -1104,12 +1096,6 @@ def where_python_waits() -> None:
 
 
 where_python_waits()
-
-# %% [markdown]
-# PyTorch's note "CUDA semantics", section "Asynchronous execution", says what to expect: the other lines only queue
-# work for the device and return. `.item()` needs the number, so Python waits there until the work queued before it is
-# done, backward included. Called in every step it lets the queue run empty; once every hundred steps is enough to
-# print a loss.
 
 # %% [markdown]
 # ## Folklore, checked
@@ -1150,9 +1136,9 @@ prove("04-backward-only-once")
 # In the documentation of PyTorch:
 #
 # - the note "Autograd mechanics": how the graph is recorded, what is saved, in-place checks, and the modes `no_grad`
-#   and `inference_mode` side by side;
+# and `inference_mode` side by side;
 # - `torch.Tensor.backward`, `torch.autograd.grad`, `torch.Tensor.retain_grad` and `torch.Tensor.is_leaf`: the four
-#   pages behind sections 4.2 to 4.5;
+# pages behind sections 4.2 to 4.5;
 # - `torch.autograd.graph`: nodes, hooks and `saved_tensors_hooks`, with which this chapter looked at what is kept;
 # - the tutorial "Hooks for autograd saved tensors": the same, with uses;
 # - `torch.func.jacrev` and `torch.func.vjp`: rows of a Jacobian all at once;
