@@ -29,7 +29,6 @@ GRADE_IDS = Path(__file__).parent / "grade_ids.json"
 TO_BE_SHORTENED = {
     "03_gather_scatter",
     "04_autograd",
-    "05_custom_functions",
     "07_modules_state_dict",
     "09_onnx_export",
     "10_multi_gpu",
