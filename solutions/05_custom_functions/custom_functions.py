@@ -6,13 +6,13 @@
 #
 # - decide whether you need a `torch.autograd.Function` at all, or whether ordinary operations or an `nn.Module` do;
 # - write `forward`, `setup_context` and `backward`: one gradient for each argument, None where there is none, the
-#   incoming gradient left alone, tensors saved with `save_for_backward`;
+# incoming gradient left alone, tensors saved with `save_for_backward`;
 # - let `gradcheck` and `gradgradcheck` judge a backward, and say what they don't see;
 # - define a gradient by choice (straight-through, reversal) and say why gradcheck must fail then;
 # - make torch functions accept your own classes, with and without subclassing Tensor;
 # - declare foreign code as an operator that `torch.compile` takes as it is.
 #
-# **60 minutes to read, 135 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
+# **50 minutes to read, 135 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
 # tensors, nodes, `torch.autograd.grad`, how autograd notices an in-place change, and `create_graph`.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
@@ -37,6 +37,7 @@ from torchkata.demos import error_of, warning_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.call_log import call_log_explorer
+from torchkata.pictures.function_contract import function_contract
 from torchkata.pictures.saved_for_backward import saved_for_backward
 from torchkata.pictures.step_surrogate import surrogate_explorer
 from torchkata.verdicts import (
@@ -50,10 +51,35 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
+# A sensor gives volts, a table says how many degrees that is, and NumPy reads between the lines of the table. The gain
+# of the amplifier before it is to be learned.
+
+# %% facts=["05-use-for-numpy-code"]
+volts, degrees = [0.0, 1.0, 2.0, 3.0], [0.0, 30.0, 45.0, 50.0]
+gain, signal = torch.tensor(0.5, requires_grad=True), torch.tensor([0.8, 2.4])
+
+error_of(lambda: np.interp((gain * signal).numpy(), volts, degrees))
+
+amplified = (gain * signal).detach().numpy()  # as the message advises
+temperature = torch.from_numpy(np.interp(amplified, volts, degrees))
+print("degrees:", temperature.tolist(), " requires grad:", temperature.requires_grad)
+
+# %% [markdown]
+# The first line refuses, because NumPy would compute without autograd knowing. Its advice makes the error go away, and
+# the gradient with it: what NumPy returns is a constant, and `gain` never learns. Yet you could say by hand how the
+# degrees change with the volts: by the slope of the table. What you need is a place to say it.
+#
+# That place is a `torch.autograd.Function`. Its `forward` says how the result is computed, its `backward` how a
+# gradient passes; `ctx` ("context") carries from the one to the other what backward will need. At the end of the
+# chapter you write one for the table.
+
+# %%
+function_contract()
+
+# %% [markdown]
 # ## 5.1 Do you need one?
 #
-# **Predict.** `bump` is a new function, and PyTorch has no operation of that name. Who writes its derivative, and who
-# the derivative of the derivative?
+# Often you don't. PyTorch has no operation called `bump`, and nobody has written down its derivatives:
 
 
 # %% facts=["05-not-needed-for-builtin-ops"]
@@ -69,31 +95,14 @@ print("first: ", [round(number, 4) for number in first.tolist()])
 print("second:", [round(number, 4) for number in second.tolist()])
 
 # %% [markdown]
-# Nobody: autograd does both. `bump` is made of operations whose backward PyTorch knows (`exp`, `mul`, `neg`), they are
-# recorded one by one, and `create_graph=True` records the backward pass as well. A new loss or activation that can be
-# written in this way needs no custom backward. It is just a function.
+# `bump` is made of operations whose backward PyTorch knows (`exp`, `mul`, `neg`), they are recorded one by one, and
+# `create_graph=True` records the backward pass as well. A new loss or activation that can be written in this way needs
+# no custom backward. It is just a function.
 #
-# To write a backward yourself you subclass `torch.autograd.Function`. Three reasons remain for that: code that autograd
-# can't see, memory, and a gradient that is a decision rather than a derivative. The decision gets a section of its own,
-# 5.7. Here are the other two.
-
-# %% [markdown]
-# **Predict.** NumPy computes `exp`, too. What happens when it gets a tensor that requires grad, and what becomes of the
-# gradient when the tensor is detached first?
-
-# %% facts=["05-use-for-numpy-code"]
-x = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
-
-error_of(lambda: torch.from_numpy(np.exp(x.numpy())))
-
-y = torch.from_numpy(np.exp(x.detach().numpy()))
-print("detached: the result requires grad:", y.requires_grad)
-
-# %% [markdown]
-# `numpy()` refuses, because NumPy would compute without autograd knowing. `detach()` silences the error and gives the
-# gradient up: what NumPy returns is a constant. A Function is the way out. Its `forward` says how the result is
-# computed, its `backward` how a gradient passes through it; `ctx` ("context") carries from the one to the other what
-# backward will need.
+# Four reasons remain for writing a backward yourself: code that autograd can't see, memory, a derivative that overflows
+# or becomes nan where the true one is harmless, and a gradient that is a decision rather than a derivative. The
+# decision gets a section of its own, 5.7; the third is Exercise 5.4. Here is the first, with NumPy's `exp` for any
+# foreign code:
 
 
 # %% facts=["05-use-for-numpy-code", "05-function-static-and-apply"]
@@ -129,8 +138,8 @@ print("x.grad divided by 3 * exp(3 * x):", [round(number, 4) for number in quoti
 # Both methods are static, nobody makes an instance, and the Function is used through `apply`.
 
 # %% [markdown]
-# **Predict.** The second reason is memory. `a` takes 400 bytes. How many bytes does `a * torch.sigmoid(a)` keep until
-# its backward pass? Count tensors that share a storage once.
+# The second reason is memory. **By hand.** `a` below takes 400 bytes. How many bytes does `a * torch.sigmoid(a)` keep
+# until its backward pass? Count tensors that share a storage once.
 
 
 # %% facts=["05-use-to-save-memory"]
@@ -168,7 +177,7 @@ saved_for_backward(
 # Look before you write such a thing: `F.silu` is the same function and keeps no more than that.
 
 # %% [markdown]
-# **Predict.** A Function has no place for weights: where do they live, if the operation is to be trained?
+# Where do weights live, if such an operation is to be trained? Not in the Function:
 
 
 # %% facts=["05-state-belongs-in-a-module"]
@@ -195,16 +204,18 @@ print(f"gradient of the factor: {layer.factor.grad.item():.4f}")
 print("a Function has parameters():", hasattr(LeanSwish, "parameters"))
 
 # %% [markdown]
-# In a module that calls `apply`. A Function knows how to compute and how to differentiate, and nothing else: no
-# `parameters()` for the optimizer, no `state_dict()`, no `to(device)`. The module owns what is trained or saved. If you
-# need no backward of your own, the module is all you write: ordinary operations in its `forward`. (`extra_repr` is what
+# A Function knows how to compute and how to differentiate, and nothing else: no `parameters()` for the optimizer, no
+# `state_dict()`, no `to(device)`. The module owns what is trained or saved, and calls `apply`. (`extra_repr` is what
 # appears between the brackets when the model is printed.)
-
-# %% [markdown]
+#
+# **Now you know.** Ordinary operations need no Function. Foreign code, memory, a dangerous formula or a decision may.
+#
 # ## 5.2 What apply does
 #
+# Who calls whom, and when is recording on? If you can answer that, most mistakes with Functions explain themselves.
+#
 # **Predict.** The next Function multiplies by 10, and its backward says 7. That is wrong on purpose, so that we see who
-# made a gradient. Inside `forward`, is grad mode on? Does `x` require grad? Does `x * 10`?
+# made a gradient. What is `x.grad` at the end? And inside `forward`, does `x * 10` require grad?
 
 
 # %% facts=["05-forward-inputs-untracked", "05-setup-context-is-optional", "05-setup-context-only-fills-ctx"]
@@ -241,10 +252,10 @@ print("x.grad:", x.grad.item())
 # And `x.grad` is 7. Autograd doesn't check your formula; whatever `backward` returns *is* the gradient.
 
 # %% [markdown]
-# **Predict.** This is the second of two styles, the split one. In the joined one `forward(ctx, …)` computes and fills
-# `ctx` itself, as `NumpyExp` did above. `torch.func` has transforms of whole functions: `grad(f)` is the function that
-# computes the gradient of f, `vmap(f)` maps f over the rows of a batch. Only one of the styles works with them. Which?
-# (The first use of `torch.func` loads PyTorch's compiler, which takes a few seconds.)
+# This is the second of two styles, the split one. In the joined one `forward(ctx, …)` computes and fills `ctx` itself,
+# as `NumpyExp` did above. For `backward()` they are the same. `torch.func` has transforms of whole functions (`grad(f)`
+# is the function that computes the gradient of f, `vmap(f)` maps f over the rows of a batch), and these want the split
+# one. (The first use of `torch.func` loads PyTorch's compiler, which takes a few seconds.)
 
 
 # %% facts=["05-setup-context-is-optional", "05-setup-context-for-transforms"]
@@ -294,10 +305,9 @@ print("torch.func.vmap, split, value:", torch.func.vmap(lambda t: SplitScale.app
 error_of(lambda: torch.func.grad(joined_sum)(x))
 
 # %% [markdown]
-# The split one, and the message names what is missing. For plain `backward()` both styles are the same. `vmap` wants
-# one thing more: a `vmap` method, or `generate_vmap_rule = True` when forward and backward consist of torch operations.
-# Write new Functions in the split style: `forward` computes, `setup_context` only fills `ctx`. That is a convention;
-# nothing enforces it. But don't mix the styles: next to a `setup_context`, `forward` gets no `ctx`.
+# `vmap` wants one thing more: a `vmap` method, or `generate_vmap_rule = True` when forward and backward consist of
+# torch operations. Write new Functions in the split style: `forward` computes, `setup_context` only fills `ctx`. That
+# is a convention; nothing enforces it. But don't mix the styles: next to a `setup_context`, `forward` gets no `ctx`.
 #
 # The explorer below runs a Function in this style with two results, `10 * k * x` and `100 * x`, and lists who calls
 # whom, in order; at the right, what the engine sees. Set *call* to "forward": the node changes its name, and the calls
@@ -319,13 +329,11 @@ y.backward()
 print("node:", type(y.grad_fn).__name__, "- x.grad:", x.grad.item())
 
 # %% [markdown]
-# It gets 10. A `forward` without `ctx` is a plain static method: called directly it runs as ordinary code with
+# 10. A `forward` without `ctx` is a plain static method: called directly it runs as ordinary code with
 # recording on, autograd differentiates the multiplication, and your `backward` is silently not used. If you wrote the
 # Function to change a gradient, the change is gone, without an error. Always call `apply`.
-
-# %% [markdown]
-# **Predict.** Older notes say that `apply` takes positional arguments only. `factor` has a default below. Which of the
-# three calls work, and what gradient do they give?
+#
+# `apply` takes any arguments, by keyword too, and fills in defaults:
 
 
 # %% facts=["05-wrapper-for-keyword-arguments", "05-forward-takes-any-arguments"]
@@ -353,13 +361,11 @@ for results in (SinCos.apply(x), SinCos.apply(x, 2.0), SinCos.apply(x, factor=3.
     print([y.item() for y in results], "gradient:", grad.item())
 
 # %% [markdown]
-# All three. On torch 2.13 `apply` accepts keywords and fills in defaults; `inputs` in `setup_context` always holds all
-# arguments, defaults included. A wrapper function around `apply` is no longer needed for that, and still nice for type
-# hints and a docstring. The example also shows that `forward` may take anything and return several tensors: then
+# `inputs` in `setup_context` always holds all arguments, defaults included. `forward` may return several tensors: then
 # `backward` gets one gradient for each result.
-
-# %% [markdown]
-# **Predict.** The tensors to add arrive in a list. Which gradient do they get?
+#
+# One thing `apply` doesn't do. **Find the bug.** The tensors to add arrive in a list, and the first version doesn't
+# learn.
 
 
 # %% facts=["05-forward-does-not-look-into-containers"]
@@ -389,12 +395,10 @@ print("in a list, the result requires grad:   ", SumOfList.apply([a, b]).require
 print("as arguments, the result requires grad:", SumOfArguments.apply(a, b).requires_grad)
 
 # %% [markdown]
-# None: the result doesn't even require grad. `apply` looks at its direct arguments and doesn't search lists or dicts.
-# Unpack the list, and take it up again with `*tensors`.
-
-# %% [markdown]
-# **Predict.** In old code you find a Function that is instantiated and called, `Threefold()(x)`. What does torch 2.13
-# say?
+# `apply` looks at its direct arguments and doesn't search lists or dicts. Unpack the list, and take it up again with
+# `*tensors`.
+#
+# And if you read older code: a Function without `@staticmethod`, instantiated and called, is refused today.
 
 
 # %% facts=["05-missing-staticmethod"] shows_warning="DeprecationWarning"
@@ -414,12 +418,12 @@ def call_an_instance() -> None:
 warning_of(call_an_instance)
 
 # %% [markdown]
-# A warning when the instance is made, an error when it is called. (The error is printed first, since the cell collects
-# warnings to the end.) Such code often comes from a page where the lines with `@staticmethod` got lost. A page that
-# sends you to "engine.py" to understand autograd is out of date as well: the engine is written in C++.
-
-# %% [markdown]
+# **Now you know.** `apply` switches recording off, runs `forward`, fills `ctx`, and hangs a node on the result.
+# Whatever `backward` returns *is* the gradient.
+#
 # ## 5.3 The contract of backward
+#
+# A wrong backward seldom raises. It returns numbers, and they are believed.
 #
 # **Predict.** `backward` of the next Function negates its incoming gradient in place, to save memory, and returns it.
 # The gradient of `a` comes out right. What about the gradient of `b`, which has nothing to do with the Function? It
@@ -448,7 +452,7 @@ print("a.grad:", a.grad.item(), " b.grad:", b.grad.item())
 # well. What comes in belongs to others; return `-grad_output`.
 
 # %% [markdown]
-# **Predict.** `forward` takes a tensor and a number. Three versions of `backward` follow. Which of them are refused?
+# **Find the one that works.** `forward` takes a tensor and a number. Three versions of `backward` follow.
 
 
 # %% facts=["05-backward-one-gradient-per-input"]
@@ -477,13 +481,12 @@ error_of(lambda: try_backward(lambda ctx, g: (g * ctx.number, g.sum())))
 print(try_backward(lambda ctx, g: (g * ctx.number, None)).tolist())
 
 # %% [markdown]
-# The first two. `backward` returns one value for each argument of `forward`, in the same order, and None for what is
+# The last. `backward` returns one value for each argument of `forward`, in the same order, and None for what is
 # not a tensor (the message says "Variable", an old name for it). The error comes when backward runs, not when the class
 # is written. (In the explorer of section 5.2: set *backward returns* to "too few".)
-
-# %% [markdown]
-# **Predict.** `bias` below is optional, and `backward` always returns three values. Is that refused when `apply` got
-# only two arguments?
+#
+# Optional arguments are the exception that makes life easier. `bias` may be missing below, and `backward` always
+# returns three values:
 
 
 # %% facts=["05-backward-extra-trailing-nones"]
@@ -508,11 +511,9 @@ print([g.item() for g in torch.autograd.grad(MulAdd.apply(x, weight), (x, weight
 print([g.item() for g in torch.autograd.grad(MulAdd.apply(x, weight, bias), (x, weight, bias))])
 
 # %% [markdown]
-# No: extra values at the end are ignored as long as they are None. That is meant for optional arguments. An extra value
-# that is not None raises.
-
-# %% [markdown]
-# **Predict.** `Powers` returns x² and x³, and only x² is used. What does `backward` get for x³?
+# Extra values at the end are ignored as long as they are None. An extra value that is not None raises.
+#
+# `Powers` returns x² and x³, and only x² is used. What does `backward` get for x³?
 
 
 # %% facts=["05-materialize-grads"]
@@ -541,12 +542,9 @@ for materialize in (True, False):
 
 # %% [markdown]
 # Zeros, made for the purpose ("materialized"). After `ctx.set_materialize_grads(False)` it gets None and has to check
-# for it, and the zeros and the products with them are spared. It is about *outputs* that nobody used. It says nothing
-# about the inputs, although you may read that. The explorer has this switch, too: watch `g_second`.
-
-# %% [markdown]
-# **Predict.** `b` doesn't require grad, and `backward` returns a gradient for it all the same. Is that an error? And is
-# `backward` called when no argument requires grad?
+# for it, and the zeros and the products with them are spared. The explorer has this switch, too: watch `g_second`.
+#
+# What of an input that needs no gradient?
 
 
 # %% facts=["05-needs-input-grad", "05-input-without-tensor"]
@@ -571,13 +569,11 @@ y = Multiply.apply(a.detach(), b, "a note")
 print("nothing tracked:", y.requires_grad, y.grad_fn)
 
 # %% [markdown]
-# No error: a gradient that nobody asked for is dropped. `ctx.needs_input_grad` has one True or False for each argument,
+# A gradient that nobody asked for is dropped. `ctx.needs_input_grad` has one True or False for each argument,
 # and asking it only saves work, which for a frozen weight may be a large matrix product. Without a tracked tensor among
 # the direct arguments there is no node and nothing that could be called.
-
-# %% [markdown]
-# **Predict.** `backward` returns float64 for a float32 input. What is the dtype of `x.grad`? (And the method is called
-# `vjp` here. Does that matter?)
+#
+# The engine casts what comes back to the dtype of the input:
 
 
 # %% facts=["05-backward-must-return-double", "05-vjp-is-backward"]
@@ -597,14 +593,14 @@ DoubleWithVjp.apply(x).sum().backward()
 print("x.grad:  ", x.grad.dtype, x.grad.tolist())
 
 # %% [markdown]
-# float32: the engine casts to the dtype of the input, so there is no need to cast by hand. `vjp` ("vector-Jacobian
-# product", section 4.4) is another name for `backward`. Write one or the other; both in one class, or neither, is an
-# error.
-
-# %% [markdown]
-# **Predict.** The engine compares shapes, too. Here are two mistakes in the gradients of a layer `x @ weight.t() +
-# bias`, for five rows. The gradient of the weight is transposed, and the one of the bias is `g`, of shape (5, 3), where
-# `g.sum(0)` of shape (3,) is due. Which of the two are reported, for a weight of shape (3, 4)? And for a square one?
+# (`vjp`, "vector-Jacobian product", is another name for `backward`. Write one or the other; both in one class, or
+# neither, is an error.)
+#
+# The engine compares shapes, too. Here are two mistakes in the gradients of a layer `x @ weight.t() + bias`, for five
+# rows: the gradient of the weight is transposed, and the one of the bias is `g`, of shape (5, 3), where `g.sum(0)` of
+# shape (3,) is due.
+#
+# **Predict.** Which of the two mistakes are reported for a weight of shape (3, 4)? And for a square one?
 
 
 # %% facts=["05-linear-function-sample", "05-backward-one-gradient-per-input"]
@@ -641,10 +637,16 @@ print("bias:", bias_grad.tolist(), "- right is [0.0, 5.0, 10.0, 15.0]")
 # would have been broadcast. That is a courtesy; write `g.sum(0)` and say what you mean. The lesson is the square
 # weight: test with sizes that are all different.
 
+# %% [markdown]
+# **Now you know.** One value for each argument, None for what is no tensor, nothing written into what comes in. Shapes
+# are compared, numbers are not.
+
 # %% exercise="predict-function-calls"
 
 # %% [markdown]
 # ## 5.4 ctx: save tensors properly
+#
+# `ctx.x = x` is one line shorter than `save_for_backward`, and works in every test that you are likely to write.
 #
 # **Predict.** `h` is 3 times a leaf of value 1, and the Function squares it. Between forward and backward `h` is
 # multiplied by 10 in place. The gradient of the leaf should be 2 · 3 · 3 = 18. What happens if the Function kept its
@@ -694,8 +696,8 @@ error_of(lambda: gradient_after_a_change(SquareSaved), lines=1)
 # would not have shown it).
 
 # %% [markdown]
-# **Predict.** There is one more difference, for a Function that keeps its *output*. The result is thrown away at once.
-# Does its memory come free?
+# There is one more difference, for a Function that keeps its *output*. Below, the result is thrown away at once. Does
+# its memory come free?
 
 
 # %% facts=["05-save-for-backward-must"]
@@ -734,7 +736,7 @@ gc.enable()
 # `torch.autograd.function.FunctionCtx.save_for_backward`, names both reasons: wrong gradients and memory leaks.
 
 # %% [markdown]
-# **Predict.** Does `save_for_backward` keep the exponent 3 as well?
+# What isn't a tensor goes elsewhere:
 
 
 # %% facts=["05-non-tensors-on-ctx"]
@@ -764,25 +766,16 @@ Power.apply(x, 3, False).backward()
 print("x.grad:", x.grad.item())
 
 # %% [markdown]
-# No: it takes tensors, and None for those that are missing. Numbers, shapes and flags are attributes of `ctx`. They
-# can't be changed in place behind your back. Call `save_for_backward` once, with everything.
+# `save_for_backward` takes tensors, and None for those that are missing. Numbers, shapes and flags are attributes of
+# `ctx`; they can't be changed in place behind your back.
 #
-# Two warm-ups follow. In both, what `backward` returns is not the derivative of what `forward` computes, but a
-# decision. Why one would want that is the subject of section 5.7; here it is the rules of the last two sections that
-# count.
-
-# %% exercise="straight-through-sign"
-
-# %% exercise="fix-gradient-reversal"
-
-# %% [markdown]
+# **Now you know.** Inputs and outputs that backward needs go into one call of `save_for_backward`; numbers and flags
+# onto `ctx`.
+#
 # ## 5.5 gradcheck judges your backward
 #
 # A derivative is a difference quotient, and that can be computed without any backward: change the input a little, in
-# both directions, and look at what the output does.
-#
-# **Predict.** The slope of x² at 1.3 is 2.6. The next cell computes it from a step of 0.000001, once in float64 and
-# once in float32. How many digits are right?
+# both directions, and look at what the output does. The slope of x² at 1.3 is 2.6:
 
 # %% facts=["05-gradcheck-compares-jacobians"]
 for dtype in (torch.float64, torch.float32):
@@ -791,11 +784,10 @@ for dtype in (torch.float64, torch.float32):
     print(f"{dtype!s:14} {slope.item():.4f}")
 
 # %% [markdown]
-# In float32 only the first: neighbouring float32 numbers near 1.7 are 0.0000001 apart, and the difference of the two
-# squares is 0.000005. `torch.autograd.gradcheck` does this for every entry of every input that requires grad and so
-# builds the whole Jacobian; it builds it a second time with your `backward`, and compares.
-
-# %% [markdown]
+# In float32 only the first digit is right: neighbouring float32 numbers near 1.7 are 0.0000001 apart, and the
+# difference of the two squares is 0.000005. `torch.autograd.gradcheck` does this for every entry of every input that
+# requires grad and so builds the whole Jacobian; it builds it a second time with your `backward`, and compares.
+#
 # **Predict.** `torch.exp` is certainly right. Does gradcheck pass it on float32 inputs? And on float64 inputs that
 # don't require grad?
 
@@ -810,11 +802,9 @@ warning_of(lambda: error_of(lambda: gradcheck(torch.exp, single), lines=1))
 
 # %% [markdown]
 # Neither. In float32 it warns, and fails although the formula is right: what it sees is the rounding of the last cell.
-# So before you doubt your backward, look at the inputs: float64, requires_grad=True. Without an input that requires
-# grad there is nothing to compare, and gradcheck says so.
-
-# %% [markdown]
-# **Predict.** Somebody saved the input of `exp` where the output is needed. What does gradcheck's message contain?
+# So before you doubt your backward, look at the inputs: float64, requires_grad=True.
+#
+# When it does find something, it says what. Here somebody saved the input of `exp` where the output is needed:
 
 
 # %% facts=["05-gradcheck-compares-jacobians"]
@@ -833,16 +823,11 @@ class WrongExp(Function):
 error_of(lambda: gradcheck(WrongExp.apply, double), lines=7)
 
 # %% [markdown]
-# Both Jacobians. "numerical" is the difference quotient, "analytical" your backward; entry (i, j) says how output j
-# depends on input i (rows and columns have changed places against section 4.4). Here the diagonal of the second is the
-# input itself, -0.7, 0.4, 1.3, which tells what went wrong.
+# "numerical" is the difference quotient, "analytical" your backward; entry (i, j) says how output j depends on input i,
+# so a row belongs to an input. Here the diagonal of the second is the input itself, -0.7, 0.4, 1.3, which tells what
+# went wrong. For a quick answer, `gradcheck(…, raise_exception=False)` returns True or False.
 #
-# For a quick answer, `gradcheck(…, raise_exception=False)` returns True or False. Only backward is compared;
-# derivatives in forward mode, another way through the graph, only if you ask with `check_forward_ad=True`.
-
-# %% [markdown]
-# **Predict.** gradcheck tests at the points that you give it. `torch.relu` has a right backward, too. Does it pass at
-# -1 and 2? At 0?
+# gradcheck tests at the points that you give it. `torch.relu` has a right backward, too:
 
 # %% facts=["05-gradcheck-sample"]
 for place in ([-1.0, 2.0], [-1.0, 0.0]):
@@ -850,14 +835,12 @@ for place in ([-1.0, 2.0], [-1.0, 0.0]):
     print(place, gradcheck(torch.relu, x, raise_exception=False))
 
 # %% [markdown]
-# Not at the kink: there the quotient is the mean of both slopes, 0.5, and backward decides for one of them, 0. So a
-# failure may come from the point and not from the formula. And a pass says nothing about points that were not tested:
+# It fails at the kink: there the quotient is the mean of both slopes, 0.5, and backward decides for one of them, 0. So
+# a failure may come from the point and not from the formula. And a pass says nothing about points that were not tested:
 # give inputs of both signs, random, and away from kinks.
-
-# %% [markdown]
-# **Predict.** Here is the layer of section 5.3 without its mistakes, for x of two dimensions. It is checked completely:
-# the value, gradcheck, and `gradgradcheck`, which does the same for the second derivatives. What does it say to x of
-# three dimensions?
+#
+# Here is the layer of section 5.3 without its mistakes, checked completely: the value, gradcheck, and `gradgradcheck`,
+# which does the same for the second derivatives.
 
 
 # %% facts=["05-linear-function-sample", "05-needs-input-grad"]
@@ -891,10 +874,9 @@ print("gradgradcheck:", gradgradcheck(MatrixLinear.apply, (x, weight, bias)))
 error_of(lambda: MatrixLinear.apply(torch.zeros(2, 5, 4), weight, bias))
 
 # %% [markdown]
-# It refuses, because `mm` multiplies matrices only. The value must be checked, too, and first: gradcheck has no
-# reference for it, and a wrong forward with the matching backward passes.
-
-# %% [markdown]
+# The value must be checked, too, and first: gradcheck has no reference for it, and a wrong forward with the matching
+# backward passes.
+#
 # **Predict.** Three Functions of this chapter have known faults: `NegateInPlace` writes into its incoming gradient,
 # `SquareAttribute` keeps its input as an attribute, and `CarelessLinear` transposes the gradient of a weight, which is
 # square here. Which of the three does gradcheck catch?
@@ -912,6 +894,10 @@ for function, inputs in faulty.items():
 # The transposed weight, which no shape gives away. The other two are right when they are alone, and gradcheck runs them
 # alone. For those you need tests of their own: a second branch whose gradient must stay right (5.3), an in-place change
 # between forward and backward that must raise (5.4), and, where memory is the point, a count of what is kept (5.1).
+
+# %% [markdown]
+# **Now you know.** float64, tracked, random, away from kinks, all sizes different. gradcheck sees wrong numbers; writes
+# in place and leaks need tests of their own.
 
 # %% exercise="debug-linear-backward"
 
@@ -971,8 +957,7 @@ for function in (CubeReadyMade, CubeFromInput):
 # what `backward` computes from it is recorded.
 
 # %% [markdown]
-# **Predict.** If recomputing is too expensive, there is a way to have both: return the intermediate as a second output.
-# How many gradients does `backward` get then, and what has to become of the new one?
+# If recomputing is too expensive, there is a way to have both: return the intermediate as a second output.
 
 
 # %% facts=["05-intermediate-as-output"]
@@ -1000,14 +985,13 @@ print("derivatives at 2:", derivatives(cube))
 print("gradcheck:", gradcheck(cube, x), "- gradgradcheck:", gradgradcheck(cube, x))
 
 # %% [markdown]
-# Two. As an output, the slope is a part of the graph: in the second differentiation its gradient arrives as
-# `grad_slope` and is multiplied by the slope of the slope, 6x. Ignore it, and the second derivative is 0 again. The
-# function `cube` keeps the second output to itself.
-
-# %% [markdown]
-# **Predict.** `once_differentiable` declares that a backward can't be differentiated; asking for it then raises. Below
-# is a loss with a gradient penalty, y + (dy/dx)² = x² + 4x², at x = 2. Its gradient is 10x = 20. What comes out with
-# the Function?
+# As an output, the slope is a part of the graph: `backward` gets a second gradient, and in the second differentiation
+# it is multiplied by the slope of the slope, 6x. Ignore it, and the second derivative is 0 again. The function `cube`
+# keeps the second output to itself.
+#
+# `once_differentiable` declares that a backward can't be differentiated; asking for it then raises. **By hand.** Below
+# is a loss with a gradient penalty, y + (dy/dx)², for y = x² at x = 2. Work out its gradient, then see what comes out
+# with the Function.
 
 
 # %% facts=["05-once-differentiable"]
@@ -1036,14 +1020,11 @@ for square in (torch.square, SquareOnce.apply):
     with_penalty(square(x), x).backward()
     print("x.grad:", x.grad.item())
 
-
 # %% [markdown]
-# 4, and no error: the penalty is silently ignored. `once_differentiable` runs your backward without recording, and it
-# prepares the error only if the gradient that *arrives* requires grad. Here a plain 1 arrives, as it does wherever the
-# results are only added up. So the first gradient comes back as a number that knows nothing of x.
-#
-# **Predict.** Now the Function's result is squared: y = x⁴, and what arrives at the Function depends on x. The gradient
-# of y + (dy/dx)² at 2 is 3104. What do `backward` and `torch.autograd.grad` say?
+# 10x = 20, and the Function gives 4 without an error: the penalty is silently ignored. `once_differentiable` runs your
+# backward without recording, and it prepares the error only if the gradient that *arrives* requires grad. Here a plain
+# 1 arrives, as it does wherever the results are only added up. So the first gradient comes back as a number that knows
+# nothing of x. If the Function's result is squared, what arrives does depend on x:
 
 # %% facts=["05-once-differentiable"]
 x = torch.tensor(2.0, requires_grad=True)
@@ -1054,8 +1035,10 @@ print("torch.autograd.grad:", grad.item())
 
 # %% [markdown]
 # `backward` raises what was promised. `torch.autograd.grad` follows only the paths that lead to `x`, and the marked
-# node leads nowhere: 32, the gradient without the penalty. So look at gradients when you penalise them, and mark a
-# Function in this way only if you must, because its backward uses NumPy, say.
+# node leads nowhere: 32, the gradient without the penalty, where 3104 is right. So look at gradients when you penalise
+# them, and mark a Function in this way only if you must, because its backward uses NumPy, say.
+#
+# **Now you know.** Save inputs and outputs, and compute the rest in backward: then the gradient has a gradient.
 
 # %% exercise="lean-swiglu"
 
@@ -1064,12 +1047,10 @@ print("torch.autograd.grad:", grad.item())
 # %% [markdown]
 # ## 5.7 Gradients by choice
 #
-# So far `backward` had a duty: the derivative. Now it is a decision. In Exercise 5.3 you repaired a *gradient
-# reversal*: it does nothing on the way forward and turns the gradient round on the way back, so that the layers before
-# it learn to make the task behind it harder. In domain adaptation that task is to tell two data sets apart.
-#
-# **Predict.** Does the factor have to be a whole number, as old code asserts? `forward` returns `x` itself: is the
-# result the same object? And what does gradcheck say?
+# So far `backward` had a duty: the derivative. Now it is a decision. A network is to learn features from which nobody
+# can tell two data sets apart. So a second network tries to tell them apart, and between the two stands a layer that
+# does nothing on the way forward and turns the gradient round on the way back: the features learn to make the second
+# network's task *harder*. That is a *gradient reversal*.
 
 
 # %% facts=["05-gradient-reversal-function", "05-gradient-reversal-int-only", "05-gradient-reversal-view-as"]
@@ -1098,14 +1079,12 @@ double = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
 print("gradcheck:", gradcheck(lambda t: ReverseGradient.apply(t, 1), double, raise_exception=False))
 
 # %% [markdown]
-# Any number from 0 up will do; training usually raises it slowly from 0 to 1. An input that `forward` returns as it is
-# becomes a view with the Function's node, so `x.view_as(x)`, which you find in older code, is good style and no longer
-# needed.
+# Any strength from 0 up will do; training usually raises it slowly from 0 to 1. An input that `forward` returns as it
+# is becomes a view with the Function's node, so `x.view_as(x)` is good style and not needed.
 #
 # gradcheck fails, and it must: the slope of the identity is 1, and we return something else. So test the decision
 # itself: the gradient that comes out, against the one that you wanted.
-
-# %% [markdown]
+#
 # **Predict.** The other famous case is the step: rounding, sign, quantising. What is the derivative of `torch.round`,
 # where it exists, and what would the layers before it learn?
 
@@ -1151,8 +1130,8 @@ for function in (torch.round, RoundStraightThrough.apply, round_by_detour):
 surrogate_explorer()
 
 # %% [markdown]
-# **Predict.** A third decision: let only the middle of a gradient pass. [3, -1, 2, 0.5] comes in, and the entries
-# outside of the quartiles are set to 0. One of the two versions sorts first. Which one is wrong?
+# A third decision: let only the middle of a gradient pass. [3, -1, 2, 0.5] comes in, and the entries outside of the
+# quartiles are set to 0. **Find the bug.** One of the two versions sorts first, and nothing raises. What goes wrong?
 
 
 # %% facts=["05-filter-the-sorted-gradient"]
@@ -1181,18 +1160,22 @@ for sort_first in (True, False):
     print(f"sort first: {sort_first!s:5}", grad.tolist())
 
 # %% [markdown]
-# The sorted one. 2 and 0.5 stay in both, but after sorting they have changed places: the weights get each other's
-# gradients. The shape is right, nothing raises, and gradcheck can't help, because it must fail anyway. Find the
-# thresholds in a sorted copy if you like, and apply them to the gradient as it came; or put the values back with
-# `scatter_`, as in section 3.5.
+# 2 and 0.5 stay in both, but after sorting they have changed places: the weights get each other's gradients. The shape
+# is right, and gradcheck can't help, because it must fail anyway. Find the thresholds in a sorted copy if you like, and
+# apply them to the gradient as it came; or put the values back with `scatter_`, as in section 3.5.
+#
+# **Now you know.** A chosen gradient is tested against the choice. A tensor that is detached in part often needs no
+# Function at all.
+
+# %% exercise="straight-through-sign"
+
+# %% exercise="fix-gradient-reversal"
 
 # %% [markdown]
 # ## 5.8 Your own classes in torch functions
 #
-# From here on it is not about gradients. How does `torch.mean` know what to do with an object that is no tensor?
-#
-# **Predict.** What do the two calls say: for an object of a plain class, and for one with a method `__torch_function__`
-# that returns NotImplemented?
+# In this section the question is another one: not how a gradient passes, but how `torch.mean` knows what to do with an
+# object that is no tensor. Units, audit logs and lazy matrices are built on it.
 
 
 # %% facts=["05-torch-function-duck-type"]
@@ -1212,11 +1195,7 @@ error_of(lambda: torch.mean(Declines()), lines=1)
 # %% [markdown]
 # The first is no tensor, and that is the end. With the second, torch asked: "all `__torch_function__` handlers returned
 # NotImplemented". A torch function that meets a class with this method hands the call over to it before doing anything
-# else. The class need not be a Tensor.
-
-# %% [markdown]
-# **Predict.** What exactly arrives in the method? `func`, the types, the arguments: as lists or tuples? Is
-# `torch.Tensor` among the types?
+# else. The class need not be a Tensor. What arrives in the method?
 
 
 # %% facts=["05-torch-function-arguments"]
@@ -1241,8 +1220,9 @@ torch.stack([t, curious])
 # the object is found.
 
 # %% [markdown]
-# **Predict.** `Repeated` stands for n times the same number, without storing them. A table says which torch function
-# does what. In which of the three calls is it found?
+# `Repeated` stands for n times the same number, without storing them. A table says which torch function does what.
+#
+# **Predict.** Three calls follow, the mean, the sum and `many + many`. Which of them works?
 
 # %% facts=["05-torch-function-duck-type"]
 TABLE = {}
@@ -1284,17 +1264,14 @@ error_of(lambda: torch.sum(many), lines=1)
 error_of(lambda: many + many)
 
 # %% [markdown]
-# Only in the first. `sum_of_repeated` is written, but never entered: its decorator line is missing. (This mistake
-# travels with a well-known example from which the lines with `@` got lost.) And `many + many` is Python's affair before
-# it is torch's: two objects of a class without `__add__`. Where a tensor takes part, its own operator hands the call
-# over, as you saw above.
+# Only the first. `sum_of_repeated` is written, but never entered: its decorator line is missing. And `many + many` is
+# Python's affair before it is torch's: two objects of a class without `__add__`. Where a tensor takes part, its own
+# operator hands the call over, as you saw above.
+#
+# Now a subclass of Tensor, with nothing in it:
 
-# %% [markdown]
-# **Predict.** Now a subclass of Tensor, with nothing in it. Which of these results are of the subclass?
 
 # %% facts=["05-subclass-is-preserved"]
-
-
 class Tagged(Tensor):
     pass
 
@@ -1312,12 +1289,11 @@ for expression, result in results.items():
     print(f"{expression:22} {type(result).__name__}")
 
 # %% [markdown]
-# All but the last. Tensor has a `__torch_function__` of its own, which runs the function and turns the result into the
+# Tensor has a `__torch_function__` of its own, which runs the function and turns the result into the
 # subclass, for mixed operands too. `as_subclass` is the way in and, with `Tensor`, the way out.
-
-# %% [markdown]
-# **Predict.** A subclass that notes each call overrides the method. Three attempts: the first calls `func` itself, the
-# second formats the arguments into its note, the third writes only the name. Which work?
+#
+# **Find the one that works.** A subclass that notes each call overrides the method. Three attempts: the first calls
+# `func` itself, the second formats the arguments into its note, the third writes only the name.
 
 
 # %% facts=["05-logging-tensor", "05-torch-function-must-call-super"]
@@ -1361,15 +1337,12 @@ shape = total.shape
 print("notes:", notes)
 
 # %% [markdown]
-# Only the third. `func` gets arguments of the subclass, so calling it leads back into the override, again and again.
+# The third. `func` gets arguments of the subclass, so calling it leads back into the override, again and again.
 # Formatting an argument calls its `__repr__`, which is a method of Tensor and goes through the override as well.
-# `super().__torch_function__(func, types, args, kwargs)` runs the function with the protocol switched off. (In some
-# copies of this example the underscores got lost; `super().torch_function` doesn't exist.)
+# `super().__torch_function__(func, types, args, kwargs)` runs the function with the protocol switched off. In the
+# notes, `2 * t` is "mul", and even looking at `total.shape` appears, as `__get__`.
 #
-# In the notes, `2 * t` is "mul", and even looking at `total.shape` appears, as `__get__`.
-
-# %% [markdown]
-# **Predict.** All examples had `@classmethod`. What if it is forgotten?
+# Without `@classmethod` the method still works, and warns once in a process, so that it is easily missed:
 
 
 # %% facts=["05-torch-function-plain-method"] shows_warning="UserWarning"
@@ -1381,8 +1354,8 @@ class PlainMethod:
 warning_of(lambda: print(torch.mean(PlainMethod())))
 
 # %% [markdown]
-# It still works and warns, though only once in a process, so that it is easily missed. It will be an error one day;
-# write `@classmethod`.
+# **Now you know.** torch asks the classes of its arguments first. Answer with `super().__torch_function__`, and never
+# touch your own tensors on the way.
 
 # %% exercise="scaled-eye"
 
@@ -1393,11 +1366,10 @@ warning_of(lambda: print(torch.mean(PlainMethod())))
 #
 # `torch.compile` goes through your Python code and collects the tensor operations that it meets. It looks into a
 # Function made of torch operations, too. A call into a foreign library it can't look into; declare such a call as an
-# *operator*, something with a name that a compiler takes as it is. `torch.library.custom_op` does that. NumPy's `exp`
-# stands here for any such library.
+# *operator*, something with a name that a compiler takes as it is. `torch.library.custom_op` does that. It reads the
+# types from the annotations, so they must be there, and `mutates_args=()` promises that no argument is written to.
 #
-# **Predict.** The operator below says how to compute exp, nothing more. Can PyTorch say what its value is, what its
-# gradient is, and which shape the result has for a tensor on the device "meta", which has a shape but no data?
+# The operator below says how to compute exp, nothing more:
 
 
 # %%
@@ -1412,11 +1384,11 @@ error_of(lambda: numpy_exp(x).sum().backward())
 error_of(lambda: numpy_exp(torch.empty(2, device="meta")))
 
 # %% [markdown]
-# The value only. The other two have to be told: `register_autograd` takes a `backward` and a `setup_context` as you
-# know them by now, and `register_fake` a function that says shape and dtype of the result without computing it.
-
-# %% [markdown]
-# **Predict.** What does the compiler see of `numpy_exp(2 * x) + 1`?
+# It has a value, but no gradient, and no shape for a tensor without data (the device "meta"). Both have to be told:
+# `register_autograd` takes a `backward` and a `setup_context` as you know them by now, and `register_fake` a function
+# that says shape and dtype of the result without computing it.
+#
+# **Predict.** What does the compiler see of `numpy_exp(2 * x) + 1`: how many steps?
 
 
 # %%
@@ -1453,8 +1425,8 @@ print("gradcheck:", gradcheck(numpy_exp, x), "- gradgradcheck:", gradgradcheck(n
 # anything else.
 
 # %% [markdown]
-# **Predict.** A last tool belongs to it: `torch.library.opcheck` compares the registrations with what the operator
-# does. The next operator returns float32 always, and its fake says "like x". How many of opcheck's four tests notice?
+# A last tool belongs to it: `torch.library.opcheck` compares the registrations with what the operator does. The next
+# operator returns float32 always, and its fake says "like x".
 
 
 # %%
@@ -1479,22 +1451,20 @@ for name, (operator, dtype) in cases.items():
     print(f"{name}: {len(passed)} of {len(verdicts)} passed; failed:", sorted(set(verdicts) - set(passed)))
 
 # %% [markdown]
-# One, the test of the fake, and only with a float64 sample. As with gradcheck, it depends on the samples that you give.
-# opcheck doesn't judge whether a gradient is right; that stays with gradcheck.
+# One of the four tests notices, the test of the fake, and only with a float64 sample. As with gradcheck, it depends on
+# the samples that you give. opcheck doesn't judge whether a gradient is right; that stays with gradcheck.
 #
-# Which one when? A Function for gradients by choice and to save memory, in code of torch operations. An operator for
-# foreign code that has to work with `torch.compile` and `torch.export`.
+# **Now you know.** A Function for gradients by choice and to save memory, in code of torch operations. An operator for
+# foreign code that has to work with `torch.compile` and `torch.export`. And the table of the opening is yours now.
 
 # %% exercise="interp-table"
 
 # %% [markdown]
 # ## On a GPU
 #
-# Without a CUDA device the next cells print one line, and the output that was recorded on another machine where there
-# is one.
-#
-# **Predict.** Eight layers of swish, each on a tensor of 64 MiB. How much memory does the forward pass leave in use,
-# with the plain formula, with `LeanSwish` of section 5.1 and with `F.silu`?
+# Eight layers of swish, each on a tensor of 64 MiB: the plain formula keeps two tensors a layer, `LeanSwish` and
+# `F.silu` one. The cell prints what stays in memory, and the time; without a GPU it prints one line. No exercise needs
+# it.
 
 
 # %% facts=["05-use-to-save-memory"] varies="a CUDA device changes what is shown"
@@ -1525,47 +1495,6 @@ def swish_memory() -> None:
 
 
 swish_memory()
-
-# %% [markdown]
-# The plain formula keeps two tensors a layer, its input and the sigmoid; the lean ones keep the input, which is the
-# output of the layer before. So count 16 tensors of 64 MiB against 8. `LeanSwish` computes the sigmoid a second time;
-# where the demo ran, the times say what that costs.
-
-# %% [markdown]
-# **Predict.** On a GPU, `index_add_` adds in an order that may change from run to run (chapter 3, "On a GPU"). What
-# does gradcheck say to a backward that uses it?
-
-
-# %% facts=["05-gradcheck-sample"] varies="a CUDA device changes what is shown"
-@cuda_demo("05_custom_functions")
-def order_of_adding() -> None:
-    """The gradient of 20,000 copies of one number, added in any order."""
-    where = torch.zeros(20_000, dtype=torch.int64, device="cuda")
-
-    class Copies(Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x[where]
-
-        @staticmethod
-        def backward(ctx, g):
-            return g.new_zeros(1).index_add_(0, where, g)
-
-    x = torch.ones(1, dtype=torch.float64, device="cuda", requires_grad=True)
-    incoming = torch.rand(20_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).cuda()
-    values = {torch.autograd.grad(Copies.apply(x), x, incoming)[0].item() for _ in range(20)}
-    print("different gradients in 20 runs:", len(values))
-    for tolerance in (0.0, 1e-9):
-        passed = gradcheck(Copies.apply, x, fast_mode=True, nondet_tol=tolerance, raise_exception=False)
-        print(f"gradcheck with nondet_tol={tolerance}:", passed)
-
-
-order_of_adding()
-
-# %% [markdown]
-# gradcheck also runs each backward twice and compares. By default the two must agree to the last digit, so a right
-# backward fails when the order of adding changes the last digit; `nondet_tol` says how far the two may be apart.
-# (`fast_mode` compares one random combination of the 20,000 outputs rather than each.)
 
 # %% [markdown]
 # ## Folklore, checked
@@ -1607,9 +1536,9 @@ prove("05-once-differentiable")
 # - the note "Extending PyTorch": Functions, modules, `__torch_function__`, with the conventions of this chapter;
 # - the note "Extending torch.func with autograd.Function": `setup_context`, `vmap`, and when they are needed;
 # - `torch.autograd.Function` and its context: `save_for_backward`, `set_materialize_grads`, `mark_dirty`,
-#   `mark_non_differentiable`;
+# `mark_non_differentiable`;
 # - the tutorial "Double Backward with Custom Functions": what to save so that backward can be differentiated;
 # - `torch.autograd.gradcheck.gradcheck` and the note "Gradcheck mechanics": what is compared, and with which
-#   tolerances;
+# tolerances;
 # - `torch.library` and the tutorial "Custom Python Operators": `custom_op`, `register_autograd`, `register_fake`,
-#   `opcheck`.
+# `opcheck`.

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.4 · returned an invalid gradient at index 1
+# ### Exercise 5.2 · returned an invalid gradient at index 1
 #
 # debug · solid · 15 min · 2 points
 #

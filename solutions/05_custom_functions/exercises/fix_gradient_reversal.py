@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.3 · Three bugs in a gradient reversal layer
+# ### Exercise 5.6 · Three bugs in a gradient reversal layer
 #
 # fix · warm-up · 10 min · 2 points
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.5 · SwiGLU that keeps two tensors, not three
+# ### Exercise 5.3 · SwiGLU that keeps two tensors, not three
 #
 # measure · solid · 18 min · 3 points
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.6 · gradcheck passes, the second derivative is zero
+# ### Exercise 5.4 · gradcheck passes, the second derivative is zero
 #
 # fix · solid · 12 min · 2 points
 #

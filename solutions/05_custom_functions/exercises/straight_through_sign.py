@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.2 · A gradient for a step function
+# ### Exercise 5.5 · A gradient for a step function
 #
 # implement · warm-up · 12 min · 2 points
 #

@@ -3,7 +3,7 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# The LinearFn of Exercise 5.4 went into a model, and the model under `torch.autocast("cpu", dtype=torch.bfloat16)`:
+# The LinearFn of Exercise 5.2 went into a model, and the model under `torch.autocast("cpu", dtype=torch.bfloat16)`:
 #
 #     RuntimeError: expected m1 and m2 to have the same dtype, but got: c10::BFloat16 != float
 #
