@@ -31,7 +31,6 @@ TO_BE_SHORTENED = {
     "04_autograd",
     "05_custom_functions",
     "07_modules_state_dict",
-    "09_onnx_export",
     "10_multi_gpu",
     "11_training_loop",
 }
