@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 9.7 · Could not guard on data-dependent expression
+# ### Exercise 9.8 · Could not guard on data-dependent expression
 #
 # debug · solid · 15 min · 3 points
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 9.3 · One file, any batch, eval mode
+# ### Exercise 9.2 · One file, any batch, eval mode
 #
 # implement · warm-up · 15 min · 2 points
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 9.8 · A loop that the exporter unrolls
+# ### Exercise 9.9 · A loop that the exporter unrolls
 #
 # fix · long · 25 min · 3 points
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 9.2 · Four messages from onnxruntime
+# ### Exercise 9.1 · Four messages from onnxruntime
 #
 # debug · warm-up · 12 min · 2 points
 #

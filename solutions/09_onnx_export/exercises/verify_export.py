@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 9.5 · Is the exported model the same function?
+# ### Exercise 9.4 · Is the exported model the same function?
 #
 # implement · solid · 20 min · 3 points
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 9.4 · What must be deployed?
+# ### Exercise 9.3 · What must be deployed?
 #
-# measure · solid · 15 min · 3 points
+# measure · solid · 15 min · 2 points
 #
 # Somebody hands you a folder with a model in it, and with other things. Which files does the model need, and how
 # large are its weights? Build the instrument that says so, without loading the weights.
@@ -123,7 +123,7 @@ only_main = (
 )
 
 
-# %% check="where-are-the-weights" points=2
+# %% check="where-are-the-weights" points=1
 """Files, bytes of weights and bytes of the graph, with data inside, outside and both."""
 with check("where-are-the-weights") as test:
 

@@ -37,20 +37,20 @@ exported = TRUE | {
 
 # %% wrong: A's batch taken for dynamic
 # says: Every input dimension that is not declared dynamic is fixed to the example's: A refuses 5 rows.
-# earns: 1.6667 of 2
+# earns: 0.8334 of 1
 exported = TRUE | {"A shape": ["batch", 100], "A batch 5": "ok"}
 
 
 # %% wrong: only A's message missed
 # says: A batch 5 = 'ok': Every input dimension that is not declared dynamic is fixed
-# earns: 1.8333 of 2
+# earns: 0.9166 of 1
 exported = TRUE | {"A batch 5": "ok"}
 
 
 # %% wrong: B fixed
 # says: The declared dimension appears by its name, the other one is fixed
 # says: With the dimension declared dynamic, any number of rows runs.
-# earns: 1.6667 of 2
+# earns: 0.8334 of 1
 # lesson
 exported = TRUE | {"B shape": [2, 100], "B batch 5": "error"}
 
@@ -58,27 +58,27 @@ exported = TRUE | {"B shape": [2, 100], "B batch 5": "error"}
 # %% wrong: the file follows the branch, the checker complains
 # says: for 1 row onnxruntime gives 2.0 where PyTorch gives 3.0, without any message.
 # says: check_model looks at the structure, not at the numbers
-# earns: 1.6667 of 2
+# earns: 0.8334 of 1
 # lesson
 exported = TRUE | {"C onnx": 3.0, "C checker": "error"}
 
 
 # %% wrong: PyTorch gives what the file gives
 # says: C torch = 2.0: The branch was decided during export
-# earns: 1.8333 of 2
+# earns: 0.9166 of 1
 exported = TRUE | {"C torch": 2.0}
 
 
 # %% wrong: a branch on values is exported
 # says: A branch on values can't be decided for all inputs
-# earns: 1.8333 of 2
+# earns: 0.9166 of 1
 # lesson
 exported = TRUE | {"D export": "ok"}
 
 
 # %% wrong: view follows the batch
 # says: view(4, -1) is exported faithfully: 8 rows still give 4
-# earns: 1.8333 of 2
+# earns: 0.9166 of 1
 exported = TRUE | {"E shape": [8, 6]}
 
 
@@ -86,17 +86,17 @@ exported = TRUE | {"E shape": [8, 6]}
 # says: C type = 'tensor': The default exporter runs the model with FakeTensors
 # says: A files = 1: Weights are written to a second file
 # says: B files = 2: Weights are written to a second file
-# earns: 1.5 of 2
+# earns: 0.75 of 1
 exported = TRUE | {"C type": "Tensor", "A files": 1, "B files": 2}
 
 
 # %% wrong: True for ok
 # says: B batch 5 = True: With the dimension declared dynamic, any number of rows runs.
-# earns: 1.8333 of 2
+# earns: 0.9166 of 1
 exported = TRUE | {"B batch 5": True}
 
 
 # %% wrong: one item is left open
 # says: E shape = ...: There is no prediction yet
-# earns: 1.8333 of 2
+# earns: 0.9166 of 1
 exported = TRUE | {"E shape": ...}

@@ -86,7 +86,7 @@ def onnx_size(path):
 
 # %% wrong: sees the .onnx file only
 # says: Only the .onnx file was seen
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def onnx_size(path):
     return measured(path, locate=lambda ones, path: set())
@@ -94,7 +94,7 @@ def onnx_size(path):
 
 # %% wrong: loads external data, which erases the references
 # says: Loading with external data erases the references
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def onnx_size(path):
     model = onnx.load(path)
@@ -105,7 +105,7 @@ def onnx_size(path):
 
 # %% wrong: loads external data after a look at the references
 # says: External data must not be loaded
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
     came = measured(path)
@@ -115,7 +115,7 @@ def onnx_size(path):
 
 # %% wrong: expects <path>.data
 # says: The external file is not always called <name>.onnx.data
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def onnx_size(path):
     name = os.path.basename(path) + ".data"
@@ -126,7 +126,7 @@ def onnx_size(path):
 
 # %% wrong: takes <path>.data where it is there
 # says: Other files of the folder do not belong to the model.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
     def locate(ones, path):
@@ -138,14 +138,14 @@ def onnx_size(path):
 
 # %% wrong: takes every file of the folder
 # says: Other files of the folder do not belong to the model.
-# earns: 2 of 3
+# earns: 1 of 2
 def onnx_size(path):
     return measured(path, locate=lambda ones, path: set(os.listdir(os.path.dirname(path))))
 
 
 # %% wrong: 4 bytes for each element
 # says: Not every weight has 4 bytes per element
-# earns: 2 of 3
+# earns: 1 of 2
 # lesson
 def onnx_size(path):
     return measured(path, size=lambda one: 4 * math.prod(one.dims))
@@ -153,7 +153,7 @@ def onnx_size(path):
 
 # %% wrong: length of raw_data inside
 # says: Not every weight lies in raw_data
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
     return measured(path, size=lambda one: size_of(one) if uses_external_data(one) else len(one.raw_data))
@@ -161,7 +161,7 @@ def onnx_size(path):
 
 # %% wrong: does not look whether the files exist
 # says: A referenced file that is missing must raise FileNotFoundError with its name.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
     return measured(path, exists=False)
@@ -169,7 +169,7 @@ def onnx_size(path):
 
 # %% wrong: raises without the name
 # says: A referenced file that is missing must raise FileNotFoundError with its name.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
     try:
@@ -180,7 +180,7 @@ def onnx_size(path):
 
 # %% wrong: leaves out what is missing
 # says: A referenced file that is missing must raise FileNotFoundError with its name.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def onnx_size(path):
     came = measured(path, exists=False)
@@ -189,21 +189,21 @@ def onnx_size(path):
 
 # %% wrong: graph is the size of the file
 # says: `graph` is the structure alone
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     return measured(path, graph=lambda path, inside, weights: os.path.getsize(path))
 
 
 # %% wrong: graph without all weights
 # says: `graph` is the structure alone
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     return measured(path, graph=lambda path, inside, weights: os.path.getsize(path) - weights)
 
 
 # %% wrong: counts external tensors only where there are some
 # says: Small weights stay inside the .onnx file even with external data
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
     return measured(path, only=uses_external_data) if len(came["files"]) > 1 else came
@@ -211,14 +211,14 @@ def onnx_size(path):
 
 # %% wrong: counts inside only
 # says: The weights in the external file are not counted.
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     return measured(path, only=lambda one: not uses_external_data(one))
 
 
 # %% wrong: the first external file only
 # says: A file is missing; each initializer has a location of its own, or none.
-# earns: 2 of 3
+# earns: 1 of 2
 def onnx_size(path):
     return measured(
         path,
@@ -231,7 +231,7 @@ def onnx_size(path):
 
 # %% wrong: whole paths
 # says: The names must be relative to the model's folder
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
     return came | {"files": [os.path.join(os.path.dirname(path), name) for name in came["files"]]}
@@ -239,7 +239,7 @@ def onnx_size(path):
 
 # %% wrong: the model's file first
 # says: The names must be sorted, and each must be there once.
-# earns: 2 of 3
+# earns: 1 of 2
 def onnx_size(path):
     came = measured(path)
     return came | {"files": sorted(came["files"], key=lambda name: (not name.endswith(".onnx"), name))}
@@ -248,7 +248,7 @@ def onnx_size(path):
 # %% wrong: the size of the external file
 # says: The weights have 1200 bytes
 # says: The weights have 1480 bytes, and you count 1813.
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
     folder = os.path.dirname(path)
@@ -257,7 +257,7 @@ def onnx_size(path):
 
 # %% wrong: kilobytes
 # says: must be numbers of bytes
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
     return came | {"weights": came["weights"] / 1024}
@@ -272,7 +272,7 @@ def onnx_size(path):
 
 # %% wrong: whole external files, with the gaps between the weights
 # says: The weights have 1480 bytes
-# earns: 2 of 3
+# earns: 1 of 2
 def onnx_size(path):
     came = measured(path)
     ones = onnx.load(path, load_external_data=False).graph.initializer
@@ -284,7 +284,7 @@ def onnx_size(path):
 
 # %% wrong: graph is a copy without weights
 # says: `graph` is the structure alone
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     def rest(path, inside, weights):
         model = onnx.load(path, load_external_data=False)
@@ -296,7 +296,7 @@ def onnx_size(path):
 
 # %% wrong: words for numbers
 # says: must be numbers of bytes
-# earns: 0 of 3
+# earns: 0 of 2
 def onnx_size(path):
     came = measured(path)
     return came | {"graph": str(came["graph"])}
@@ -304,7 +304,7 @@ def onnx_size(path):
 
 # %% wrong: a weight without elements counts as one
 # says: The number of elements is the product of the sizes
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 # corner: empty
 def onnx_size(path):
@@ -313,7 +313,7 @@ def onnx_size(path):
 
 # %% wrong: a weight without dimensions does not count
 # says: The number of elements is the product of the sizes
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 # corner: 0-d
 def onnx_size(path):

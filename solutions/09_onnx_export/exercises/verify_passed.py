@@ -1,0 +1,173 @@
+# %% [markdown]
+# ### Exercise 9.6 · verify=True passed. Prove the file wrong
+#
+# debug · solid · 12 min · 2 points
+#
+# Four models were exported from an example of four rows, each with `verify=True`, and four times it said ✅. Two of the
+# files are wrong all the same. Find out which, and prove it: a claim without an input that shows it is not worth much.
+#
+# **Contract.** The dict `witnesses` has these four items.
+#
+# - For a file that is wrong: a float32 tensor (rows, 3) with 1 to 8 rows of finite numbers, none beyond 100 in
+#   magnitude, for which model and file disagree: other values (by more than 0.001), another shape, or onnxruntime
+#   refuses an input that the model takes.
+# - For a file that is right for all such inputs: None.
+# - The check runs model and file on your input. Each cell gives its point for two of the four files.
+#
+# `center` was exported with `export(Center().eval(), (torch.randn(4, 3),), verify=True)`, the other three with
+# `any_batch` as well.
+#
+# <details><summary>Hint 1</summary>
+#
+# On which inputs did `verify` run the file? What did the exporter know for certain, for these, that need not be so for
+# others?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A branch on a size takes one way for ever; a file without `dynamic_shapes` takes one size for ever. Arithmetic with a
+# size becomes nodes of the graph. Export all four, and print their nodes and their inputs' shapes.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `branch`: 1 or 2 rows, and not all zeros (twice zero is three times zero). `center`: any number of rows but 4. The
+# other two compute their size at run time: None.
+#
+# </details>
+
+
+# %% answer="verify-passed"
+class Branch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.shape[0] > 2 else x * 3
+
+
+class Places(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.arange(x.shape[0]).to(x)[:, None]
+
+
+class Average(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum(0, keepdim=True) / x.shape[0]
+
+
+class Center(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(0)
+
+
+### BEGIN SOLUTION
+witnesses = {
+    "branch": torch.ones(1, 3),
+    "places": None,
+    "average": None,
+    "center": torch.ones(5, 3),
+}
+### END SOLUTION
+### BEGIN GIVEN
+# witnesses = {
+#     "branch": ...,  # an input (rows, 3) that proves the file of Branch wrong, or None
+#     "places": ...,
+#     "average": ...,
+#     "center": ...,
+# }
+### END GIVEN
+
+
+# %% helpers="verify-passed"
+class OfTheFiles(nn.Module):
+    """The four models as parts of one, so that one export makes all files; each part has an input of its own."""
+
+    def forward(self, branch, places, average, center):
+        return (
+            branch * 2 if branch.shape[0] > 2 else branch * 3,
+            places + torch.arange(places.shape[0]).to(places)[:, None],
+            average.sum(0, keepdim=True) / average.shape[0],
+            center - center.mean(0),
+        )
+
+
+def files_and_models():
+    """Two functions from four inputs to four results: the exported file, and the models; made once in a kernel."""
+    if not hasattr(OfTheFiles, "session"):
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            sizes = ({0: "branch"}, {0: "places"}, {0: "average"}, None)
+            examples = tuple(torch.ones(4, 3) for _ in sizes)  # one tensor given twice would be one input
+            program = torch.onnx.export(OfTheFiles().eval(), examples, dynamic_shapes=sizes, verbose=False)
+        OfTheFiles.session = ort.InferenceSession(
+            program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+    return OfTheFiles.session, OfTheFiles().eval()
+
+
+def disagree(name, x):
+    """Whether file and model disagree on x."""
+    session, model = files_and_models()
+    place = ["branch", "places", "average", "center"].index(name)
+    inputs = [torch.ones(4, 3)] * 4
+    inputs[place] = x
+    with torch.no_grad():
+        expected = model(*inputs)[place]
+    feeds = {one.name: each.numpy() for one, each in zip(session.get_inputs(), inputs, strict=True)}
+    try:
+        came = torch.tensor(session.run([session.get_outputs()[place].name], feeds)[0])
+    except Exception:
+        return True
+    return came.shape != expected.shape or not torch.allclose(came, expected, rtol=0, atol=1e-3)
+
+
+def wrong_for(name):
+    """The numbers of rows from 1 to 8 for which the file is wrong, on this machine."""
+    return [rows for rows in range(1, 9) if disagree(name, torch.arange(rows * 3.0).reshape(rows, 3) - 4.5)]
+
+
+def judge(seen, name):
+    """Judge the witness for one of the files."""
+    names = ["branch", "places", "average", "center"]
+    seen.that(isinstance(seen.value, dict), "The witnesses must be in a dict.", stage="type")
+    seen.that(set(seen.value) == set(names), "There are four items: branch, places, average and center.")
+    if all(witness is ... for witness in seen.value.values()):
+        observe_value(...).value  # not solved yet
+    witness = seen.value[name]
+    seen.that(witness is not ..., f"The item {name} is still open: give an input, or None.", stage="type")
+    wrong = wrong_for(name)
+    if witness is None:
+        seen.that(
+            not wrong,
+            f"{name}: verify=True ran the file once, on the example that it was exported from. It says nothing about "
+            "other sizes; this file is wrong.",
+        )
+        return
+    is_input = isinstance(witness, Tensor) and witness.dtype == torch.float32 and witness.dim() == 2
+    is_input = is_input and 1 <= witness.shape[0] <= 8 and witness.shape[1] == 3
+    asked = f"{name}: 1 to 8 rows of 3 finite float32 numbers, at most 100 in magnitude."
+    seen.that(is_input and bool((witness.detach().abs() <= 100).all()), asked, stage="shape")
+    right = f"{name}: this file is right, here too: the size is computed in the graph. Look at the nodes."
+    seen.that(bool(wrong), right)
+    differ = disagree(name, witness.detach())
+    seen.that(differ or len(witness) != 4, f"{name}: 4 rows, the very size that verify tried.")
+    seen.that(
+        differ,
+        f"{name}: here file and model agree, so this input proves nothing. What did the exporter decide from the 4 "
+        "rows of the example?",
+    )
+
+
+# %% check="verify-passed" points=1
+"""Branch and Center: is your input a proof?"""
+with check("verify-passed") as test:
+    for name in ("branch", "center"):
+        test(f"{name}: model and file are run on your input")
+        judge(observe_value(witnesses), name)
+
+# %% check="verify-passed" points=1
+"""Places and Average: is the file right for every size?"""
+with check("verify-passed") as test:
+    for name in ("places", "average"):
+        test(f"{name}: model and file are compared for 1 to 8 rows")
+        judge(observe_value(witnesses), name)
