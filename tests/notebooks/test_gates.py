@@ -29,7 +29,6 @@ GRADE_IDS = Path(__file__).parent / "grade_ids.json"
 TO_BE_SHORTENED = {
     "07_modules_state_dict",
     "10_multi_gpu",
-    "11_training_loop",
 }
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS)
 a_further_script = pytest.mark.exhaustive("a further chapter as a plain script", thorough=True)
