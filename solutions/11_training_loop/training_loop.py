@@ -98,7 +98,7 @@ print(f"right: {right:.0%} of the colours it was trained on")
 # %% [markdown]
 # About six in ten. Somebody might now try a larger model, or more epochs. But three of these lines are wrong, and
 # with the three repaired the same model gets more than nine in ten right, in the same time. PyTorch warned of none of
-# them. We shall find one in section 11.1, one in 11.2, and the last in 11.7, where the program is repaired.
+# them. You will find one in section 11.1, one in 11.2, and the last in 11.7, where the program is repaired.
 #
 # ## 11.1 Five calls and one order
 #
