@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.2 · How big is this model?
+# ### Exercise 7.3 · How big is this model?
 #
 # measure · warm-up · 10 min · 1 point
 #

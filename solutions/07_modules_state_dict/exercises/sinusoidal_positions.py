@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.5 · A table that moves but is not saved
+# ### Exercise 7.2 · A table that moves but is not saved
 #
 # implement · solid · 15 min · 2 points
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.3 · The best weights that were not
+# ### Exercise 7.4 · The best weights that were not
 #
 # fix · warm-up · 12 min · 2 points
 #

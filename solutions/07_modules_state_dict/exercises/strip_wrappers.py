@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.4 · Missing key(s), Unexpected key(s)
+# ### Exercise 7.5 · Missing key(s), Unexpected key(s)
 #
 # debug · warm-up · 12 min · 2 points
 #
