@@ -28,7 +28,6 @@ GRADE_IDS = Path(__file__).parent / "grade_ids.json"
 # their text is still as it was before there was a gate for its length; a name goes when the chapter has been revised
 TO_BE_SHORTENED = {
     "07_modules_state_dict",
-    "10_multi_gpu",
     "11_training_loop",
 }
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS)
