@@ -915,8 +915,9 @@ for name, changes in jobs.items():
 #
 # > Communication is hidden, roughly, while bytes · 2 (world − 1) / world / bandwidth is less than the time of backward.
 #
-# More samples on each GPU, or several micro-batches under `no_sync`, give the gradients more time. But a larger batch
-# is another training: look at the learning rate and the number of steps again.
+# More samples on each GPU give the gradients more time to travel in, and several micro-batches under `no_sync` send
+# them less often. But both make the batch larger, and that is another training: look at the learning rate and the
+# number of steps again.
 #
 # Communication isn't the only suspect. All ranks wait for the slowest, and the time that isn't divided stays: if 5%
 # of a step is logging, or evaluation on rank 0, 8 GPUs can't be more than 1 / (0.05 + 0.95 / 8) = 5.9 times as fast.
