@@ -612,7 +612,7 @@ def view_strides(shape, stride, new_shape):
     return filled(glued(shape, stride), new) if step is not None else None
 
 
-# %% wrong: work out -1 with a float
+# %% wrong: works out -1 with a float
 # says: a float holds integers up to 2**53 only
 # earns: 2 of 3
 # corner: beyond 2**24
