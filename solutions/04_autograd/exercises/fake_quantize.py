@@ -10,8 +10,8 @@
 # **Contract**
 #
 # - Values: k · step, with k = `x / step` rounded to the nearest integer (halves to the even one, as `torch.round` does)
-#   and limited to -limit … limit. Exactly that number, computed in the dtype of x. An infinite x becomes ±limit · step,
-#   nan stays nan.
+#   and limited to -limit … limit; to the last digit that the dtype of x has. An infinite x becomes ±limit · step, nan
+#   stays nan.
 # - Gradient: the incoming one where |x / step| < limit, 0 where |x / step| > limit. Where they are equal, and for nan,
 #   either is fine. Differentiating twice works, and x has no part in the gradient: what comes out second is 0. If x
 #   doesn't require grad, the result doesn't.
@@ -60,7 +60,7 @@ def fake_quantize(x: Tensor, step: float, limit: int) -> Tensor:
 
 # %% helpers="fake-quantize"
 nothing_arrives = mistake(
-    "Nothing arrives at x: the whole result is detached.",
+    "Nothing arrives at x: the whole result is cut off from it.",
     when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(0) is None),
 )
 beyond = mistake(
@@ -221,9 +221,9 @@ with check("fake-quantize") as test:
         seen.returns(
             k * step,
             same_dtype,
-            because="The values are not exactly those of the grid: what is added on the tracked side must cancel to "
-            "the last digit.",
-            rtol=0,
+            because="The values are not exactly those of the grid: what is added on the tracked side must cancel "
+            "to the last digit.",
+            rtol=torch.finfo(dtype).eps,
             atol=0,
         )
         passing = incoming_gradient(x) * (x.double().abs() / step < limit)

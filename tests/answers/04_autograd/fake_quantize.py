@@ -36,9 +36,10 @@ def fake_quantize(x, step, limit):
 # %% right: computes in float64, and casts at the end
 def fake_quantize(x, step, limit):
     refuse(step, limit)
-    q = (x.detach().double() / step).round().clamp(-limit, limit).to(x.dtype) * step
-    c = x.clamp(min=-limit * step, max=limit * step)
-    return c + (q - c).detach()
+    wide = x.double()
+    q = (wide / step).round().clamp(-limit, limit) * step
+    c = wide.clamp(min=-limit * step, max=limit * step)
+    return (c + (q - c).detach()).to(x.dtype)
 
 
 # %% right: a zero with a slope, selected afterwards
@@ -69,7 +70,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: detaches the whole result
-# says: Nothing arrives at x: the whole result is detached.
+# says: Nothing arrives at x: the whole result is cut off from it.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def fake_quantize(x, step, limit):
@@ -80,7 +81,7 @@ def fake_quantize(x, step, limit):
 
 
 # %% wrong: detaches x and sets requires_grad on the copy
-# says: Nothing arrives at x: the whole result is detached.
+# says: Nothing arrives at x: the whole result is cut off from it.
 # says: The first check is not passed yet
 # earns: 0 of 2
 def fake_quantize(x, step, limit):

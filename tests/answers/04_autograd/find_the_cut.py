@@ -326,7 +326,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: sets the target's gradients to None
-# says: A .grad that the target had before is gone.
+# says: The .grad of target.weight, target.bias is not what it was before the call.
 # earns: 1 of 2
 # caught: hidden
 def agreement_loss(online, target, log_scale, view_a, view_b):
@@ -334,6 +334,18 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
     t = F.normalize(target(view_b), dim=-1).detach()
     if target is not online:
         target.zero_grad()
+    return (log_scale.exp() * (1 - (p * t).sum(-1)) - log_scale).mean()
+
+
+# %% wrong: fills the target's gradients with zeros
+# says: The .grad of target.weight, target.bias is not what it was before the call.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    p = F.normalize(online(view_a), dim=-1)
+    t = F.normalize(target(view_b), dim=-1).detach()
+    for parameter in target.parameters():
+        parameter.grad = torch.zeros_like(parameter)
     return (log_scale.exp() * (1 - (p * t).sum(-1)) - log_scale).mean()
 
 
