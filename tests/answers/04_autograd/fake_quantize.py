@@ -59,6 +59,32 @@ def fake_quantize(x, step, limit):
     return q + (c - c.detach())
 
 
+# %% right: whole steps, scaled at the end
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    c = (x / step).clamp(-limit, limit)
+    return (c + (c.round() - c).detach()) * step
+
+
+# %% right: the zero written to the places inside
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    out = torch.round(x.detach() / step).clamp(-limit, limit) * step
+    inside = (x.detach() / step).abs() < limit
+    out[inside] = out[inside] + (x[inside] - x[inside].detach())
+    return out
+
+
+# %% wrong: a constant factor in place of a constant summand
+# says: Within the limits the incoming gradient arrives unchanged, beyond them 0
+# says: The first check is not passed yet
+# earns: 0 of 2
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    c = x.clamp(-limit * step, limit * step)
+    return c * ((c / step).round() * step / c).detach()
+
+
 # %% wrong: round and clamp only
 # says: The gradient is 0 everywhere: round has slope 0
 # says: The first check is not passed yet

@@ -52,6 +52,33 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
     return (log_scale.exp() * (1 - F.cosine_similarity(p, t)) - log_scale).mean()
 
 
+# %% right: inference_mode, and a clone outside
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    with torch.inference_mode():
+        t = F.normalize(target(view_b), dim=-1)
+    p = F.normalize(online(view_a), dim=-1)
+    return (log_scale.exp() * (1 - (p * t.clone()).sum(-1)) - log_scale).mean()
+
+
+# %% right: Python's numbers for the target, which is the constant
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    p = online(view_a)
+    t = torch.tensor(target(view_b).tolist(), dtype=p.dtype)
+    cosine = torch.einsum("bd,bd->b", p, t) / p.norm(dim=1) / t.norm(dim=1)
+    return (math.e**log_scale * (1 - cosine) - log_scale).mean()
+
+
+# %% wrong: adds zero times the target's output
+# says: The target learns: the loss leads back to view_b, target.weight, target.bias.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    p = F.normalize(online(view_a), dim=-1)
+    t = F.normalize(target(view_b), dim=-1)
+    loss = (log_scale.exp() * (1 - (p * t.detach()).sum(-1)) - log_scale).mean()
+    return loss + 0 * t.sum()
+
+
 # %% wrong: the given code
 # says: The loss is a new leaf: torch.tensor(….tolist()) copies numbers
 # says: The first check is not passed yet
