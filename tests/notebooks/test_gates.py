@@ -26,7 +26,7 @@ from torchkata.tools.stubs import without_hidden_tests
 CHAPTERS = [pytest.param(chapter, id=chapter.name) for chapter in chapters()]
 GRADE_IDS = Path(__file__).parent / "grade_ids.json"
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS)
-a_further_script = pytest.mark.exhaustive("a further chapter as a plain script", thorough=True)
+a_further_script = pytest.mark.exhaustive("a further chapter as a plain script")
 
 
 # ---------------------------------------------------------------- the chapters
