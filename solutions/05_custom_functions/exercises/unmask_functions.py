@@ -261,7 +261,7 @@ with check("unmask-functions") as test:
         """Give unmask_cube a Function for x**3 with this backward."""
         if backward == "saves the derivative, ready-made":
 
-            class Cube(Function):
+            class Made(Function):
                 @staticmethod
                 def forward(ctx, x):
                     ctx.save_for_backward(3 * x**2)
@@ -271,7 +271,7 @@ with check("unmask-functions") as test:
                 def backward(ctx, g):
                     return g * ctx.saved_tensors[0]
 
-            return examined(unmask_cube, Cube.apply)
+            return examined(unmask_cube, Made.apply)
         return examined(unmask_cube, made(lambda x: x**3, lambda ctx, g, x: g * 3 * x**2))
 
     test("cube: a Function that saves its derivative ready-made; then one that saves x")

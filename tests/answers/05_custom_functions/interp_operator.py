@@ -130,6 +130,45 @@ def where(g, x, xp, fp):
 interp = operator(backward=gradients(where, added))
 
 
+# %% right: for the CPU alone, segments found in setup_context
+@torch.library.custom_op("kata::interp", mutates_args=[], device_types="cpu")
+def interp(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
+    return torch.from_numpy(np.interp(x.numpy().reshape(-1), xp.numpy(), fp.numpy())).reshape(x.shape).to(x.dtype)
+
+
+interp.register_fake(fake)
+
+
+def keep_segments(ctx, inputs, output):
+    x, xp, fp = (t.to(torch.float64, copy=True, memory_format=torch.contiguous_format) for t in inputs)
+    k = torch.searchsorted(xp, x, right=True).clamp(1, len(xp) - 1)
+    width = xp[k] - xp[k - 1]
+    t = ((x - xp[k - 1]) / width).clamp(0, 1)
+    slope = (fp[k] - fp[k - 1]) / width * ((x >= xp[0]) & (x < xp[-1]))
+    ctx.save_for_backward(k, t, slope)
+    ctx.length, ctx.dtype = len(fp), inputs[2].dtype
+
+
+def from_segments(ctx, g):
+    k, t, slope = ctx.saved_tensors
+    shares = torch.cat([(g * (1 - t)).flatten(), (g * t).flatten()]).to(ctx.dtype)
+    places = torch.cat([k.flatten() - 1, k.flatten()])
+    return g * slope, None, shares.new_zeros(ctx.length).index_add(0, places, shares)
+
+
+interp.register_autograd(from_segments, setup_context=keep_segments)
+
+
+# %% wrong: a plain function, where an operator of that name was made before
+# says: is no custom operator: a call does not arrive at torch.ops.kata.interp.
+# earns: 0 of 3
+made_before = operator()
+
+
+def interp(x, xp, fp):
+    return values(x.detach(), xp.detach(), fp.detach())
+
+
 # %% wrong: a plain function
 # says: is no custom operator: a call does not arrive at torch.ops.kata.interp.
 # earns: 0 of 3
@@ -175,6 +214,16 @@ interp = operator(fake=None)
 # earns: 2 of 3
 # lesson
 interp = operator(fake=values)
+
+
+# %% wrong: a function around the operator speaks for the fake
+# says: There is no fake (or it reads numbers): say shape and dtype of the result with x.new_empty(x.shape)
+# earns: 2 of 3
+unfaked = operator(fake=None)
+
+
+def interp(x, xp, fp):
+    return x.new_empty(x.shape) if x.device.type == "meta" else unfaked(x, xp, fp)
 
 
 # %% wrong: the fake makes a real tensor
@@ -438,6 +487,16 @@ def without_looking(ctx, g):
 
 
 interp = operator(backward=without_looking)
+
+
+# %% wrong: contiguous and double in setup_context
+# says: `opcheck` refuses an operation that may return its very argument, such as contiguous or double
+# earns: 2 of 3
+def keep_as_float64(ctx, inputs, output):
+    ctx.save_for_backward(*[t.contiguous().double() for t in inputs])
+
+
+interp = operator(keep=keep_as_float64)
 
 
 # %% wrong: searchsorted from the left
