@@ -64,7 +64,7 @@ from torchkata.pictures.ring import ring_stepper
 from torchkata.pictures.sampler_table import sampler_explorer
 from torchkata.pictures.timelines import idle_share, timeline, timeline_explorer
 from torchkata.processes import run_on_ranks
-from torchkata.verdicts import check, mistake, observe_scenario, observe_value, prediction
+from torchkata.verdicts import check, mistake, observe, observe_scenario, observe_value, prediction
 
 # %% [markdown]
 # ## 10.1 Worker processes from a notebook
@@ -1045,6 +1045,8 @@ print("isend and irecv:", run_on_ranks(everybody_sends_first, True))
 
 # %% exercise="ring-all-reduce"
 
+# %% exercise="predict-communication"
+
 # %% [markdown]
 # ## 10.11 DataParallel, and what comes after DDP
 #
@@ -1188,6 +1190,8 @@ print("a bare layer:", type(bare).__name__, "- returned:", type(converted).__nam
 # Old texts send you to `torch.distributed.rpc` for models on several machines. It still works, but it is in
 # maintenance mode. Begin with DDP while the model fits on one GPU; go to `fully_shard` when it does not; add tensor
 # parallelism within a machine and pipelining between machines when that is not enough.
+
+# %% exercise="sharded-linear"
 
 # %% [markdown]
 # ## On a GPU
