@@ -38,7 +38,7 @@
 
 # %% answer="predict-communication"
 ### BEGIN SOLUTION
-answers = {
+costs = {
     # an all-reduce of all gradients, 640 MB in one piece
     "bytes_ring": 1200,  # MB that each rank sends
     "bytes_more_ranks": 1260,  # the same with 64 ranks in place of 16
@@ -56,7 +56,7 @@ answers = {
 }
 ### END SOLUTION
 ### BEGIN GIVEN
-# answers = {
+# costs = {
 #     # an all-reduce of all gradients, 640 MB in one piece
 #     "bytes_ring": ...,  # MB that each rank sends
 #     "bytes_more_ranks": ...,  # the same with 64 ranks in place of 16
@@ -101,13 +101,13 @@ with check("predict-communication") as test:
                     free = max(free, now) + lasts(sends(40 * layers, 16), gb_per_s)
         return free - now
 
-    seen = observe_value(answers)
+    seen = observe_value(costs)
     given = seen.value if isinstance(seen.value, dict) else {}
 
     def near(said, number):
         """Whether this is the number, within 1%."""
         said = said.item() if isinstance(said, Tensor) and said.numel() == 1 else said
-        return type(said) in (int, float) and math.isclose(said, number, rel_tol=0.01)
+        return type(said) in (int, float) and abs(said) < 1e30 and math.isclose(said, number, rel_tol=0.01)
 
     def item(name, truth, because, *mistakes):
         """A prediction that is right within 1%; known wrong numbers are met within 1% too."""

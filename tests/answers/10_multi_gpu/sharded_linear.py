@@ -41,7 +41,7 @@ def sharded_linear(x, shard, out_features):
     return ShardedLinear.apply(x, shard, out_features)
 
 
-# corners: empty, members
+# corners: empty
 
 
 # %% right: single-tensor collectives, divides before sending
@@ -308,7 +308,6 @@ class ShardedLinear(torch.autograd.Function):
 # says: x needs no gradient, so backward needs no weight: leave the all_gather out.
 # earns: 2 of 3
 # caught: hidden
-# corner: members
 class ShardedLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, shard, out):
@@ -459,7 +458,6 @@ def shard_of(weight, rank, world):
 # %% wrong: the share is tracked
 # says: A share is not tracked by autograd: detach the weight first.
 # earns: 2 of 3
-# corner: members
 def shard_of(weight, rank, world):
     flat = weight.flatten()
     size = math.ceil(flat.numel() / world)
