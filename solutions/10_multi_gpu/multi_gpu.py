@@ -13,8 +13,8 @@
 # - choose between DDP, `fully_shard`, tensor parallelism and a pipeline.
 #
 # **50 minutes to read, 230 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
-# chapter 5 (custom Functions), chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the CPU, in two or three
-# processes.
+# chapter 5 (custom Functions), chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the
+# CPU, in two or three processes.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
