@@ -28,8 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -286,6 +285,8 @@ loop_effects()
 # Two rows deserve a second look. The forward pass is not innocent: in train mode it changes batch norm's running
 # statistics, which are buffers (and dropout moves the random numbers on). And only `step` changes weights. `backward`
 # knows nothing of the optimizer, the optimizer knows nothing of the loss; `.grad` is all that they share.
+
+# %% exercise="overfit-one-batch"
 
 # %% [markdown]
 # ## 11.2 Losses and their shapes
@@ -1285,8 +1286,6 @@ with tempfile.TemporaryDirectory() as folder:
 # current folder on the path from which modules are imported, while `python folder/main.py` puts the script's own
 # folder there.
 
-# %% exercise="argparse-config"
-
 # %% [markdown]
 # ## 11.9 The same run twice
 #
@@ -1369,6 +1368,8 @@ for forget in ("nothing", *half):
 # in the order of the first two again. A resumed run that forgets one of them isn't wrong, but it is another run. The
 # note "Reproducibility" in PyTorch's documentation lists what else can differ;
 # `torch.use_deterministic_algorithms(True)` makes operations that can't promise the same result raise an error.
+
+# %% exercise="train-resume"
 
 # %% [markdown]
 # ## 11.10 All of it together
