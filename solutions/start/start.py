@@ -92,6 +92,6 @@ print(torch.tensor(5) // 2)
 # | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 50 min | 184 min |
 # | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 35 min | 138 min |
 # | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 50 min | 230 min |
-# | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 55 min | 136 min |
+# | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 55 min | 189 min |
 #
 # Progress shows when you open this page with `torchkata lab` or `make lab`.
