@@ -329,6 +329,10 @@ with check("overfit-one-batch") as test:
     total = says("stands still", "Changes may cancel in a sum or a mean: compare element by element.")
     scripted_as(falling, "stuck", total, weights=both_ways, moves=[[torch.tensor([0.5, -0.5]), 0.0]])
 
+    test.hidden("updates by zero")
+    by_zero = not_said("stands still", "The values count: an update by zero has changed nothing.")
+    scripted_as(falling, "stands still", by_zero, weights=two, moves=[[0.0, 0.0]])
+
     test.hidden("nan in a weight that stands still")
     unequal = not_said(
         "stands still", "Here nan stays nan, and nan != nan: torch.equal says 'changed' for what stands still."

@@ -198,12 +198,8 @@ def facts_of(run, came):
     facts["end"] = [flat(model.state_dict().values()), remembered(optimizer)]
     facts["last rate"] = [float(group["lr"]) for group in optimizer.param_groups] + [scheduler.last_epoch]
     facts["last draw"] = generator_now()
-    is_dict = isinstance(came, dict)
-    return (
-        facts
-        | {"kind": type(came).__name__, "is dict": is_dict}
-        | {key: copy.copy(came.get(key)) if is_dict else None for key in ("step", "losses")}
-    )
+    facts["is dict"] = isinstance(came, dict)
+    return facts | {key: copy.copy(came.get(key)) if facts["is dict"] else None for key in ("step", "losses")}
 
 
 def same(a, b):
@@ -215,6 +211,15 @@ def same(a, b):
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(same, a, b))
     return a == b if isinstance(a, (int, float, str, bytes, type(None))) else True
+
+
+def numbers_in(state):
+    """How many numbers a result holds; a text counts by its length."""
+    if isinstance(state, dict):
+        return sum(map(numbers_in, state.values()))
+    if isinstance(state, (list, tuple)):
+        return sum(map(numbers_in, state))
+    return state.numel() if isinstance(state, Tensor) else len(state) if isinstance(state, (str, bytes)) else 1
 
 
 def trained(train, kind, sizes, settings, before=""):
@@ -266,6 +271,8 @@ def resumed(train, kind, sizes, totals, settings, loaded=False):
                 state = torch.load(file, weights_only=True)
             except Exception as error:
                 return facts | {"opens": type(error).__name__}
+            if numbers_in(state) < len(flat(run[0].parameters())):
+                return facts | {"opens": "too small"}
     run = built(kind, 1)
     came = train(*run, data(sizes), steps=max(totals), **settings)
     return facts | {"whole": facts_of(run, came)}
@@ -390,7 +397,11 @@ def judge_resumed(seen, totals, *mistakes):
     copied = "The state changed while training went on: it holds the live tensors, not copies."
     seen.that(not seen["live"], copied, stage="aliasing")
     refused = "torch.load(weights_only=True) refuses the state: keep tensors, numbers, strings, lists and dicts in it."
-    seen.that(seen["opens"] == "yes", refused, stage="raised")
+    elsewhere = mistake(
+        "The state is smaller than the weights: what it needs lies elsewhere, and is gone with this process.",
+        when=lambda seen: seen["opens"] == "too small",
+    )
+    seen.that(seen["opens"] == "yes", refused, elsewhere, stage="raised")
     whole, at, made = seen["whole"], 0, 0
     for facts, total in zip(seen["pieces"], totals, strict=True):
         steps, more = len(facts["rate"]), max(total - made, 0)
@@ -494,6 +505,13 @@ with check("train-resume") as test:
     judge_steps(seen, sizes, 3, 1, None)
     seen = observe_scenario(trained, train, "plain", [[2, 4, 1]], {"steps": 2, "accumulate": 3, "max_norm": 50.0})
     judge_steps(seen, [[2, 4, 1]], 2, 3, 50.0)
+
+    test.hidden("a limit of zero")
+    zero = "A limit of 0 is a limit, too: ask whether max_norm is None."
+    seen = observe_scenario(trained, train, "plain", [[5, 1]], {"steps": 1, "accumulate": 2, "max_norm": 0.0})
+    seen.expecting(no_gradient)
+    seen.that(seen["weights"].isfinite().all().item(), "With a limit of 0 the weights became nan or inf.")
+    judge_weights(seen, [[5, 1]], 1, 2, 0.0, mistake(zero, when=lambda seen: True))
     ### END HIDDEN TESTS
 
 

@@ -278,6 +278,24 @@ def why_not(step, weights, floor=0.01, max_steps=300):
     return "fits" if came == "stuck" else came
 
 
+# %% wrong: counts writes
+# says: The values count: an update by zero has changed nothing.
+# earns: 1 of 2
+# caught: hidden
+def why_not(step, weights, floor=0.01, max_steps=300):
+    before, losses, moved = [w._version for w in weights], [], False
+    for _ in range(max_steps):
+        losses.append(step())
+        moved = moved or [w._version for w in weights] != before
+        if losses[-1] < floor:
+            return "fits"
+        if not math.isfinite(losses[-1]):
+            break
+    if not moved:
+        return "stands still"
+    return "stuck" if losses[-1] <= losses[0] else "diverges"
+
+
 # %% wrong: compares with a tolerance
 # says: A small change is a change: compare exactly, in the weights' own dtype.
 # earns: 1 of 2

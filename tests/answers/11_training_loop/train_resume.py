@@ -97,7 +97,7 @@ class Loop:
         return self.copied(self.state(model, optimizer, scheduler, self.reported(losses, before)))
 
 
-# corners: caller's modes, members, empty
+# corners: caller's modes, members, empty, zeros
 
 
 # %% right: adds sums, divides the gradients before clipping; the position as epoch and index
@@ -417,6 +417,19 @@ train = Mine().train
 class Mine(Loop):
     def clip(self, model, max_norm):
         super().clip(model, max_norm or 0.01)
+
+
+train = Mine().train
+
+
+# %% wrong: a limit of zero is none
+# says: A limit of 0 is a limit, too: ask whether max_norm is None.
+# earns: 2 of 3
+# caught: hidden
+# corner: zeros
+class Mine(Loop):
+    def clip(self, model, max_norm):
+        super().clip(model, max_norm or None)
 
 
 train = Mine().train
@@ -763,6 +776,19 @@ class Mine(Loop):
 
 
 train = Mine().train
+
+
+# %% wrong: keeps the state in a global, and returns a key
+# says: The state is smaller than the weights: what it needs lies elsewhere, and is gone with this process.
+# earns: 2 of 3
+# caught: hidden
+KEPT = []
+
+
+def train(*args, resume=None, **kwargs):
+    state = Loop().train(*args, resume=None if resume is None else KEPT[resume["key"]], **kwargs)
+    KEPT.append(state)
+    return {"step": state["step"], "losses": list(state["losses"]), "key": len(KEPT) - 1}
 
 
 # %% wrong: losses only since the resume
