@@ -13,10 +13,20 @@ CHAPTERS = [chapter.name for chapter in (*chapters(), *pages()) if chapter.sourc
 EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exercise_ids(name)]
 # a sample holds of each exercise the solution, the stub, another right answer and those that make its mistake
 a_further_one = pytest.mark.exhaustive("a further answer to an exercise", thorough=True)
+# exercises whose checks export, start ranks, compile or train; their further answers cost half of all the others
+SLOW_CHAPTERS = ("09_onnx_export", "10_multi_gpu")
+SLOW = ("interp-operator", "unmask-functions", "train-resume", "export-lm", "two-equal-one", "train-it")
+a_further_slow_one = pytest.mark.exhaustive("a further answer to an exercise whose check takes a second")
 
 
 def _is_sampled(answer: Answer, answers: list[Answer]) -> bool:
     return answer.lesson or answer is next(one for one in answers if one.kind == "right")
+
+
+def _marks(chapter: str, exercise: str, answer: Answer, answers: list[Answer]) -> tuple[pytest.MarkDecorator, ...]:
+    if _is_sampled(answer, answers):
+        return ()
+    return (a_further_slow_one if chapter in SLOW_CHAPTERS or exercise in SLOW else a_further_one,)
 
 
 CASES = [
@@ -25,7 +35,7 @@ CASES = [
         exercise,
         answer,
         id=f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}",
-        marks=() if _is_sampled(answer, answers) else a_further_one,
+        marks=_marks(chapter, exercise, answer, answers),
     )
     for chapter, exercise in EXERCISES
     for answers in [answers_of(chapter, exercise)]
