@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from torchkata.small_lm import Block
+from torchkata.small_lm import Block, SmallLM, reference_ids
 from torchkata.verdicts import (
     check,
     mistake,
