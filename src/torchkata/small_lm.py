@@ -125,8 +125,12 @@ class Block(nn.Module):
         q, k, v = self.qkv(self.before_attention(x)).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
         return turned(q), turned(k), v
 
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """The weighted means of v, in the shape of q."""
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        mixed = F.scaled_dot_product_attention(*self.heads(x), attn_mask=mask)
+        mixed = self.attend(*self.heads(x), mask)
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.before_network(x))))
 
@@ -142,6 +146,7 @@ class SmallLM(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocab, bias=False)
         self.head.weight = self.emb.weight
+        self.mask: Tensor
         self.register_buffer("mask", torch.ones(length, length, dtype=torch.bool).tril(), persistent=False)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
