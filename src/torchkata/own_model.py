@@ -6,14 +6,19 @@ import hashlib
 import html
 import importlib.util
 import linecache
+import logging
 import re
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FunctionType, ModuleType
 from typing import Any
 
+from torchkata.pictures.attention_map import draw_attention
+from torchkata.pictures.loss_curve import LiveCurve, draw_losses
 from torchkata.places import course_of_package, solutions_for, workbook_here
 from torchkata.verdicts.at_hand import solution_of, standing_of
 
@@ -34,6 +39,11 @@ PARTS = {
     "write-on": ("write_on",),
 }
 TEMPLATE = Path(__file__).with_suffix(".txt")
+LOOK = """
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui; color: #222; background: #fff }
+svg { max-width: 100%; height: auto } th { text-align: left; padding-right: 1rem }
+blockquote { font-family: monospace; white-space: pre-wrap; overflow-wrap: anywhere }
+"""
 SEAL = re.compile(r"# as written: ([0-9a-f]{16})\n\Z")
 
 
@@ -127,23 +137,67 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
+def long_run(my_model: ModuleType, folder: Path) -> Any:
+    """Train my_model's Run, with its curve, from where it was stopped; outside of a workbook for 20 steps only."""
+    here = workbook_here() is not None
+    every = 50 if here else 5
+    run = my_model.Run(folder, my_model.STEPS if here else 20)
+    curve = LiveCurve(run.steps // every, "training", "held out", unit=f"{every} steps")
+    for _, training, held_out in run.curve:
+        curve.add(training=training, held_out=held_out)
+    run.train(every, lambda training, held_out: curve.add(training=training, held_out=held_out))
+    return run
+
+
+def finish(run: Any, prompts: Sequence[str], folder: Path) -> None:
+    """Write folder/my_model.onnx and folder/my_model.html: the curve, a look into one head, and a text per prompt."""
+    with _quiet():
+        run.export(folder / "my_model.onnx")
+    model = run.model.eval()
+    losses = {"training": [point[1] for point in run.curve], "held out": [point[2] for point in run.curve]}
+    every = run.curve[0][0]
+    pictures = {
+        "How it learnt": draw_losses(losses, len(run.curve), unit=f"{every} steps").svg,
+        "What one head looks at": draw_attention(model, prompts[0] + "is a", len(model.blocks) - 1, 0, 17).svg,
+    }
+    texts = {f"{prompt!r}, seed {seed}": run.text(prompt, seed=seed) for seed, prompt in enumerate(prompts)}
+    facts = {
+        "weights": f"{sum(parameter.numel() for parameter in model.parameters()):,}",
+        "steps": str(run.done),
+        "seconds of training": f"{run.seconds:.0f}",
+        "held-out loss, nats per byte": f"{run.curve[-1][2]:.2f}",
+    }
+    page = folder / "my_model.html"
+    write_page(page, "A small language model, by hand", facts, pictures, texts)
+    for prompt, text in texts.items():
+        print(f"{prompt}:\n{text}\n")
+    print(f"Written: {', '.join(sorted(path.name for path in folder.glob('my_model.*')))}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's warnings and log lines, which are not about this model."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
 def write_page(
     path: Path, title: str, facts: Mapping[str, str], pictures: Mapping[str, str], texts: Mapping[str, str]
 ) -> None:
     """Write a page that needs no other file: a table of facts, pictures (SVG by heading), and texts by heading."""
-    rows = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in facts.items()
-    )
-    shown = "".join(f"<h2>{html.escape(name)}</h2>{picture}" for name, picture in pictures.items())
+    rows = "".join(f"<tr><th>{html.escape(name)}<td>{html.escape(value)}" for name, value in facts.items())
+    shown = "".join(f"<h2>{html.escape(name)}</h2>{svg[svg.index('<svg') :]}" for name, svg in pictures.items())
     written = "".join(
         f"<h2>{html.escape(name)}</h2><blockquote>{html.escape(text)}</blockquote>" for name, text in texts.items()
     )
-    look = (
-        "body{max-width:46rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui;color:#222;background:#fff}"
-        "svg{max-width:100%;height:auto}th{text-align:left;padding-right:1rem}blockquote{font-family:monospace;white-space:pre-wrap}"
-    )
-    page = (
+    path.write_text(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{html.escape(title)}</title><style>{look}</style><h1>{html.escape(title)}</h1><table>{rows}</table>{shown}{written}</html>\n"
+        f"<title>{html.escape(title)}</title><style>{LOOK}</style><h1>{html.escape(title)}</h1>"
+        f"<table>{rows}</table>{shown}{written}</html>\n",
+        encoding="utf-8",
     )
-    path.write_text(page, encoding="utf-8")

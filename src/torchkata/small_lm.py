@@ -62,7 +62,7 @@ def _prose(topic: str) -> list[str]:
 
 def as_ids(text: str) -> Tensor:
     """The bytes of a text, (N,) int64 in 0 … 255."""
-    return torch.tensor(list(text.encode()))
+    return torch.tensor(list(text.encode()), dtype=torch.int64, device="cpu")
 
 
 def as_text(ids: Tensor) -> str:
@@ -102,7 +102,8 @@ def table_losses(train: Tensor, held_out: Tensor, longest: int, prior: float = 4
 def turned(x: Tensor) -> Tensor:
     """Turn queries or keys x (B, H, T, D), D even, by angles that grow with the position (RoFormer, formula 34)."""
     half = x.shape[-1] // 2
-    angle = torch.arange(x.shape[-2], device=x.device)[:, None] * 100.0 ** -(torch.arange(half, device=x.device) / half)
+    places = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)
+    angle = places[:, None] * 100.0 ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
     first, second = x.chunk(2, -1)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)
@@ -190,8 +191,9 @@ def held_out_loss(model: nn.Module, ids: Tensor, length: int) -> float:
 
 def stored_model() -> SmallLM:
     """A small model (width 48, 2 blocks, 32 bytes) that `python -m torchkata.small_lm` has trained, in eval mode."""
-    model = SmallLM(**SMALL)
-    model.load_state_dict(torch.load(STORED, weights_only=True))
+    with torch.device("cpu"):
+        model = SmallLM(**SMALL).float()
+        model.load_state_dict(torch.load(STORED, weights_only=True, map_location="cpu"))
     return model.eval()
 
 

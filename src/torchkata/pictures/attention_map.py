@@ -49,7 +49,7 @@ def draw_attention(model: SmallLM, text: str, layer: int, head: int, position: i
     if len(ids) == 0:
         raise ValueError("Write at least one letter.")
     position = min(position, len(ids) - 1)
-    weights = attention_map(model, ids, layer, head)[position].tolist()
+    weights = [round(weight, 2) for weight in attention_map(model, ids, layer, head)[position].tolist()]
     next_bytes = likeliest(model, ids, position)
     rows = -(-model.length // IN_A_ROW)
     canvas = Canvas(2 * MARGIN + IN_A_ROW * WIDE, 78 + rows * (HIGH + 10) + 40)
