@@ -107,21 +107,29 @@ def test_a_file_that_was_edited_is_kept(tmp_path):
     assert path.read_text(encoding="utf-8") == edited
 
 
+class Stopped(Exception):
+    """The square button."""
+
+
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(own, tmp_path):
     _, module = own
-    weights = []
-    for name, parts in (("whole", [6]), ("stopped", [4, 6])):
-        folder = tmp_path / name
-        folder.mkdir()
-        for steps in parts:
-            run = module.Run(folder, 6)
-            run.steps = steps
-            run.train(every=2)
-            run.steps = 6
-        weights.append([p.clone() for p in run.model.parameters()])
-        assert [step for step, _, _ in run.curve] == [2, 4, 6]
-    # the schedule hangs on the number of steps, which is 6 in both
-    assert all(torch.equal(one, two) for one, two in zip(*weights, strict=True))
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+    whole = module.Run(tmp_path / "whole", 6)
+    whole.train(every=2)
+
+    def stop(training: float, held_out: float) -> None:
+        if first.done == 4:
+            raise Stopped
+
+    first = module.Run(tmp_path / "stopped", 6)
+    with pytest.raises(Stopped):
+        first.train(every=2, show=stop)
+    second = module.Run(tmp_path / "stopped", 6)
+    assert second.done == 4
+    second.train(every=2)
+    assert second.curve == whole.curve and [step for step, _, _ in whole.curve] == [2, 4, 6]
+    assert all(map(torch.equal, whole.model.parameters(), second.model.parameters()))
 
 
 def test_it_is_trained_exported_and_shown(own, tmp_path, capsys):
