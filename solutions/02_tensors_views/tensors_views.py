@@ -13,15 +13,17 @@
 # - use stride 0 and overlapping windows to save memory, and know which writes into such views are dangerous;
 # - cut, select, drop and reorder without losing positions, ties, gradients or the last element.
 #
-# **40 minutes to read, 103 minutes to practise, 20 points.** You need Python and the idea of a NumPy array; chapter
-# 1 is not needed. One exercise (2.4) takes snapshots of a model's weights: there it helps to have trained a model once.
+# **40 minutes to read, 135 minutes to practise, 20 points.** You need Python and the idea of a NumPy array; chapter
+# 1 is not needed. One exercise (2.6) takes snapshots of a model's weights: there it helps to have trained a model once.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
 # run that too. It says at once what is right, or what is wrong and why.
 
 # %% setup=true
+import math
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -304,14 +306,18 @@ error_of(lambda: last.view(2, -1))
 
 # %% [markdown]
 # The `view` fails by the rule above: to merge channels, height and width, the channel would have to be the slowest of
-# the three. `flatten(1)` works; it copies.
+# the three. `flatten(1)` works; it copies. `clone` and element-wise operations keep such a layout.
 #
 # **Now you know.** What a shape, a stride and an offset can describe is a view; everything else is a copy. `view`
 # splits always and merges where one dimension continues the next.
 
 # %% exercise="predict-strides"
 
+# %% exercise="channels-last"
+
 # %% exercise="split-heads"
+
+# %% exercise="view-strides"
 
 # %% exercise="bytes-kept-alive"
 

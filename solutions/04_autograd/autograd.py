@@ -13,7 +13,7 @@
 # - repair in-place errors, and the silent bugs next to them;
 # - keep nan out of gradients, and make a gradient part of a loss.
 #
-# **50 minutes to read, 135 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view
+# **50 minutes to read, 175 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view
 # or copy), and the idea of a derivative and of the chain rule. It helps to have run a training loop once.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
@@ -768,9 +768,27 @@ print("a clone:             ", (strict.clone() * w).sum().requires_grad)
 # autograd could not notice a write into it, and refuses to keep it for backward. Use it where nothing that comes out
 # will ever meet a gradient, such as a server; in a training loop's evaluation `no_grad` gives fewer surprises.
 #
+# A cut can also stand inside a formula. **By hand.** At w = 3, what is the derivative of `w * w`, and what is that of
+# `w * w.detach()`?
+
+# %%
+w = torch.tensor(3.0, requires_grad=True)
+
+for name, y in {"w * w": w * w, "w * w.detach()": w * w.detach()}.items():
+    print(f"{name:16}value {y.item():g}, gradient {torch.autograd.grad(y, w)[0].item():g}")
+
+# %% [markdown]
+# 6, and 3: the detached factor is a constant that happens to be 3. A detached part counts in the value and not in the
+# gradient, so a formula can take its number from one part and its gradient from another.
+#
 # **Now you know.** Cut the *value* that shall be a constant, with `detach()` or `no_grad`. Numbers, comparisons and
 # positions cut by themselves. Never write through `.data`.
-#
+
+# %% exercise="find-the-cut"
+
+# %% exercise="fake-quantize"
+
+# %% [markdown]
 # ## 4.7 In place, with version numbers
 #
 # "One of the variables needed for gradient computation has been modified by an inplace operation": why does it come so
@@ -895,12 +913,18 @@ print(h, type(h.grad_fn).__name__)
 h.sum().backward()
 print("w.grad:", w.grad)
 
+first, rest = (w * 2).split([1, 2])
+error_of(lambda: first.mul_(5), lines=1)
+
 # %% [markdown]
 # `w[0]` is a view of a leaf, and is refused like the leaf itself. On `h` the write is recorded: `h` is now the result
-# of copying a changed slice into its old self (`CopySlices`), and the gradient of `w[0]` is 2 · 5.
+# of copying a changed slice into its old self (`CopySlices`), and the gradient of `w[0]` is 2 · 5. Of several views
+# that one call returns none may be written to; clone the one that you want to change.
 #
 # **Now you know.** Each tensor counts its writes, each node notes the count of what it keeps, and backward compares. A
 # new tensor in place of a write is always safe.
+
+# %% exercise="predict-view-writes"
 
 # %% exercise="fix-inplace-scan"
 

@@ -1,19 +1,19 @@
 # %% [markdown]
 # # Several devices, several processes
 #
-# How several processes train one model: who holds what, who waits for whom, and what it looks like when one of them
-# does not come. After this chapter you can
+# One model and several processes: who holds what, who waits for whom, and what it looks like when one of them does
+# not come. After this chapter you can
 #
-# - explain data, model and pipeline parallelism by who holds what and who waits for whom, and compute the idle share;
-# - start two gloo processes from a notebook or with torchrun, and read a hang or a crash;
-# - say what DDP does (broadcast once, average gradients) and what it leaves to you (splitting the data, evaluating,
-#   saving, logging);
-# - write the pieces by hand: gradient averaging, exact evaluation, accumulation without communication, a ring
-#   all-reduce, a backward pass across two processes;
-# - say where FSDP2 (`fully_shard`), DTensor and the pipelining module begin.
+# - start several processes from a notebook or with torchrun, and read a hang or a crash;
+# - say what DistributedDataParallel (DDP) does, and what it leaves to you: sharing out the data, evaluating, saving,
+# logging;
+# - write its pieces by hand: averaged gradients, exact evaluation, accumulation without communication, a ring
+# all-reduce, a backward pass across two processes;
+# - compute why a job on 8 GPUs is only 3 times as fast, and what would help;
+# - choose between DDP, `fully_shard`, tensor parallelism and a pipeline.
 #
-# **55 minutes to read, 170 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
-# chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the CPU, on two or three
+# **50 minutes to read, 170 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
+# chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the CPU, in two or three
 # processes.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
@@ -23,12 +23,9 @@
 # %% setup=true
 import contextlib
 import inspect
-import io
 import math
-import multiprocessing
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -42,15 +39,13 @@ from pathlib import Path
 import psutil
 import torch
 import torch.distributed as dist
-import torch.distributed.run
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.parallel_apply import parallel_apply
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -60,6 +55,7 @@ from torchkata.demos import error_of
 from torchkata.facts import folklore, prove
 from torchkata.hardware import cuda_demo
 from torchkata.pictures.collectives import collective_explorer
+from torchkata.pictures.overlap import overlap
 from torchkata.pictures.ring import ring_stepper
 from torchkata.pictures.sampler_table import sampler_explorer
 from torchkata.pictures.timelines import idle_share, timeline, timeline_explorer
@@ -67,13 +63,52 @@ from torchkata.processes import run_on_ranks
 from torchkata.verdicts import check, mistake, observe_scenario, observe_value, prediction
 
 # %% [markdown]
-# ## 10.1 Worker processes from a notebook
+# Two processes train one model with DDP. There are 48 samples, 24 for each. The target is a linear function of 32
+# inputs, without noise. The loss is a method of the model, and the wrapper doesn't hand on methods, so the loop calls
+# `ddp.module.loss`.
+
+
+# %%
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.mse_loss(self(x), y)
+
+
+def train(rank, world, loss_of):
+    torch.manual_seed(0)
+    x = torch.randn(1000, 32)
+    y = x @ torch.randn(32, 1)
+    mine, new = slice(24 * rank, 24 * rank + 24), slice(48, None)
+
+    ddp = DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for _step in range(500):
+        optimizer.zero_grad()
+        loss = loss_of(ddp, x[mine], y[mine])
+        loss.backward()
+        optimizer.step()
+    print(f"loss {loss.item():.3f}; on new samples {ddp.module.loss(x[new], y[new]).item():.3f}")
+
+
+_ = run_on_ranks(train, lambda ddp, x, y: ddp.module.loss(x, y))
+
+# %% [markdown]
+# No error, no warning, and both losses go to zero. But 48 samples determine 32 weights, and the loss on new samples
+# should be zero as well. Each process has learned from its own 24 samples only: a second GPU was paid for, and did
+# nothing. Section 10.3 comes back to this loop and changes one line.
 #
-# A process is a separate Python with memory of its own. PyTorch starts some with `torch.multiprocessing.spawn`: it
-# runs a function `nprocs` times, each time in a new Python.
+# ## 10.1 Processes
 #
-# **Predict.** `mp.spawn(train, args=(2, t), nprocs=2)`: with how many arguments is `train` called? And when each
-# child writes into `t`, does the parent see it?
+# A process is a separate Python with memory of its own. `torch.multiprocessing.spawn` starts some: it runs a function
+# `nprocs` times, each time in a new Python. Here it is given two arguments, and `train` writes into a tensor how many
+# it gets.
 
 # %% facts=["10-mp-spawn-passes-rank", "10-multiprocessing"]
 program = """
@@ -95,24 +130,15 @@ with tempfile.TemporaryDirectory() as folder:
 print(done.stdout.strip())
 
 # %% [markdown]
-# With three: spawn puts the number of the process, its *rank*, in front of `args`. And the parent sees the writing,
-# because tensors in `args` travel through shared memory (the page "Multiprocessing package, torch.multiprocessing").
-# The guard `if __name__ == "__main__"` is needed, since each child imports the script to find `train`.
+# `args` has two entries, `train` gets three: spawn puts the number of the process, its *rank*, in front. And the
+# parent sees what its children wrote, because tensors in `args` travel through [shared
+# memory](https://docs.pytorch.org/docs/stable/multiprocessing.html). The function travels by its name: each child
+# imports the script to find it, and the guard `if __name__ == "__main__"` keeps the children from spawning in turn.
 #
-# **Predict.** A notebook has no script that a child could import. The next cell runs the same program without a file,
-# as a notebook's cells are run. What happens?
-
-# %% facts=["10-multiprocessing"]
-command = [sys.executable, "-c", program.replace("nprocs=2", "nprocs=1")]
-done = subprocess.run(command, capture_output=True, text=True)
-for line in done.stderr.splitlines():
-    if line.startswith("AttributeError") or "ProcessExitedException:" in line:
-        print(line.split("multiprocessing.spawn.")[-1])
-
-# %% [markdown]
-# The function travels by its name only, and in the child `__main__` is empty. This course therefore has a helper that
-# sends the function itself: `run_on_ranks(function, *args, world=2)` calls `function(rank, world, *args)` in `world`
-# fresh processes and returns what they return, by rank. What they print is shown rank by rank.
+# A notebook isn't a script that a child could import. This course therefore has a helper that sends the function
+# itself: `run_on_ranks(function, *args, world=2)` calls `function(rank, world, *args)` in `world` fresh processes and
+# returns what they return, by rank. What they print is shown rank by rank, and an exception on a rank is raised again
+# in the notebook, with the rank and the line of your code.
 
 
 # %%
@@ -124,26 +150,13 @@ def introduce(rank, world, greeting):
 run_on_ranks(introduce, "I am", world=3)
 
 # %% [markdown]
-# **Predict.** One of two ranks divides by zero. What do you see?
-
-
-# %% facts=["10-mp-spawn-passes-rank"]
-def divide(rank, world):
-    return 1 / (1 - rank)
-
-
-error_of(lambda: run_on_ranks(divide))
-
-# %% [markdown]
-# The exception is raised again in the notebook, with the rank and the line of *your* code. (`mp.spawn` does the same
-# for a script, with the child's whole traceback.)
-
-# %% [markdown]
-# ## 10.2 Groups, backends, collectives
+# **Now you know.** Ranks are separate programs. They run the same code, and differ by one number.
 #
-# Processes that want to talk join a *group*: each one calls `dist.init_process_group` with its own rank and the world
-# size, the number of processes. `run_on_ranks` has done this for you. Here is what is needed when nobody has; the
-# function runs in one process that has joined nothing yet.
+# ## 10.2 Groups and collectives
+#
+# Processes that want to talk join a *group*: each calls `dist.init_process_group` with its rank and the world size,
+# the number of processes. `run_on_ranks` has done this for you. Here is what is needed when nobody has; the function
+# runs in one process that has joined nothing yet.
 
 
 # %% facts=["10-init-process-group-required", "10-env-init-needs-master-addr"]
@@ -153,61 +166,24 @@ def joins_alone(rank, world):
     error_of(lambda: DistributedDataParallel(nn.Linear(1, 1)))
     error_of(lambda: dist.init_process_group("gloo"))
     error_of(lambda: dist.init_process_group("gloo", rank=0, world_size=1))
-    for _ in range(2):  # two groups, one after the other
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        t = torch.tensor([5.0])
-        dist.all_reduce(t)
-        print("world of", dist.get_world_size(), "gives", t.item())
-        dist.destroy_process_group()
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    t = torch.tensor([5.0])
+    dist.all_reduce(t)
+    print("world of", dist.get_world_size(), "gives", t.item())
 
 
 _ = run_on_ranks(joins_alone, world=1, backend=None)
 
-# %% [markdown]
-# Nothing is found out by itself. Rank, world size and the address where all meet come from the environment variables
-# RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun sets them, section 10.7), from arguments, or from a store as
-# here. A group of one is enough to try DDP in a unit test, and a group that was destroyed can be set up anew.
+# %% [markdown] facts=["10-init-process-group-nccl", "10-long-listing-rank-zero"]
+# `init_process_group` joins a group; it starts no process, and it doesn't guess. Rank, world size and the address
+# where all meet come from the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun sets
+# them, section 10.7), from arguments, or from a store as here. A group of one is enough to try DDP in a unit test.
 #
-# **Predict.** Many listings call `init_process_group(rank=0, world_size=2)` in a script that is started once. Who
-# starts the second process?
-
-
-# %% facts=["10-long-listing-rank-zero"]
-def only_rank_zero(rank, world):
-    with socket.socket() as probe:  # a free port
-        probe.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-    for size in (2, 0):
-        try:
-            dist.init_process_group("gloo", address, timedelta(seconds=1), world_size=size, rank=0)
-        except (dist.DistStoreError, ValueError) as error:
-            print(f"world size {size}: {str(error).split('. ')[-1]}")
-
-
-_ = run_on_ranks(only_rank_zero, world=1, backend=None)
-
-# %% [markdown]
-# Nobody: `init_process_group` joins, it does not start. Rank 0 waits for a client that never comes (by default half
-# an hour with gloo). World size 0 is what `torch.cuda.device_count()` gives on a machine without GPUs.
-
-# %% [markdown]
-# The *backend* carries the messages: "gloo" for CPU tensors, "nccl" for GPUs.
-
-
-# %% facts=["10-init-process-group-nccl"] varies="a build with NCCL answers in other words, and with a GPU it joins"
-def with_nccl(rank, world):
-    try:
-        a_minute = timedelta(minutes=1)
-        dist.init_process_group("nccl", timeout=a_minute, store=dist.HashStore(), rank=0, world_size=1)
-        print("nccl: joined")
-    except (RuntimeError, ValueError) as error:
-        print("nccl:", error)
-
-
-print("gloo:", dist.is_gloo_available())
-_ = run_on_ranks(with_nccl, world=1, backend=None)
-
-# %% [markdown]
+# The first argument is the *backend*, which carries the messages: "gloo" for CPU tensors, "nccl" for GPUs. nccl needs
+# a CUDA build and a GPU for each process; elsewhere it raises. `"cpu:gloo,cuda:nccl"` has one for each kind of
+# tensor.
+#
 # **Predict.** Rank 0 holds 1, rank 1 holds 2, and both call `dist.all_reduce(t)`. What does `t` hold afterwards on
 # each of them? And what does the call return?
 
@@ -222,15 +198,17 @@ def reduce_all(rank, world):
 run_on_ranks(reduce_all)
 
 # %% [markdown]
-# `all_reduce` *sums*, in place, on every rank, and returns None. It has relatives, called *collectives* because every
-# rank of the group must call them. Choose one below and press *step*: who gives what, and who has what afterwards.
-# The pieces a0, a1, … come from rank 0, b0, b1, … from rank 1; a sum over the ranks reads a0+b0+c0.
+# `all_reduce` *sums*, in place, on every rank, and returns None. For a mean, divide.
+#
+# It has relatives, called *collectives* because every rank of the group must call them. The picture shows the end of
+# an `all_reduce`; press *step* to go through it from the start, then choose another one. The pieces a0, a1, … come
+# from rank 0, b0, b1, … from rank 1; a sum over the ranks reads a0+b0+c0.
 
 # %%
 collective_explorer()
 
 # %% [markdown]
-# **Predict.** With three ranks, what does each of them hold after these four?
+# Four of them in code, on three ranks that hold 0 1 2, 10 11 12 and 20 21 22:
 
 
 # %%
@@ -256,16 +234,17 @@ def four_collectives(rank, world):
 _ = run_on_ranks(four_collectives, world=3)
 
 # %% [markdown]
-# After `reduce_scatter` each rank holds a different third of the sum; if all then `all_gather` their thirds, that is
-# an `all_reduce`. Keep this in mind for section 10.10. `all_gather_object` sends anything that can be pickled.
-
-# %% [markdown]
-# ## 10.3 Data parallelism by hand, then DDP
+# After `reduce_scatter` each rank holds a different third of the sum. If all then `all_gather` their thirds, that is
+# an `all_reduce`; sections 10.9 and 10.12 are built on it. `all_gather_object` takes anything that can be pickled.
 #
-# Each rank holds the whole model and gets a part of the batch. Is the average of the parts' gradients the gradient of
-# the whole batch?
+# **Now you know.** A collective is a call that all ranks make. It writes its result into tensors that you bring.
 #
-# **Predict.** The loss is a mean over 8 rows. The rows are cut 4 + 4, then 2 + 6.
+# ## 10.3 Data parallelism, and DDP
+#
+# In data parallelism each rank holds the whole model and gets a part of the batch.
+#
+# **Predict.** The loss is a mean over 8 rows. Is the average of two parts' gradients the gradient of the whole batch,
+# for 4 + 4 rows, and for 2 + 6?
 
 
 # %% facts=["10-data-parallel-idea"]
@@ -290,49 +269,17 @@ for cut in (4, 2):
 
 # %% [markdown]
 # For a mean loss and *equal* parts the average is right. With unequal parts the average of means is not the mean, and
-# a sum is wrong in both cases. (Weighted by their numbers of rows, unequal parts would come out right, too.)
+# a sum is wrong in both cases.
 #
 # So data parallelism takes two lines after `backward`: all_reduce each gradient, divide by the world size.
 # `DistributedDataParallel`, DDP for short, does the same while backward is still running.
 #
-# **Predict.** Four gradients: of the whole batch, of the rank's own half, averaged by hand, and by DDP. Which of them
-# are equal, within rounding?
+# **Predict.** The ranks build their models from different seeds. Are the weights equal on both after
+# `DistributedDataParallel(model)`? And after three steps on different data?
 
 
-# %% facts=["10-ddp-synchronizes-gradients", "10-ddp-multi-process"]
-def four_gradients(rank, world):
-    torch.manual_seed(0)
-    model, x, y = nn.Linear(3, 1), torch.randn(8, 3), torch.randn(8, 1)
-    mine = slice(4 * rank, 4 * rank + 4)
-    whole = gradient_of(model, x, y)
-
-    local = gradient_of(model, x[mine], y[mine])
-    by_hand = local.clone()
-    dist.all_reduce(by_hand)
-    by_hand /= world
-
-    by_ddp = gradient_of(DistributedDataParallel(model), x[mine], y[mine])
-    return {
-        "local = whole": is_close(local, whole),
-        "by hand = whole": is_close(by_hand, whole),
-        "DDP = by hand": is_close(by_ddp, by_hand),
-    }
-
-
-for rank, facts in enumerate(run_on_ranks(four_gradients)):
-    print(f"rank {rank}: {facts}")
-
-# %% [markdown]
-# The average by hand, DDP's and that of the whole batch agree; "within rounding", because the additions are done in
-# another order. Only the local gradient differs.
-#
-# **Predict.** The ranks build their models from different seeds, and their local gradients are 2 and 4. After
-# `DDP(model)`, are the weights equal? What does `.grad` hold after backward? And after three optimizer steps on
-# different data, are the weights still equal?
-
-
-# %% facts=["10-ddp-replicas-stay-equal", "10-ddp-synchronizes-gradients"]
-def everybody_has(t: Tensor) -> bool:
+# %% facts=["10-ddp-replicas-stay-equal", "10-ddp-synchronizes-gradients", "10-ddp-multi-process"]
+def same_everywhere(t: Tensor) -> bool:
     """Whether all ranks hold the same numbers."""
     copies = [torch.empty_like(t) for _ in range(dist.get_world_size())]
     dist.all_gather(copies, t.detach().contiguous())
@@ -340,40 +287,48 @@ def everybody_has(t: Tensor) -> bool:
 
 
 def different_seeds(rank, world):
-    torch.manual_seed(rank)
-    model = nn.Linear(1, 1, bias=False)
-    equal = [everybody_has(model.weight)]
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 3), torch.randn(8, 1)
+    torch.manual_seed(rank + 1)
+    model = nn.Linear(3, 1)
+    equal = [same_everywhere(model.weight)]
     ddp = DistributedDataParallel(model)
-    equal.append(everybody_has(model.weight))
+    equal.append(same_everywhere(model.weight))
 
-    ddp(torch.tensor([[2.0 * (rank + 1)]])).sum().backward()
-    grad = model.weight.grad.item()
+    mine = slice(4 * rank, 4 * rank + 4)
+    whole, local = gradient_of(model, x, y), gradient_of(model, x[mine], y[mine])
+    by_hand = local.clone()
+    dist.all_reduce(by_hand)
+    by_hand /= world
+    by_ddp = gradient_of(ddp, x[mine], y[mine])
+    print("the gradient of the whole batch: local", is_close(local, whole), end="  ")
+    print("by hand", is_close(by_hand, whole), "  DDP", is_close(by_ddp, whole))
+
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
     for _ in range(3):
         optimizer.zero_grad()
-        ddp(torch.randn(4, 1)).pow(2).mean().backward()
+        ddp(torch.randn(4, 3)).pow(2).mean().backward()
         optimizer.step()
-    equal.append(everybody_has(model.weight))
-    return {"equal: built, wrapped, trained": equal, "grad": grad}
+    equal.append(same_everywhere(model.weight))
+    print("weights equal when built, wrapped, trained:", *equal)
 
 
-for rank, facts in enumerate(run_on_ranks(different_seeds)):
-    print(f"rank {rank}: {facts}")
+_ = run_on_ranks(different_seeds)
 
 # %% [markdown]
 # Building DDP broadcasts the parameters of rank 0, once. From then on equal weights, equal gradients and equal
-# optimizers keep the replicas equal; parameters are never sent again. Each rank runs its own optimizer. (Buffers, such
-# as BatchNorm's running averages, are taken from rank 0 anew at each forward: the option `broadcast_buffers`.)
+# optimizers keep the replicas equal; parameters are never sent again. Each rank runs its own optimizer. (Buffers,
+# such as BatchNorm's running averages, are taken from rank 0 anew at each forward: the option `broadcast_buffers`.)
 #
 # **Predict.** Each rank passes a batch of 4 rows to `ddp`. How many rows come back? With `DataLoader(batch_size=32)`
-# on each rank, how many samples go into an optimizer step?
+# on each of two ranks, how many samples go into an optimizer step?
 
 
 # %% facts=["10-ddp-does-not-shard-input", "10-ddp-listing-gloo-on-rank-device", "10-ddp-multi-process"]
 def what_the_wrapper_is(rank, world):
     model = nn.Linear(3, 1)
     ddp = DistributedDataParallel(model)
-    print("rows:", len(ddp(torch.ones(4, 3))), "  keys:", list(ddp.state_dict()), "  device:", ddp.device)
+    print("rows:", len(ddp(torch.ones(4, 3))), "  keys:", list(ddp.state_dict()))
     print("ddp.module is the model:", ddp.module is model)
     error_of(lambda: DistributedDataParallel(nn.Linear(1, 1), device_ids=[rank]))
 
@@ -381,33 +336,26 @@ def what_the_wrapper_is(rank, world):
 _ = run_on_ranks(what_the_wrapper_is, world=1)
 
 # %% [markdown]
-# Four rows: DDP splits nothing, each rank must bring its own share, and an optimizer step sees 32 samples *per rank*.
-# The wrapper is a module with one child, `module`, so every key of its state_dict begins with `module.`; save
-# `ddp.module.state_dict()`. Listings with `model.to(rank)` and `device_ids=[rank]` are for GPUs, whatever the
-# backend; on the CPU leave both out.
+# Four rows: DDP splits nothing. Each rank must bring its own share, and an optimizer step sees 32 samples *per rank*,
+# here 64. The wrapper is a module with one child, `module`, so every key of its state_dict begins with `module.`;
+# save `ddp.module.state_dict()`. Listings with `model.to(rank)` and `device_ids=[rank]` are for GPUs; on the CPU
+# leave both out.
 #
-# **Predict.** The average runs over a *group*, by default all processes. What is `.grad` when each rank is alone in a
-# group of its own?
+# **Find the line.** In the loop at the top of the chapter, which line goes past the wrapper?
 
-
-# %% facts=["10-ddp-process-group-default"]
-def groups_of_one(rank, world):
-    groups = [dist.new_group([r]) for r in range(world)]  # every rank makes all groups
-    grads = []
-    for group in (dist.group.WORLD, groups[rank]):
-        ddp = DistributedDataParallel(nn.Linear(1, 1, bias=False), process_group=group)
-        ddp(torch.tensor([[rank + 1.0]])).sum().backward()
-        grads.append(ddp.module.weight.grad.item())
-    return grads
-
-
-run_on_ranks(groups_of_one)
+# %% facts=["10-ddp-synchronizes-gradients"]
+_ = run_on_ranks(train, lambda ddp, x, y: F.mse_loss(ddp(x), y))
 
 # %% [markdown]
-# With all ranks (1 + 2) / 2 on both; alone, each keeps its own. `new_group` must be called by all ranks for all
-# groups, also for those to which they don't belong.
-
-# %% [markdown]
+# `ddp.module.loss` calls the bare model, and the forward of DDP never runs. That forward is where DDP gets ready to
+# average in the backward that follows; without it each rank keeps its local gradients. It is the mistake of
+# `layer.forward(x)` in chapter 6 again: the call must go through the object that does the work. Call `ddp(x)` and
+# compute the loss outside, or let the model's `forward` return the loss. And where you are in doubt, ask
+# `same_everywhere` after some steps.
+#
+# **Now you know.** DDP copies rank 0's weights once, and averages gradients in each backward that follows a forward
+# of its own. The rest is yours.
+#
 # ## 10.4 Data for several ranks
 #
 # The share of each rank is usually chosen by a `DistributedSampler`. It needs the number of ranks and the own rank,
@@ -420,12 +368,12 @@ for n, drop_last in ((6, False), (5, False), (5, True)):
     choice = {"shuffle": False, "drop_last": drop_last}
     given = [list(DistributedSampler(range(n), 2, rank, **choice)) for rank in range(2)]
     print(f"{n} samples, drop_last={drop_last!s:5}: {given}")
-error_of(lambda: DistributedSampler(range(5)))
 
 # %% [markdown]
 # Rank 1 gets 1, 3 and 0: shares are interleaved, and sample 0 comes twice, so that both ranks take equally many
 # steps. With `drop_last=True` the tail is left out instead. Either way the shares have equal sizes, but they are
-# disjoint *and* complete only when the length divides.
+# disjoint *and* complete only when the length divides. Padding is harmless in training and wrong in evaluation, where
+# a sample that comes twice counts twice.
 #
 # Try other numbers. Repeated samples are marked by the word "again".
 
@@ -450,32 +398,11 @@ for reminded in (False, True):
 error_of(lambda: DataLoader(data, shuffle=True, sampler=sampler))
 
 # %% [markdown]
-# One, unless you call `sampler.set_epoch(epoch)` at the start of each epoch. The order comes from the seed and the
-# epoch's number: all ranks must draw the same permutation, or their shares would overlap, so the sampler can't just
-# draw a new one by itself. And it is the sampler that shuffles; the DataLoader refuses to do it once more.
+# One, unless you call `sampler.set_epoch(epoch)` at the start of each epoch. All ranks must draw the same
+# permutation, or their shares would overlap; so it is computed from the seed and the epoch's number, and a sampler
+# that isn't told the epoch stays at 0. It is the sampler that shuffles; the DataLoader refuses to do it once more.
 #
-# **Predict.** What happens if you split the data yourself, and rank 0 has one batch more than rank 1?
-
-
-# %% facts=["10-ddp-does-not-shard-input"]
-def uneven(rank, world, joining):
-    ddp = DistributedDataParallel(nn.Linear(1, 1, bias=False))
-    batches = [torch.ones(1, 1)] * (3 - rank)
-    with ddp.join() if joining else contextlib.nullcontext():
-        for batch in batches:
-            ddp(batch).sum().backward()
-    return len(batches)
-
-
-error_of(lambda: run_on_ranks(uneven, False, stall=1.0))
-print("with join:", run_on_ranks(uneven, True))
-
-# %% [markdown]
-# Rank 0 waits in its third backward for gradients of a rank that is done. That is why the sampler pads. `ddp.join()`
-# is the other way out: a rank that has run out of data answers the others' all_reduces with zeros. (The page
-# `DistributedDataParallel` describes it under `join`.)
-#
-# Padding is harmless in training and wrong in evaluation, where a sample that comes twice counts twice.
+# **Now you know.** Equal shares are bought with repeated or dropped samples, and new orders with `set_epoch`.
 
 # %% exercise="who-trains-on-what"
 
@@ -483,6 +410,8 @@ print("with join:", run_on_ranks(uneven, True))
 
 # %% [markdown]
 # ## 10.5 A hang, and a crash
+#
+# The worst mistake with collectives raises nothing.
 #
 # **Predict.** Both ranks add up a loss and an accuracy over the ranks, but rank 1 in another order. The losses are
 # 0.5 and 1.5, the accuracies 10 and 20. What comes out?
@@ -501,28 +430,36 @@ for rank, metrics in enumerate(run_on_ranks(two_metrics)):
 
 # %% [markdown]
 # Nonsense, without an error, and not even the same on both: 0.5 + 20 is rank 0's loss and rank 1's accuracy.
-# Collectives find each other by the *order* of the calls. They know nothing of names.
+# Collectives find each other by the *order* of the calls. They know nothing of names. The rest of this section
+# follows from that.
 #
-# **Predict.** Now rank 1 leaves a call out.
+# Now the orders don't differ, but one rank makes fewer calls: the data was split by hand, and rank 0 has one batch
+# more.
 
 
-# %%
-def one_call_too_few(rank, world):
-    t = torch.ones(1)
-    if rank == 0:
-        dist.all_reduce(t)
-    return t.item()
+# %% facts=["10-ddp-does-not-shard-input"]
+def uneven(rank, world, joining):
+    ddp = DistributedDataParallel(nn.Linear(1, 1, bias=False))
+    batches = [torch.ones(1, 1)] * (3 - rank)
+    with ddp.join() if joining else contextlib.nullcontext():
+        for batch in batches:
+            ddp(batch).sum().backward()
+    return len(batches)
 
 
-error_of(lambda: run_on_ranks(one_call_too_few, stall=1.0))
+error_of(lambda: run_on_ranks(uneven, False, stall=1.0))
+print("with join:", run_on_ranks(uneven, True))
 
 # %% [markdown]
-# Rank 0 waits in `all_reduce` for a partner that is done. `stall=1.0` tells our helper to give up when no rank has
-# used the processor for a second; it then looks where each rank stands and ends them all. The usual cause is a
-# collective under an `if` that is not true on all ranks: `if rank == 0`, an empty share, a metric that only one rank
-# has.
+# Rank 0 waits in its third backward for the gradients of a rank that is done. `stall=1.0` tells our helper to give up
+# when no rank has used the processor for a second; it then looks where each rank stands. The usual causes are uneven
+# shares, and a collective under an `if` that is not true on all ranks: `if rank == 0`, a metric that only one rank
+# has. The sampler pads to avoid the first. `ddp.join()` is another way out: a rank that has run out of data answers
+# the others' all_reduces with zeros.
 #
-# In real life nobody looks. What ends a hang there is the group's timeout, and a barrier that says who is missing:
+# In real life nobody looks. What ends a hang there is the group's timeout, by default 30 minutes with gloo and 10
+# with nccl; `init_process_group(timeout=…)` sets another one. A barrier that says who is missing exists for gloo
+# only:
 
 
 # %%
@@ -546,9 +483,6 @@ def waits_one_second(rank, world):
 _ = run_on_ranks(waits_one_second)
 
 # %% [markdown]
-# By default gloo gives up after 30 minutes, nccl after 10. `init_process_group(timeout=…)` sets another time for the
-# whole program. `monitored_barrier` exists for gloo only, and it names the rank.
-#
 # **Predict.** Rank 1 raises, while rank 0 waits for it. Does rank 0 wait for ever?
 
 
@@ -563,20 +497,21 @@ def one_raises(rank, world):
         raise
 
 
-def one_dies(rank, world):
-    if rank == 1:
-        os._exit(3)  # as if the system had killed it
-    dist.barrier()
-
-
 error_of(lambda: run_on_ranks(one_raises))
-error_of(lambda: run_on_ranks(one_dies))
-print("processes left:", len(multiprocessing.active_children()))
 
 # %% [markdown]
 # No: when a process ends, its connections close, and the others fail in their next collective, with a message about
-# the network. So of several errors look for the one that is *not* about a connection; it is the cause. `run_on_ranks`
-# shows that one, and leaves no process behind. With nccl, a GPU may wait for a dead partner until the timeout.
+# the network. So of several errors look for the one that is *not* about a connection; it is the cause. (With nccl, a
+# GPU may wait for a dead partner until the timeout.)
+#
+# | what you see | what has happened | where to look |
+# |---|---|---|
+# | numbers that can't be, no error | calls met in different orders | a loop over a dict or a set, an `if` by rank |
+# | nothing moves; a timeout | a rank leaves a call out | an `if` around a collective, uneven shares |
+# | errors about connections | another rank has ended | the log of the rank that failed first |
+#
+# **Now you know.** Every rank must make the same calls in the same order. Nonsense, hangs and broken connections are
+# three ways of not doing so.
 
 # %% exercise="reduce-metrics"
 
@@ -584,8 +519,8 @@ print("processes left:", len(multiprocessing.active_children()))
 # ## 10.6 When the gradients travel
 #
 # DDP starts sending during backward: as soon as a *bucket* of gradients is complete, its all_reduce begins, while
-# autograd works on the layers below. Adding up several micro-batches before a step would then send the gradients each
-# time. `ddp.no_sync()` keeps it silent.
+# autograd works on the layers below. When several micro-batches are added up before a step, they need to be sent only
+# once. `ddp.no_sync()` keeps DDP silent.
 #
 # **Predict.** In each backward the local gradient is 1 on rank 0 and 2 on rank 1. What does `.grad` hold after one
 # backward under `no_sync`, and after another one without?
@@ -613,11 +548,12 @@ for rank, (silent, loud, backward_only) in enumerate(run_on_ranks(silent_then_lo
     print(f"rank {rank}: silent {silent}, then loud {loud}; no_sync around backward only: {backward_only}")
 
 # %% [markdown]
-# Under `no_sync` each rank keeps its own. The next ordinary backward averages everything that has piled up: (2 + 4) /
-# 2. The last number shows a trap: around backward alone `no_sync` does nothing, because DDP prepares the sending in
-# *forward*.
+# Under `no_sync` each rank keeps its own. The next ordinary backward averages what has piled up, 2 and 4. The last
+# number shows a trap: around backward alone `no_sync` does nothing, since DDP gets ready to send in *forward*
+# (section 10.3).
 #
-# **Predict.** A model has two branches, and each forward uses only the first. What does DDP say to that?
+# The other thing that DDP settles early is which gradients will come. The model below has two branches, and uses one
+# of them in each forward.
 
 
 # %%
@@ -645,8 +581,11 @@ _ = run_on_ranks(unused_branch)
 
 # %% [markdown]
 # The first step passes, the second one complains: the bucket still waits for a gradient that never came. With
-# `find_unused_parameters=True` DDP looks through the graph after each forward and counts an unused parameter as
-# zeros: here each branch gets half of the gradient that one rank had for it. Averaging by hand has to do the same.
+# `find_unused_parameters=True` DDP looks through the graph after each forward, and a parameter that was not used
+# counts as zeros: here each branch gets half of the gradient that one rank had for it. Averaging by hand has to do
+# the same.
+#
+# **Now you know.** What is averaged, and whether, is settled in DDP's forward; the sending goes on during backward.
 
 # %% exercise="average-gradients"
 
@@ -656,7 +595,8 @@ _ = run_on_ranks(unused_branch)
 # ## 10.7 Running a script: torchrun
 #
 # Outside of notebooks the processes are started by `torchrun`, which is short for `python -m torch.distributed.run`.
-# It starts the script several times and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each.
+# It starts the script several times and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. The
+# next cell does `torchrun --standalone --nproc-per-node=2 script.py --epochs=4`:
 
 # %% facts=["10-env-init-needs-master-addr", "10-init-process-group-required"]
 ddp_script = """
@@ -673,79 +613,58 @@ print(line + "\\n", end="", flush=True)                # as one piece, since all
 dist.barrier()
 os._exit(0)                                            # gloo's threads can disturb an ordinary end of Python
 """
-
 scripts = tempfile.TemporaryDirectory()
 # the ranks talk within this machine, and each computes with one thread
 loopback = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", "OMP_NUM_THREADS": "1"}
 
 
-def torchrun(source: str, *options: str, module: str = "run", more: tuple[str, ...] = ()) -> subprocess.Popen:
-    """Start torchrun with these options on a script with this source; `more` are the script's own options."""
+def torchrun(source: str, *options: str, module: str = "run", more: tuple = ()) -> subprocess.CompletedProcess:
+    """Run torchrun with these options on a script with this source; `more` are the script's own options."""
     script = Path(tempfile.mkdtemp(dir=scripts.name)) / "script.py"
     script.write_text(source)
     command = [sys.executable, "-m", f"torch.distributed.{module}", *options, str(script), *more]
-    environment = os.environ | loopback
-    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | loopback)
 
 
-output, _ = torchrun(ddp_script, "--standalone", "--nproc-per-node=2", more=("--epochs=4",)).communicate()
-print("\n".join(sorted(output.splitlines())))
+done = torchrun(ddp_script, "--standalone", "--nproc-per-node=2", more=("--epochs=4",))
+print("\n".join(sorted(done.stdout.splitlines())))
 
 # %% [markdown]
-# On a command line: `torchrun --standalone --nproc-per-node=2 script.py --epochs=4`. The script itself has no word
+# What stands before the script's name belongs to the launcher, what follows it to the script. The script says nothing
 # about where it runs, so it serves for one process and for a hundred. On GPUs it would add
-# `torch.cuda.set_device(local)`: LOCAL_RANK counts the processes of one machine, RANK those of all machines.
+# `torch.cuda.set_device(local)`.
 #
-# **Predict.** `torchrun --nproc-per-node=2 --dataset=x main.py`, and `python --nproc-per-node=2 main.py`: who rejects
-# what?
-
-# %% facts=["10-nproc-is-python-argument"]
-said = io.StringIO()
-with contextlib.suppress(SystemExit), contextlib.redirect_stderr(said):
-    torch.distributed.run.parse_args(["--nproc-per-node=2", "--dataset=x", "main.py"])
-print("torchrun:", said.getvalue().strip().splitlines()[-1].partition("error: ")[2])
-
-done = subprocess.run([sys.executable, "--nproc-per-node=2", "main.py"], capture_output=True, text=True)
-print("python:  ", done.stderr.splitlines()[0])
-
-# %% [markdown]
-# `--nproc-per-node` belongs to the launcher and stands before the script; all that follows the script's name is the
-# script's own.
+# On several machines the same command is typed on each. They meet at an address that all of them know:
 #
-# Older tutorials start `torch.distributed.launch` instead:
+#     torchrun --nnodes=2 --nproc-per-node=2 \
+#         --rdzv-backend=c10d --rdzv-endpoint=HOST:PORT --rdzv-id=JOB script.py
+#
+# RANK counts through, and LOCAL_RANK, which picks the GPU, begins at 0 on each machine:
+#
+# | | machine 0 | machine 0 | machine 1 | machine 1 |
+# |---|---|---|---|---|
+# | RANK | 0 | 1 | 2 | 3 |
+# | LOCAL_RANK | 0 | 1 | 0 | 1 |
+# | WORLD_SIZE | 4 | 4 | 4 | 4 |
+#
+# For a debugger no launcher is needed: set the five variables by hand, RANK=0 and WORLD_SIZE=1 among them, and start
+# the script as one process.
+#
+# Older tutorials start `torch.distributed.launch`. Compare what the script gets:
 
 # %% facts=["10-launch-py-deprecated"]
 plain_script = "import os, sys\nprint('options', sys.argv[1:], 'LOCAL_RANK', os.environ['LOCAL_RANK'])"
 old = torchrun(plain_script, "--nproc-per-node=1", "--master-port=0", module="launch", more=("--epochs=4",))
-output, messages = old.communicate()
-print(output.strip())
-print(re.search(r"FutureWarning: .*", messages)[0])
+print(old.stdout.strip())
+print(re.search(r"FutureWarning: .*", old.stderr)[0])
 
 # %% [markdown]
-# The old launcher also passed `--local-rank` to the script; many a script still has such an option and waits for it.
-# With torchrun read `os.environ["LOCAL_RANK"]`.
+# The old launcher passed `--local-rank` to the script as well, and many a script still waits for it. With torchrun
+# read `os.environ["LOCAL_RANK"]`.
 #
-# For a debugger none of this is needed. One process, with the five variables set by hand (in your editor's launch
-# configuration, say), is a world of one:
-
-
-# %% facts=["10-launch-json-hardcoded-path"]
-def without_launcher(rank, world):
-    with socket.socket() as probe:  # a free port
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("gloo")
-    print("world size:", dist.get_world_size())
-
-
-_ = run_on_ranks(without_launcher, world=1, backend=None)
-
-# %% [markdown]
 # ### A crash under torchrun
 #
-# **Predict.** Rank 1 raises at once; rank 0 has work for another ten minutes. When does torchrun end, with which exit
-# code, and what becomes of rank 0?
+# Rank 1 raises at once; rank 0 has work for another ten minutes. The launcher watches both.
 
 # %%
 crash_script = """
@@ -758,90 +677,61 @@ if dist.get_rank() == 1:
     raise ValueError("this batch is broken")
 time.sleep(600)
 """
-launcher = torchrun(crash_script, "--standalone", "--nproc-per-node=2")
-output, messages = launcher.communicate(timeout=300)
-print("exit code:", launcher.returncode)
-print("rank 1:", re.search(r"ValueError: .*", messages)[0])
-print("root cause: rank", re.search(r"Root Cause.*?rank +: (\d)", messages, re.S)[1])
-pids = [int(line.split()[1]) for line in output.splitlines()]
+done = torchrun(crash_script, "--standalone", "--nproc-per-node=2")
+print("exit code:", done.returncode)
+print("rank 1:", re.search(r"ValueError: .*", done.stderr)[0])
+print("root cause: rank", re.search(r"Root Cause.*?rank +: (\d)", done.stderr, re.S)[1])
+pids = [int(line.split()[1]) for line in done.stdout.splitlines()]
 print("started:", len(pids), " still running:", sum(psutil.pid_exists(pid) for pid in pids))
 
 # %% [markdown]
-# At once, with exit code 1: the launcher watches its processes, and when one fails it ends the others. At the end of
-# its log stands a table with the "Root Cause", the rank that failed first, and its exit code. Begin reading there. (A
-# negative exit code is a signal: -9 is often the system's way of saying that memory ran out.)
-#
-# ### Several machines
-#
-# On several machines torchrun is started once on each. They meet at a *rendezvous*: one address that all of them
-# know. Here two launchers on loopback addresses play two machines, with two processes each.
-#
-# **Predict.** Which RANK and which LOCAL_RANK do the four processes get?
-
-# %%
-meeting_script = """
-import os, torch, torch.distributed as dist
-
-dist.init_process_group("gloo")
-t = torch.ones(1)
-dist.all_reduce(t)
-where = " ".join(f"{name} {os.environ[name]}" for name in ("RANK", "GROUP_RANK", "LOCAL_RANK", "WORLD_SIZE"))
-print(f"{where}: all_reduce of ones gives {t.item()}\\n", end="", flush=True)
-dist.barrier()
-os._exit(0)
-"""
-with socket.socket() as probe:  # a free port
-    probe.bind(("127.0.0.1", 0))
-    meeting_point = f"127.0.0.1:{probe.getsockname()[1]}"
-options = ["--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={meeting_point}"]
-options += ["--rdzv-id=kata", "--local-addr=127.0.0.1"]
-machines = [torchrun(meeting_script, *options) for _ in range(2)]
-lines = [line for machine in machines for line in machine.communicate(timeout=300)[0].splitlines()]
-print("\n".join(sorted(lines)))
-
-# %% [markdown]
-# RANK counts through, LOCAL_RANK begins at 0 on each machine (and picks the GPU there), GROUP_RANK is the machine. The
-# same command is typed on both; the rendezvous decides which of them is machine 0. Real machines name one of themselves
-# in `--rdzv-endpoint`, with a port that is open between them. If a machine is lost, the rest fails as in section 10.5;
-# with `--max-restarts` torchrun starts all anew, and the script must go on from its last checkpoint.
+# When one process fails, torchrun ends the others, at once. At the end of its log stands a table with the "Root
+# Cause": the rank that failed first, and its exit code. Begin reading there. (A negative exit code is a signal: -9 is
+# often the system's way of saying that memory ran out.) With `--max-restarts` torchrun starts all ranks anew, and the
+# script has to go on from its last checkpoint; see [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html).
 #
 # ### Saving and loading
 #
-# All ranks hold the same weights, so one of them saves. **Predict.** Rank 0 needs half a second to write. What does
-# rank 1 find when it loads the file right away?
+# All ranks hold the same weights, so one of them saves. Here rank 0 needs half a second to write, and rank 1 loads
+# the file right away; then the same with a barrier in between.
 
 
 # %%
-def save_and_load(rank, world, path, waiting):
+def save_and_load(rank, world, folder):
     ddp = DistributedDataParallel(nn.Linear(2, 1))
-    if rank == 0:
-        time.sleep(0.5)  # a large model
-        torch.save(ddp.module.state_dict(), path)
-    if waiting:
-        dist.barrier()
-    return list(torch.load(path, map_location="cpu")) if Path(path).exists() else "no file"
+    for waiting in (False, True):
+        path = Path(folder) / f"{waiting}.pt"
+        if rank == 0:
+            time.sleep(0.5)  # a large model
+            torch.save(ddp.module.state_dict(), path)
+        if waiting:
+            dist.barrier()
+        found = list(torch.load(path, map_location="cpu")) if path.exists() else "no file"
+        print(f"barrier: {waiting!s:5}  finds {found}")
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for waiting in (False, True):
-        print(f"barrier: {waiting!s:5}", run_on_ranks(save_and_load, f"{folder}/{waiting}.pt", waiting))
+    run_on_ranks(save_and_load, folder)
 
 # %% [markdown]
-# Nothing, or worse: half a file, or the one of last week. The barrier stands outside of the `if`, since all ranks
-# must call it. The keys carry no `module.`, because `ddp.module` was saved, and `map_location` keeps eight ranks from
-# loading onto the GPU that rank 0 saved from. What if rank 0 can't write at all? Then it raises and never reaches the
-# barrier; that is for the exercise.
+# Without the barrier rank 1 finds nothing, or worse: half a file, or the one of last week. The barrier stands outside
+# of the `if`, since all ranks must call it. The keys carry no `module.`, because `ddp.module` was saved, and
+# `map_location` keeps eight ranks from loading onto the GPU that rank 0 saved from.
+#
+# **Now you know.** torchrun tells each process who it is, and ends all when one fails. One rank writes; the others
+# wait until they know that it has.
 
 # %% exercise="rank-zero-save"
 
 # %% [markdown]
 # ## 10.8 What DDP sends
 #
-# DDP doesn't send parameter by parameter; it packs gradients into buckets. A *communication hook* replaces its
-# all_reduce, and so it can look at them. This one writes down what it gets and hands on to the library's own hook.
+# DDP doesn't send parameter by parameter; it packs gradients into buckets. A [communication
+# hook](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) replaces its all_reduce, and so it can look at them.
+# The one below writes down what it gets and hands on to the library's own hook.
 #
-# **Predict.** Three layers of 640,000 weights (2.4 MiB) each, and buckets of at most 4 MiB. Which layer's gradients
-# are sent first? Does the batch size matter?
+# **Predict.** Three layers of 640,000 weights (2.4 MiB) each, and `bucket_cap_mb=4`. How many buckets are sent, with
+# which layers, and which goes first? Does the batch size matter?
 
 
 # %% facts=["10-ddp-synchronizes-gradients"]
@@ -853,7 +743,7 @@ def look_at_buckets(rank, world):
 
     def look(state, bucket):
         layers = [names[id(p)] for p in bucket.parameters()]
-        sent.append(f"{layers}, {bucket.buffer().numel()} numbers")
+        sent.append(f"{layers}, {bucket.buffer().nbytes / 2**20:.2f} MiB")
         return allreduce_hook(dist.group.WORLD, bucket)
 
     ddp.register_comm_hook(None, look)
@@ -868,142 +758,27 @@ def look_at_buckets(rank, world):
 _ = run_on_ranks(look_at_buckets)
 
 # %% [markdown]
-# The last layer comes first, since backward begins there. The volume is that of the trainable parameters, whatever
-# the batch: this is why larger batches per rank make the communication cheaper in proportion. A hook may also send
-# something smaller; the library has hooks for float16 and bfloat16 (the page "DDP Communication Hooks"). With a hook
-# of your own nobody divides by the world size for you.
+# Two, and the first is larger than its cap: a bucket is closed when it has *reached* 4 MiB. (By default the cap is 25
+# MiB, and 1 MiB for the first bucket, so that sending begins early.) The last layers come first, since backward
+# begins there.
+#
+# The batch size doesn't matter: the volume is that of the trainable parameters. Larger batches on each rank therefore
+# make communication cheaper in proportion. A hook may also send something smaller; the library has hooks for float16
+# and bfloat16. With a hook of your own nobody divides by the world size for you.
+#
+# **Now you know.** In each step DDP sends as many bytes as the trainable parameters have, in buckets, last layers
+# first.
 
 # %% exercise="communicated-bytes"
 
 # %% [markdown]
-# ## 10.9 Model and pipeline parallelism
-#
-# A model that is too large for one device is cut. The simplest cut is by layers: the first half here, the second
-# there. PyTorch moves nothing between devices by itself. The next cell shows it with *fake* tensors, which have a
-# device but no data, so that two GPUs can be tried anywhere.
-
-# %% facts=["10-model-parallel-idea", "10-labels-on-output-device"]
-with FakeTensorMode():
-    first, second = torch.empty(10, 10, device="cuda:0"), torch.empty(5, 10, device="cuda:1")
-    h = torch.relu(F.linear(torch.empty(20, 10, device="cuda:0"), first))
-    error_of(lambda: F.linear(h, second))
-
-    out = F.linear(h.to("cuda:1"), second)
-    print("with h.to('cuda:1'): the output is on", out.device)
-    for device in ("cpu", "cuda:0", "cuda:1"):
-        labels = torch.empty(20, 5, device=device)
-        print(f"labels on {device:7}", first_sentence_of(partial(F.mse_loss, out, labels)))
-
-# %% [markdown]
-# Activations must be moved by hand, and the labels belong where the output is. (Real tensors raise a RuntimeError
-# with the same words.) Backward needs no care: autograd takes each gradient back to the device that its tensor came
-# from, and one optimizer may hold parameters of several devices.
-#
-# **Predict.** Four devices hold a quarter of the layers each. Which share of the time is each of them idle? And if
-# the batch is cut into 16 micro-batches that follow one another?
-
-# %% facts=["10-model-parallel-idle", "10-pipeline-overlaps-next-minibatch", "10-model-parallel-is-slower"]
-print(f"by layers, one batch:         {idle_share(timeline('by layers', 4, 1)):.0%} idle")
-for micro_batches in (1, 4, 16):
-    share = idle_share(timeline("GPipe", 4, micro_batches))
-    formula = 3 / (micro_batches + 3)
-    print(f"pipeline, {micro_batches:2} micro-batches:   {share:.0%} idle; (p - 1) / (m + p - 1) = {formula:.0%}")
-
-# %% [markdown]
-# Only one of four works at a time, so cutting by layers makes nothing faster: it makes it *possible*, and the copies
-# come on top. A pipeline sends the next micro-batch while the following stage computes. Its micro-batches are parts
-# of one batch: their gradients are added up, and there is one optimizer step at the end, so the numbers stay those of
-# the whole batch.
-#
-# See who waits for whom. Blocks with F are forward, those with B backward; the number is the micro-batch.
-
-# %%
-timeline_explorer()
-
-# %% [markdown]
-# Across processes the activation is a message. `dist.send` and `dist.recv` are *point to point*: one rank sends, one
-# receives, the others do something else.
-
-
-# %% facts=["10-model-parallel-splits-model"]
-def both_halves() -> nn.ModuleList:
-    torch.manual_seed(0)
-    return nn.ModuleList([nn.Linear(3, 4), nn.Linear(4, 1)])
-
-
-def forward_on_two(rank, world):
-    x = torch.arange(6.0).view(2, 3)
-    whole = both_halves()
-    half = whole[rank]  # this process uses one half only
-    if rank == 0:
-        dist.send(half(x).detach(), dst=1)
-        return None
-    h = torch.empty(2, 4)
-    dist.recv(h, src=0)
-    return torch.equal(half(h), whole[1](whole[0](x)))
-
-
-print("rank 1 has the result of the whole model:", run_on_ranks(forward_on_two)[1])
-
-# %% [markdown]
-# The graph does not travel with the message. For backward the gradient has to be sent the other way by hand, and that
-# is the exercise. The module `torch.distributed.pipelining` does it all, micro-batches included.
-#
-# **Predict.** A batch of 8, four micro-batches: which sizes does each stage see? And are the gradients those of the
-# whole model?
-
-
-# %% facts=["10-pipeline-overlaps-next-minibatch", "10-model-parallel-splits-model"]
-def with_gpipe(rank, world):
-    torch.manual_seed(1)
-    x, y = torch.randn(8, 3), torch.randn(8, 1)
-    whole, half = both_halves(), both_halves()[rank]
-    F.mse_loss(whole[1](whole[0](x)), y).backward()
-
-    sizes = []
-    half.register_forward_hook(lambda module, args, output: sizes.append(len(args[0])))
-    stage = PipelineStage(half, rank, world, torch.device("cpu"))
-    schedule = ScheduleGPipe(stage, n_microbatches=4, loss_fn=F.mse_loss)
-    schedule.step(x) if rank == 0 else schedule.step(target=y)
-    return sizes[-4:], is_close(half.weight.grad, whole[rank].weight.grad)
-
-
-for rank, (sizes, same) in enumerate(run_on_ranks(with_gpipe)):
-    print(f"stage {rank}: batches of {sizes}, gradient as in the whole model: {same}")
-
-# %% [markdown]
-# There is another cut, *inside* the layers. **Predict.** Each device holds half of a layer's weight. Must it wait for
-# the other?
-
-# %% facts=["10-model-parallel-idle"]
-torch.manual_seed(0)
-x, weight = torch.randn(5, 8), torch.randn(12, 8)
-shards = [x @ part.T for part in weight.chunk(2)]  # each device computes 6 of the 12 outputs
-print("two halves side by side are the layer:", is_close(torch.cat(shards, 1), x @ weight.T))
-
-# %% [markdown]
-# No: both need the same `x` and compute different outputs at the same time. This is *tensor parallelism*. It keeps
-# all devices busy, but talks in every layer, so it wants fast connections: usually the GPUs of one machine.
-#
-# The kinds are combined. A model on two GPUs can be wrapped in DDP, with `device_ids` left out: DDP then leaves the
-# placing to the model.
-
-# %% [markdown] facts=["10-ddp-with-model-parallel"]
-# With `device_ids` DDP raises ValueError for a model that lives on two devices, and DataParallel can't wrap one at
-# all.
-
-# %% exercise="two-stage-backward"
-
-# %% [markdown]
-# ## 10.10 All-reduce as a ring
+# ## 10.9 All-reduce as a ring
 #
 # How is `all_reduce` itself made? If everybody sent the whole tensor to everybody, each rank would send world − 1
 # copies. In a *ring* each talks to its right neighbour only, and sends one chunk per step.
 #
-# **Predict.** Four ranks, and the tensor cut into four chunks. How many steps until each rank owns *one* chunk that
-# is complete, and how many until everybody has all?
-#
-# Go through it with the slider. Below each chunk stand the ranks whose numbers are in it.
+# Go through it with the slider. Below each chunk stand the ranks whose numbers are in it. After how many steps does
+# each of four ranks own *one* chunk that is complete, and after how many has everybody all?
 
 # %%
 ring_stepper()
@@ -1011,13 +786,10 @@ ring_stepper()
 # %% [markdown]
 # After 3 steps rank r owns the complete chunk r + 1 (modulo 4): that was a reduce_scatter. Three more steps of
 # passing on what is complete, an all_gather, and all have all. Each rank has sent 6 chunks, 6/4 of the tensor; in
-# general 2 (world − 1) / world of it, less than two tensors however many ranks there are.
-
-# %%
-for world in (2, 4, 8, 64):
-    print(f"{world:2} ranks: sent per rank, in tensors: {2 * (world - 1) / world:.2f} in a ring, {world - 1} otherwise")
-
-# %% [markdown]
+# general 2 (world − 1) / world of it: 1.0 tensors with 2 ranks, 1.75 with 8, 1.97 with 64. It never gets to two.
+#
+# In code the messages are *point to point*: `dist.send` to one rank, `dist.recv` from one.
+#
 # **Predict.** In each step every rank sends to the right and receives from the left. What happens if all of them call
 # `dist.send` first and `dist.recv` afterwards?
 
@@ -1041,17 +813,271 @@ print("isend and irecv:", run_on_ranks(everybody_sends_first, True))
 
 # %% [markdown]
 # `send` returns when the partner receives, and the partner is busy sending. `isend` and `irecv` return at once with a
-# handle; start both, then wait for both.
+# handle; start both, then wait for both. Until then the tensors belong to the message: don't write into them.
+#
+# **Now you know.** A ring all-reduce is a reduce_scatter and an all_gather, and each rank sends less than two
+# tensors, however many ranks there are.
 
 # %% exercise="ring-all-reduce"
 
 # %% [markdown]
-# ## 10.11 DataParallel, and what comes after DDP
+# ## 10.10 Why 8 GPUs are only 3 times as fast
 #
-# `nn.DataParallel` is older than DDP and looks easier: one process, one line. Here is what its forward does, each
-# time:
+# Two numbers describe a connection: its *latency*, the time that a message takes even if it is empty, and its
+# *bandwidth*, bytes a second. A message takes latency + bytes / bandwidth. Here are both for two processes of this
+# machine, from an all_reduce of one number and one of 40 MB.
 
-# %% facts=["10-dataparallel-threads", "10-dataparallel-slower-than-ddp"]
+
+# %% varies="times differ from run to run"
+def measure(rank, world):
+    def seconds(n: int) -> float:
+        t, times = torch.zeros(n), []
+        for _ in range(10):
+            dist.barrier()
+            start = time.perf_counter()
+            dist.all_reduce(t)
+            times.append(time.perf_counter() - start)
+        return min(times)  # the one that was disturbed least
+
+    return seconds(1), seconds(10_000_000)
+
+
+small, large = run_on_ranks(measure)[0]
+bandwidth = 40_000_000 / (large - small)  # each rank sends 2 (2 - 1) / 2 = 1 tensor, of 4 bytes a number
+print(f"latency {small * 1e3:.2f} ms, bandwidth {bandwidth / 1e9:.1f} GB/s")
+print(f"in the time of one latency {small * bandwidth / 1e3:.0f} kB could have travelled")
+
+# %% [markdown]
+# Now a job. A model has 100 million parameters, so 400 MB of float32 gradients. One GPU computes 0.15 ms forward and
+# 0.30 ms backward for each sample, and takes batches of 256. You rent 8 GPUs, give each an eighth of the batch, and
+# training becomes 3 times as fast. Why?
+#
+# The model of a step: a bucket can leave when backward has filled it and the connection is free, and a ring
+# all_reduce of it takes 2 (world − 1) messages of 1/world of its size. The step ends when backward is done *and* the
+# last bucket has arrived. (The optimizer is left out.) The GPUs are connected by PCIe, at about 25 GB/s.
+
+
+# %%
+def one_step(samples, world=8, megabytes=400, gb_per_s=25, latency=20e-6, bucket_mb=25):
+    """In seconds: when forward and backward end, and from when to when each bucket travels."""
+    forward, backward = samples * 0.15e-3, samples * 0.30e-3
+    buckets = math.ceil(megabytes / bucket_mb)
+    each = 2 * (world - 1) * (latency + megabytes * 1e6 / buckets / world / (gb_per_s * 1e9))
+    sends, free = [], 0.0
+    for k in range(1, buckets + 1):
+        start = max(free, forward + backward * k / buckets)
+        free = start + each
+        sends.append((start, free))
+    return forward, forward + backward, sends
+
+
+def speedup(samples, world=8, **changes):
+    """Samples a second, compared with one GPU."""
+    _, computed, sends = one_step(samples, world, **changes)
+    return world * samples / max(computed, sends[-1][1]) * 0.45e-3
+
+
+print(f"8 GPUs with 32 samples each: {speedup(32):.1f} times as fast")
+overlap({"32 samples on each GPU": one_step(32), "128 samples on each GPU": one_step(128)})
+
+# %% [markdown]
+# An eighth of the batch takes an eighth of the computing, 14.4 ms, but a step takes 37.9. The gradients are as many
+# as before: 1.75 · 400 MB at 25 GB/s are 28 ms, and the latencies of 16 buckets add 4.5. Backward can hide only what
+# fits into its 9.6 ms. With 128 samples on each GPU it lasts 38.4 ms, and all but the last bucket disappears behind
+# it.
+#
+# **Predict.** Back to 32 samples each. Which helps most: a connection with twice the bandwidth, gradients sent in
+# bfloat16, or buckets of 1 MB, so that they leave earlier? And what do 64 GPUs bring, compared with 8?
+
+# %%
+jobs = {
+    "as it is": {},
+    "twice the bandwidth": {"gb_per_s": 50},
+    "gradients in bfloat16": {"megabytes": 200},
+    "buckets of 1 MB": {"bucket_mb": 1},
+    "one bucket of 400 MB": {"bucket_mb": 400},
+    "NVLink, 250 GB/s": {"gb_per_s": 250},
+    "Ethernet, 10 Gbit/s": {"gb_per_s": 1.25},
+    "64 GPUs": {"world": 64},
+    "128 samples each": {"samples": 128},
+}
+for name, changes in jobs.items():
+    print(f"{name:24}{speedup(**{'samples': 32} | changes):5.1f} times as fast as one GPU")
+
+# %% [markdown]
+# Half the bytes and twice the bandwidth are nearly the same; fewer bytes also need fewer buckets. Small buckets pay
+# the latency 14 times for each megabyte, and one large bucket leaves when backward is over: that is why there are
+# buckets, and why they are neither. 64 GPUs are not 8 but 4 times as fast as 8, since each bucket now takes 126
+# messages in place of 14. (Against that, nccl has trees in place of rings.) Over plain Ethernet, 8 GPUs are slower
+# than one.
+#
+# The cheapest change is in the last line. Computing grows with the samples on each GPU, communication doesn't:
+#
+# > Communication is hidden, roughly, while bytes · 2 (world − 1) / world / bandwidth is less than the time of backward.
+#
+# More samples on each GPU give the gradients more time to travel in, and several micro-batches under `no_sync` send
+# them less often. But both make the batch larger, and that is another training: look at the learning rate and the
+# number of steps again.
+#
+# Communication isn't the only suspect. All ranks wait for the slowest, and the time that isn't divided stays: if 5%
+# of a step is logging, or evaluation on rank 0, 8 GPUs can't be more than 1 / (0.05 + 0.95 / 8) = 5.9 times as fast.
+# Three small experiments tell which it is:
+#
+# | experiment | what it tells |
+# |---|---|
+# | train on one batch that is already on the device | steps get shorter: the DataLoader was the brake |
+# | all steps under `no_sync()` | steps get shorter: communication isn't hidden |
+# | one GPU alone, with 32 samples instead of 256 | not 8 times shorter: small batches leave a GPU half empty |
+#
+# NVIDIA's page on [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) tells how the
+# bandwidth of all_reduce is measured, with the same factor.
+#
+# **Now you know.** A step costs what is computed, plus what is sent and not hidden. The first grows with the batch on
+# each GPU, the second with the model.
+
+# %% [markdown]
+# ## 10.11 Cutting the model by layers
+#
+# A model that is too large for one device is cut. The simplest cut is by layers: the first half here, the second
+# there. PyTorch moves nothing between devices by itself. The next cell shows it with *fake* tensors, which have a
+# device but no data, so that two GPUs can be tried anywhere.
+
+# %% facts=["10-model-parallel-idea", "10-labels-on-output-device"]
+with FakeTensorMode():
+    first, second = torch.empty(10, 10, device="cuda:0"), torch.empty(5, 10, device="cuda:1")
+    h = torch.relu(F.linear(torch.empty(20, 10, device="cuda:0"), first))
+    error_of(lambda: F.linear(h, second))
+
+    out = F.linear(h.to("cuda:1"), second)
+    print("with h.to('cuda:1'): the output is on", out.device)
+    for device in ("cpu", "cuda:0", "cuda:1"):
+        labels = torch.empty(20, 5, device=device)
+        print(f"labels on {device:7}", first_sentence_of(partial(F.mse_loss, out, labels)))
+
+# %% [markdown]
+# Activations must be moved by hand, and the labels belong where the output is. (Real tensors raise a RuntimeError
+# with the same words.) Backward needs no care: autograd takes each gradient back to the device that its tensor came
+# from.
+#
+# **Predict.** Four devices hold a quarter of the layers each. How much faster is a step than on one device that could
+# hold the model? And if the batch is cut into 16 micro-batches that follow one another?
+
+# %% facts=["10-model-parallel-idle", "10-pipeline-overlaps-next-minibatch", "10-model-parallel-is-slower"]
+share = idle_share(timeline("by layers", 4, 1))
+print(f"by layers, one batch:       {share:.0%} idle, {4 * (1 - share):.1f} times as fast")
+for micro_batches in (1, 4, 16):
+    share = idle_share(timeline("GPipe", 4, micro_batches))
+    formula = 3 / (micro_batches + 3)
+    print(f"pipeline, {micro_batches:2} micro-batches: {share:.0%} idle, {4 * (1 - share):.1f} times;", end=" ")
+    print(f"(p - 1) / (m + p - 1) is {formula:.0%}")
+
+# %% [markdown]
+# Not at all: only one of four works at a time, and the copies come on top. Cutting by layers makes nothing faster; it
+# makes it *possible*. A pipeline sends the next micro-batch while the following stage computes. Its micro-batches are
+# parts of one batch: their gradients are added up, and there is one optimizer step at the end, so the numbers stay
+# those of the whole batch.
+#
+# See who waits for whom. Blocks with F are forward, those with B backward; the number is the micro-batch.
+
+# %%
+timeline_explorer()
+
+# %% [markdown] facts=["10-model-parallel-splits-model"]
+# Across processes the activation is a message, sent with `dist.send` and received into an empty tensor. The graph
+# does not travel along: what rank 1 receives is a leaf. For backward the gradient has to be sent the other way by
+# hand, and that is the exercise. The module
+# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html) does it all,
+# micro-batches included.
+#
+# **Now you know.** A model cut by layers leaves (p − 1) / (m + p − 1) of the time idle, on p stages with m
+# micro-batches. Many micro-batches make that small.
+
+# %% exercise="two-stage-backward"
+
+# %% [markdown]
+# ## 10.12 When one GPU is too small
+#
+# A smaller batch on each rank makes the activations smaller, and nothing else. This is what a rank needs for the
+# rest, in float32 with Adam, if it holds everything as with DDP, and if each holds its part:
+
+# %% facts=["10-data-parallel-cannot-shrink-state"]
+parameters = 7e9
+kept = {"weights": 4, "gradients": 4, "Adam's two averages": 8}  # bytes a parameter
+gib = parameters * sum(kept.values()) / 2**30
+for world in (2, 8, 64):
+    print(f"{world:2} ranks: {gib:.0f} GiB on each with DDP, {gib / world:4.1f} GiB if all is divided")
+
+# %% [markdown]
+# With DDP the eighth GPU holds what the first one holds. To divide it, the state itself must be *sharded*:
+# `fully_shard` (FSDP2) gives each rank a part of each parameter, of its gradient and of the optimizer's state. But a
+# layer computes with its whole weight. Three layers with 8 × 8 weights, on two ranks; before each layer computes,
+# rank 0 notes what it holds of all three weights.
+
+
+# %% facts=["10-data-parallel-cannot-shrink-state"]
+def held(weight: Tensor) -> tuple:
+    """The shape of what this rank holds of a weight."""
+    return tuple((weight.to_local() if isinstance(weight, DTensor) else weight).shape)
+
+
+class Block(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        self.note()
+        return super().forward(x)
+
+
+def with_fully_shard(rank, world):
+    torch.manual_seed(0)
+    x = torch.randn(4, 8)
+    whole = nn.Sequential(*[nn.Linear(8, 8) for _ in range(3)])
+    model = nn.Sequential(*[Block(8, 8) for _ in range(3)])
+    model.load_state_dict(whole.state_dict())
+    notes = []
+    for block in model:
+        block.note = lambda: notes.append([held(layer.weight) for layer in model])
+        fully_shard(block, mesh=init_device_mesh("cpu", (world,)))
+    fully_shard(model, mesh=init_device_mesh("cpu", (world,)))
+
+    whole(x).pow(2).mean().backward()
+    model(x.chunk(world)[rank]).pow(2).mean().backward()
+    gradient = model[0].weight.grad.full_tensor()  # a collective: all ranks call it
+    if rank == 0:
+        print(*[f"layer {number} computes: {shapes}" for number, shapes in enumerate(notes)], sep="\n")
+        print("a gradient held:", tuple(model[0].weight.grad.to_local().shape), end="  ")
+        print("as on one device:", is_close(gradient, whole[0].weight.grad))
+
+
+_ = run_on_ranks(with_fully_shard)
+
+# %% [markdown]
+# Half of the rows of each weight, and only the layer that is at work has all of its own. Before it computes, the
+# ranks all_gather its weight; afterwards they drop what isn't theirs. In backward they gather it once more, and a
+# reduce_scatter leaves each rank with the averaged gradient of its own rows; its optimizer steps those only. That is
+# one and a half times the traffic of DDP, and section 10.10 tells when it is hidden.
+#
+# Apply `fully_shard` to each block and then to the whole model, as here. What is wrapped last, the root, keeps its
+# own weights gathered after forward, since backward needs them at once. Wrapped alone, a model is all root: every
+# weight is there in full size from its forward to the end of its backward. [Getting Started with Fully Sharded Data
+# Parallel](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html) goes on from here.
+#
+# A sharded parameter is a [`DTensor`](https://docs.pytorch.org/docs/stable/distributed.tensor.html): a tensor that
+# knows on which devices it lives and how it is cut. With other cuts it serves the last kind of parallelism, *inside*
+# the layers. Two devices hold half of a layer's outputs each:
+
+# %% facts=["10-model-parallel-idle"]
+torch.manual_seed(0)
+x, weight = torch.randn(5, 8), torch.randn(12, 8)
+shards = [x @ part.T for part in weight.chunk(2)]  # each device computes 6 of the 12 outputs
+print("two halves side by side are the layer:", is_close(torch.cat(shards, 1), x @ weight.T))
+
+# %% [markdown]
+# Both need the same `x` and compute at the same time, so nobody is idle. But this *tensor parallelism* talks in every
+# layer, forward and backward, and nothing hides that: it wants fast connections, usually the GPUs of one machine.
+#
+# And then there is `nn.DataParallel`, older than DDP: one process, one line. This is what its forward does, each
+# time, and what its documentation says:
+
+# %% facts=["10-dataparallel-threads", "10-dataparallel-slower-than-ddp", "10-dataparallel-is-convenient-enough"]
 source = inspect.getsource(nn.DataParallel.forward)
 print("forward calls:", re.findall(r"self\.(scatter|replicate|parallel_apply|gather)\(", source))
 print("by threads:", "threading.Thread" in inspect.getsource(parallel_apply))
@@ -1059,144 +1085,30 @@ print("keys:", list(nn.DataParallel(nn.Linear(2, 1)).state_dict()))
 advice = " ".join(nn.DataParallel.__doc__.split())
 print("docstring:", re.search(r"It is recommended to use .*? instead of this class", advice)[0])
 
-# %% [markdown]
-# In every step the batch is scattered, the whole model is copied to each GPU, threads that share one GIL compute, and
-# the outputs are gathered on the first GPU, where the loss then sits. Its own docstring advises against it, even on a
-# single machine. So: not for new code. When you meet an old checkpoint, strip the `module.` from its keys.
-
-# %% [markdown] facts=["10-dataparallel-is-convenient-enough", "10-dataparallel-loss-on-first-gpu"]
-# "It is convenient enough" is an opinion. What can be said: using it gives no deprecation warning, its outputs are
-# gathered on the first GPU, which has more to hold than the others, and a script for torchrun is only a few lines
-# longer.
-
-# %% [markdown]
-# **Predict.** A model that doesn't fit on one GPU: does DDP help? Which of these grow with the batch: parameters,
-# gradients, Adam's state, the activations saved for backward?
-
-# %% facts=["10-data-parallel-cannot-shrink-state"]
-model = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())
-parameters = {p.data_ptr() for p in model.parameters()}
-for batch in (10, 30):
-    saved = {}
-
-    def note(t: Tensor, saved=saved) -> Tensor:
-        saved[t.data_ptr()] = t.numel() * t.element_size()
-        return t
-
-    x = torch.ones(batch, 64)
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-        loss = model(x).sum()
-    loss.backward()
-    activations = sum(size for pointer, size in saved.items() if pointer not in parameters)
-    gradients = sum(p.grad.numel() * p.grad.element_size() for p in model.parameters())
-    print(f"batch {batch}: activations {activations} bytes, gradients {gradients} bytes")
-
-# %% [markdown]
-# Only the activations grow. DDP lets each rank take a smaller batch, but parameters, gradients and optimizer state
-# are on every rank in full. To split those, the state itself must be *sharded*.
+# %% [markdown] facts=["10-dataparallel-loss-on-first-gpu", "10-ddp-with-model-parallel", "10-rpc-across-machines"]
+# In every step the batch is scattered, the whole model copied to each GPU, and the outputs gathered on the first one,
+# where the loss then sits; the threads in between share one GIL. Not for new code. From an old checkpoint strip the
+# `module.` of its keys.
 #
-# **Predict.** `fully_shard` (FSDP2) on two ranks, a layer with an 8 × 8 weight. What does each rank hold between the
-# steps? What happens to the weight during forward?
-
-
-# %% facts=["10-data-parallel-cannot-shrink-state"]
-def with_fully_shard(rank, world):
-    torch.manual_seed(0)
-    x = torch.randn(4, 8)
-    plain, layer = nn.Linear(8, 8), nn.Linear(8, 8)
-    layer.load_state_dict(plain.state_dict())
-    fully_shard(layer, mesh=init_device_mesh("cpu", (world,)))
-    held, during = tuple(layer.weight.to_local().shape), []
-    layer.register_forward_hook(lambda module, args, output: during.append(tuple(module.weight.shape)))
-
-    mine = x.chunk(world)[rank]
-    plain(x).pow(2).mean().backward()
-    layer(mine).pow(2).mean().backward()
-    whole = layer.weight.grad.full_tensor()  # a collective: all ranks call it
-    return {
-        "held": held,
-        "used in forward": during[0],
-        "gradient held": tuple(layer.weight.grad.to_local().shape),
-        "gradient as on one device": is_close(whole, plain.weight.grad),
-    }
-
-
-for rank, facts in enumerate(run_on_ranks(with_fully_shard)):
-    print(f"rank {rank}: {facts}")
-
-# %% [markdown]
-# Half of the rows. Before forward the ranks all_gather the full weight and drop it afterwards; after backward a
-# reduce_scatter leaves each rank with the averaged gradient of its own rows, and its optimizer steps those only.
-# Together that is an all_reduce again, in two halves, with the weights as small as possible in between. Apply it to
-# each block of a model and then to the whole, so that only one block is in full size at a time (the tutorial "Getting
-# Started with Fully Sharded Data Parallel (FSDP2)").
+# | tool | a rank holds | it sends | when |
+# |---|---|---|---|
+# | DDP | everything | gradients, once a step | the model fits on one GPU |
+# | `fully_shard` | its part of everything | weights twice, gradients once | it doesn't fit; try this next |
+# | tensor parallelism | a part of each layer | activations, in every layer | single layers are too large; one machine |
+# | pipeline | some of the layers | activations between stages | slow connections, between machines |
+# | `nn.DataParallel` | a copy for each step | the model, inputs, outputs | old code only |
 #
-# A sharded parameter is a `DTensor`: a tensor that knows the mesh of devices that it lives on and how it is placed
-# there, `Shard(0)` (cut into rows) or `Replicate()`. Operations on DTensors do the communication that they need. With
-# other placements the same layer becomes tensor parallel (`torch.distributed.tensor.parallel`).
-
-
-# %%
-def with_dtensor(rank, world):
-    mesh = init_device_mesh("cpu", (world,))
-    weight = torch.arange(32.0).view(8, 4)
-    sharded = distribute_tensor(weight, mesh, [Shard(0)])
-    x = distribute_tensor(torch.ones(2, 4), mesh, [Replicate()])
-    y = x @ sharded.T
-    return {
-        "weight": (tuple(sharded.shape), tuple(sharded.to_local().shape)),
-        "y": (tuple(y.shape), tuple(y.to_local().shape)),
-        "y is placed": str(y.placements[0]),
-        "right": torch.equal(y.full_tensor(), torch.ones(2, 4) @ weight.T),
-    }
-
-
-for rank, facts in enumerate(run_on_ranks(with_dtensor)):
-    print(f"rank {rank}: {facts}")
-
-# %% [markdown]
-# Two more tools that you may meet. `ZeroRedundancyOptimizer` splits only the optimizer's state: each rank updates a
-# part of the parameters and broadcasts it. And `SyncBatchNorm` takes its statistics over all ranks' batches together.
+# They are combined: tensor parallelism within a machine, a pipeline or `fully_shard` between machines. DDP takes a
+# model that lives on two GPUs too, with `device_ids` left out. `torch.distributed.rpc`, to which old texts send you,
+# is in maintenance mode.
 #
-# **Predict.** `nn.SyncBatchNorm.convert_sync_batchnorm(model)`: does it change the model, or return a new one?
-
-
-# %% facts=["10-convert-sync-batchnorm", "10-data-parallel-cannot-shrink-state"]
-def adam_state(rank, world):
-    from torch.distributed.optim import ZeroRedundancyOptimizer
-
-    ddp = DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
-    optimizer = ZeroRedundancyOptimizer(ddp.parameters(), torch.optim.Adam, lr=0.1)
-    ddp(torch.ones(1, 4)).sum().backward()
-    optimizer.step()
-    return sum(state["exp_avg"].numel() for state in optimizer.optim.state.values())
-
-
-print("averages held by each rank, of 40:", run_on_ranks(adam_state))
-
-net, bare = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2)), nn.BatchNorm2d(2)
-converted = nn.SyncBatchNorm.convert_sync_batchnorm(net)
-print("in a model:", type(net[1]).__name__, "- the same model is returned:", converted is net)
-converted = nn.SyncBatchNorm.convert_sync_batchnorm(bare)
-print("a bare layer:", type(bare).__name__, "- returned:", type(converted).__name__)
-
-# %% [markdown]
-# Layers inside a model are replaced in it; a bare layer can't be, so only the returned value is converted. Always
-# write `model = nn.SyncBatchNorm.convert_sync_batchnorm(model)`, before wrapping it in DDP.
-
-# %% [markdown] facts=["10-rpc-across-machines"]
-# Old texts send you to `torch.distributed.rpc` for models on several machines. It still works, but it is in
-# maintenance mode. Begin with DDP while the model fits on one GPU; go to `fully_shard` when it does not; add tensor
-# parallelism within a machine and pipelining between machines when that is not enough.
-
-# %% [markdown]
+# **Now you know.** DDP divides the batch and copies the rest. `fully_shard` divides the rest as well, and pays with
+# messages.
+#
 # ## On a GPU
 #
-# Without a CUDA device the next cells print one line, and the output that was recorded on another machine where there
-# is one. With one GPU the first of them runs; the others need two.
-#
-# **Predict.** A world of one with nccl: does all_reduce do anything? And may a group with the backend "cpu:gloo,
-# cuda:nccl" reduce tensors of both devices?
+# Without a CUDA device the next cells print one line; no exercise needs one. With one GPU the first of them runs: a
+# world of one with nccl. The second needs two, and measures what section 10.10 computes.
 
 
 # %% facts=["10-init-process-group-nccl"] varies="a CUDA device changes what is shown"
@@ -1220,28 +1132,22 @@ def nccl_alone() -> None:
 
 nccl_alone()
 
-# %% [markdown]
-# nccl has no way for CPU tensors. A group that is made with `init_process_group("cpu:gloo,cuda:nccl")`, or with no
-# backend named at all, carries both.
-#
-# **Predict.** The same batch per GPU, on one and on two: how many times as many samples a second?
-
 
 # %% varies="a CUDA device changes what is shown"
 @cuda_demo("10_multi_gpu")
 def ddp_on_two() -> None:
-    """Samples a second of a DDP training with one and with two GPUs."""
+    """Samples a second of a DDP training with one and with two GPUs, for a small and a large batch on each."""
     if torch.cuda.device_count() < 2:
         print("One CUDA device here: this demo needs two.")
         return
 
-    def train(rank, world):
+    def train(rank, world, samples):
         torch.cuda.set_device(rank)
         torch.manual_seed(0)
         layers = [layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())]
         ddp = DistributedDataParallel(nn.Sequential(*layers).cuda(), device_ids=[rank])
         optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
-        x = torch.randn(1024, 2048, device="cuda")
+        x = torch.randn(samples, 2048, device="cuda")
         for steps in (5, 50):  # the first round warms up
             torch.cuda.synchronize()
             start = time.perf_counter()
@@ -1250,92 +1156,63 @@ def ddp_on_two() -> None:
                 ddp(x).pow(2).mean().backward()
                 optimizer.step()
             torch.cuda.synchronize()
-        return world * 50 * len(x) / (time.perf_counter() - start)
+        return world * 50 * samples / (time.perf_counter() - start)
 
-    one = min(run_on_ranks(train, world=1, backend="nccl", timeout=120))
-    two = min(run_on_ranks(train, world=2, backend="nccl", timeout=120))
-    print(f"1 GPU: {one:.0f} samples a second; 2 GPUs: {two:.0f}, {two / one:.2f} times as many")
+    for samples in (64, 4096):
+        one, two = (min(run_on_ranks(train, samples, world=n, backend="nccl", timeout=120)) for n in (1, 2))
+        print(f"{samples} samples on each GPU: two are {two / one:.2f} times as fast as one")
 
 
 ddp_on_two()
 
-# %% [markdown] facts=["10-toy-model-parallel-training"]
-# Less than twice as many: the gradients of 16 million parameters travel in each step, mostly hidden behind backward.
-#
-# **Predict.** A chain of matrix products on one GPU, or with every second one on another GPU: which takes longer? And
-# where does DataParallel leave the loss?
-
-
-# %% varies="a CUDA device changes what is shown"
-@cuda_demo("10_multi_gpu")
-def layers_on_two() -> None:
-    """Naive model parallelism against one GPU; the loss of DataParallel; memory of DDP and fully_shard."""
-    if torch.cuda.device_count() < 2:
-        print("One CUDA device here: this demo needs two.")
-        return
-
-    def seconds(second_device: str) -> float:
-        a = torch.randn(2048, 2048, device="cuda:0") / 45
-        b = torch.randn(2048, 2048, device=second_device) / 45
-        for repeats in (3, 100):  # the first round warms up
-            x = torch.randn(2048, 2048, device="cuda:0")
-            torch.cuda.synchronize(0)
-            start = time.perf_counter()
-            for _ in range(repeats):  # each step depends on the one before
-                x = ((x @ a).to(second_device) @ b).to("cuda:0")
-            torch.cuda.synchronize(0)
-        return time.perf_counter() - start
-
-    print(f"on two GPUs {seconds('cuda:1') / seconds('cuda:0'):.2f} times as long as on one")
-    wrapper = nn.DataParallel(nn.Linear(4, 4).cuda())
-    print("DataParallel leaves its output on", wrapper(torch.ones(8, 4).cuda()).device)
-
-    def peak(rank, world, sharding):
-        torch.cuda.set_device(rank)
-        model = nn.Sequential(*[nn.Linear(4096, 4096, bias=False) for _ in range(8)]).cuda()
-        if sharding:
-            for layer in model:
-                fully_shard(layer)
-            fully_shard(model)
-        else:
-            model = DistributedDataParallel(model, device_ids=[rank])
-        optimizer = torch.optim.Adam(model.parameters())
-        model(torch.ones(8, 4096, device="cuda")).sum().backward()
-        optimizer.step()
-        return torch.cuda.memory_allocated() / 2**20
-
-    for name, sharding in (("DDP", False), ("fully_shard", True)):
-        held = run_on_ranks(peak, sharding, backend="nccl", timeout=120)
-        print(f"{name}: {max(held):.0f} MiB held on each GPU after a step with Adam")
-
-
-layers_on_two()
-
 # %% [markdown]
+# nccl has no way for CPU tensors. With two GPUs, compare the two batches: 16 million parameters are 64 MiB of
+# gradients, whatever the batch.
+#
 # ## Folklore, checked
 #
 # What people say about several GPUs and processes, and what is so. Each row unfolds its proof: a few lines that run
 # through only if the statement on the right holds.
 
 # %%
-folklore("10_multi_gpu")
+folklore(
+    "10_multi_gpu",
+    ids=[
+        "10-dataparallel-is-convenient-enough",
+        "10-dataparallel-slower-than-ddp",
+        "10-long-listing-rank-zero",
+        "10-init-process-group-nccl",
+        "10-ddp-listing-gloo-on-rank-device",
+        "10-ddp-replicas-stay-equal",
+        "10-ddp-process-group-default",
+        "10-distributed-sampler-exclusive",
+        "10-sampler-set-epoch",
+        "10-convert-sync-batchnorm",
+        "10-launch-json-hardcoded-path",
+        "10-ddp-with-model-parallel",
+        "10-data-parallel-cannot-shrink-state",
+    ],
+)
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
 # PyTorch, and raises if it does not.
 
 # %%
-prove("10-visible-devices-typo")
+prove("10-convert-sync-batchnorm")
 
 # %% [markdown]
 # ## Where to read on
 #
 # In the documentation of PyTorch:
 #
-# - "Distributed communication package - torch.distributed": backends, initialisation, all collectives, and debugging
-#   with `TORCH_DISTRIBUTED_DEBUG`;
-# - "DistributedDataParallel" and the note "Distributed Data Parallel", which tells how the buckets work;
-# - "torchrun (Elastic Launch)": all options of the launcher, and restarts;
-# - "torch.utils.data", with `DistributedSampler`;
-# - "torch.distributed.fsdp.fully_shard", "torch.distributed.tensor", "Pipeline Parallelism": when one GPU is too small;
-# - "DDP Communication Hooks" and "Distributed Optimizers": sending less, and holding less.
+# - [Distributed communication package](https://docs.pytorch.org/docs/stable/distributed.html): backends, all
+# collectives, and debugging with `TORCH_DISTRIBUTED_DEBUG`;
+# - the note [Distributed Data Parallel](https://docs.pytorch.org/docs/stable/notes/ddp.html): how the buckets work;
+# - [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html): all options, several machines, restarts;
+# - [fully_shard](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html), [tensor
+# parallelism](https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html) and [distributed
+# optimizers](https://docs.pytorch.org/docs/stable/distributed.optim.html): when one GPU is too small.
+#
+# And, on what all this costs on hundreds of GPUs, the [Ultra-Scale
+# Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) of Hugging Face.

@@ -25,13 +25,8 @@ from torchkata.tools.stubs import without_hidden_tests
 
 CHAPTERS = [pytest.param(chapter, id=chapter.name) for chapter in chapters()]
 GRADE_IDS = Path(__file__).parent / "grade_ids.json"
-# their text is still as it was before there was a gate for its length; a name goes when the chapter has been revised
-TO_BE_SHORTENED = {
-    "07_modules_state_dict",
-    "10_multi_gpu",
-}
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS)
-a_further_script = pytest.mark.exhaustive("a further chapter as a plain script", thorough=True)
+a_further_script = pytest.mark.exhaustive("a further chapter as a plain script")
 
 
 # ---------------------------------------------------------------- the chapters
@@ -69,8 +64,6 @@ def test_every_core_fact_is_taught(chapter: Chapter):
 
 @every_chapter
 def test_rhythm_and_reading_time(chapter: Chapter):
-    if chapter.name in TO_BE_SHORTENED:
-        pytest.skip("its text is to be shortened")
     solution = read_notebook(chapter.solution)
     assert gates.rhythm(solution) == []
     assert gates.reading_time(solution) == []

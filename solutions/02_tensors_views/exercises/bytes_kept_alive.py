@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 2.3 · One row kept, the whole batch alive
+# ### Exercise 2.5 · One row kept, the whole batch alive
 #
 # measure · solid · 12 min · 2 points
 #
@@ -27,8 +27,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Ask every tensor for its untyped_storage(). Its address makes a good dict key, its nbytes() the value. To compact,
-# compare that size with what the elements need, and copy explicitly only if it is larger.
+# A tensor's `untyped_storage()` has an address, `data_ptr()`, and a size, `nbytes()`. All views of one storage give the
+# same address there, wherever they begin. How do you count each address once? And which method of section 2.2 always
+# copies?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Put the sizes into a dict whose keys are the storages' addresses, and sum its values. To compact, compare the
+# storage's nbytes() with t.numel() \* t.element_size(): if it is larger, return `t.clone()`, else t.
 #
 # </details>
 

@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 2.9 · Drop the k smallest, keep the order
+# ### Exercise 2.11 · Drop the k smallest, keep the order
 #
-# implement · solid · 12 min · 2 points
+# implement · solid · 12 min · 1 point
 #
 # Pruning weights, trimming outliers, dropping the easiest samples of a batch: k values have to go, and the rest must
 # stay in its place.
@@ -24,8 +24,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# A stable argsort names the k positions to drop. Turn them into a boolean mask over x (or sort the positions to keep)
-# and index with it; `torch.where` with a fill value only replaces.
+# `x.argsort(stable=True)` names all positions, that of the smallest value first; among equal values the earlier
+# position comes first, and nan comes last. Which of these positions go? And how do you read the others in their old
+# order?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Begin with a mask that is True everywhere, `torch.ones_like(x, dtype=torch.bool)`, set it to False at the first k of
+# those positions, and index x with it; `torch.where` with a fill value would only replace. Before all that, refuse a k
+# outside 0..N: a slice [:k] takes a k of -1 without a word.
 #
 # </details>
 
@@ -45,7 +54,7 @@ def drop_lowest(x: Tensor, k: int) -> Tensor:
     ### END SOLUTION
 
 
-# %% check="drop-lowest" points=1
+# %% check="drop-lowest" points=0.5
 """The k smallest values go, and the others stay in their order."""
 with check("drop-lowest") as test:
     test("4, 1, 3, 2, 5 without the 2 smallest")
@@ -78,7 +87,7 @@ with check("drop-lowest") as test:
         mistake("You went by the absolute values: -5 is the smallest of these.", gives=torch.tensor([3.0, -5])),
     )
 
-# %% check="drop-lowest" points=1
+# %% check="drop-lowest" points=0.5
 """Equal values and nan, k at its ends and beyond, other dtypes, gradients."""
 with check("drop-lowest") as test:
     not_yet = mistake(

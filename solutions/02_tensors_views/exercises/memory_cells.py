@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 2.6 · Where does every element live?
+# ### Exercise 2.8 · Where does every element live?
 #
 # implement · solid · 12 min · 2 points
 #
@@ -23,8 +23,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# cell = offset + i\*stride(0) + j\*stride(1) + ...: one arange per dimension, reshaped so that they broadcast against
-# each other.
+# cell = offset + i\*stride(0) + j\*stride(1) + ... All i at once are an arange, and so are all j. Which shapes must the
+# two have, so that their sum is a table?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Begin with the offset as a 0-d tensor. Then, for each dimension from the first to the last, append a dimension of size
+# 1 to what you have (`unsqueeze(-1)`) and add `torch.arange(size) * stride`, which broadcasts. No dimension: the offset
+# stays alone. A size of 0: the arange is empty, and so is the result.
 #
 # </details>
 

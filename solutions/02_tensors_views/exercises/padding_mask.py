@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 2.5 · One write, all rows
+# ### Exercise 2.7 · One write, all rows
 #
-# fix · warm-up · 8 min · 2 points
+# fix · warm-up · 8 min · 1 point
 #
 # A batch of sequences of different lengths needs a mask that says which positions are real. This one was meant to save
 # memory; for lengths [3, 1, 2] every row comes out as [True, False, False], without an error or a warning. Repair it.
@@ -22,8 +22,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Either give every row its own memory before writing, or compute the mask in one comparison of positions (one row) with
-# lengths (one column).
+# There are two ways: give every row its own memory before writing, or write nothing and compare. Put the positions 0,
+# 1, 2 above the mask and the lengths 3, 1, 2 beside it. How do you get each element from its column's number and its
+# row's number?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Compare positions, one row, with lengths, one column: `torch.arange(T, device=lengths.device) < lengths[:, None]`
+# broadcasts to (B, T). Where T is None, it is `int(lengths.max())`; an empty batch has no maximum, so it is 0 there.
 #
 # </details>
 
@@ -46,7 +54,7 @@ def padding_mask(lengths: Tensor, T: int | None = None) -> Tensor:
     ### END GIVEN
 
 
-# %% check="padding-mask" points=1
+# %% check="padding-mask" points=0.5
 """True where t < lengths[b], with the largest length as T or with a T that is given."""
 with check("padding-mask") as test:
     test("lengths 3, 1 and 2 give three different rows")
@@ -84,7 +92,7 @@ with check("padding-mask") as test:
     observe(padding_mask, lengths, 6).returns(long, t_ignored)
     observe(padding_mask, lengths, 3).returns(torch.tensor([[1, 1, 1], [0, 0, 0], [1, 1, 0]]).bool(), t_ignored)
 
-# %% check="padding-mask" points=1
+# %% check="padding-mask" points=0.5
 """Every element has its own memory; empty batches, other dtypes and devices; lengths stay."""
 with check("padding-mask") as test:
     not_yet = mistake(

@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 2.8 · Where are the cuts?
+# ### Exercise 2.10 · Where are the cuts?
 #
-# predict · warm-up · 8 min · 2 points
+# predict · warm-up · 8 min · 1 point
 #
 # Batches, heads and devices get their share by cutting, and a cut that means something else than you think often raises
 # no error. Replace each `...` by what the snippet next to it gives, with `v = torch.arange(10)` and
@@ -10,7 +10,7 @@
 # **Contract**
 #
 # - A list may also be written as a tuple. `split_3_3` asks for `True` or `False`.
-# - Every right item earns a tenth of the points.
+# - Every right item earns a tenth of the point.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -22,6 +22,15 @@
 #
 # split: sizes. tensor_split: an int is a count, a list holds cut positions, which follow slicing rules. chunk: at most
 # that many parts, all of size ceil(10 / n) but the last.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `split(4)` cuts off fours until the rest is smaller. `tensor_split(4)` makes four parts: two each, and the first two
+# get one of the two that are left. `chunk(6)` takes parts of ceil(10 / 6) = 2 until nothing is left, and five are
+# enough. The places [3, 7] give v[:3], v[3:7], v[7:]; a place beyond the end is allowed, as in a slice. Sizes have to
+# sum to 10. `repeat` strings whole rows together, `repeat_interleave` repeats each element.
 #
 # </details>
 
@@ -56,7 +65,7 @@ cut_answers = {
 # }
 ### END GIVEN
 
-# %% check="predict-cuts" points=2
+# %% check="predict-cuts" points=1
 """Each item against what its snippet really gives; every right item earns its share."""
 with check("predict-cuts") as test:
     test("every item is compared with what its snippet gives")
@@ -134,6 +143,6 @@ with check("predict-cuts") as test:
             "interleave": prediction(ten[:3].repeat_interleave(2), because=repeating),
             "repeat": prediction(ten[:3].repeat(2), because=repeating),
         },
-        points=2,
+        points=1,
     )
 test.points

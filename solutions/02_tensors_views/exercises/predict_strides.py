@@ -22,8 +22,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# In x, [1, 0] lies in cell 6 and [0, 1] in cell 1. Now the slice: its [0, 0] is x[1, 0]. Which elements of x are its
+# [1, 0] and its [0, 1], and in which cells do these lie? For the `alias` items look at the three bins of section 2.2.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # `t()` swaps the two strides of (6, 1). A step of 2 doubles a stride; starting at row 1 moves the offset by one row.
-# expand gives stride 0. Contiguous means: the strides are those that a fresh tensor of this shape would have.
+# `expand` adds stride 0. Contiguous means: the strides are those that a fresh tensor of this shape would have, and a
+# tensor for which that is so comes back from `contiguous()` itself. A list picks freely, so it copies; the elements of
+# `x.t()` in a row follow no single stride.
 #
 # </details>
 

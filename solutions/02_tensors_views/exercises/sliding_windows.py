@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 2.7 · Overlapping windows without copying
+# ### Exercise 2.9 · Overlapping windows without copying
 #
 # implement · long · 18 min · 3 points
 #
@@ -28,8 +28,15 @@
 # <details><summary>Hint 2</summary>
 #
 # The last dimension becomes two, with strides (step \* s, s), where s is x's own last stride; all leading strides and
-# the offset stay. One Tensor method does exactly this along a chosen dimension; the general tool takes size, stride and
-# offset.
+# the offset stay. The general tool takes size, stride and offset; one Tensor method, which you met in the explorer of
+# section 2.1, does exactly this along a chosen dimension.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Refuse first: size < 1, step < 1 or size > x.shape[-1]. Then `x.unfold(-1, size, step)`; or `x.as_strided` with the
+# sizes (\*x.shape[:-1], n, size), the strides (\*x.stride()[:-1], step \* s, s) and `x.storage_offset()`.
 #
 # </details>
 

@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 2.4 · The best weights that were never kept
+# ### Exercise 2.6 · The best weights that were never kept
 #
-# fix · warm-up · 8 min · 2 points
+# fix · warm-up · 8 min · 1 point
 #
 # Keeping the best weights of a training run is a few lines in every training loop. In this one `best` holds the *last*
 # weights when the loop has ended:
@@ -32,7 +32,15 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# state_dict() already detaches; what is missing is a copy of each entry's data.
+# `state_dict()` holds all that is asked for, and its entries are detached already. But `detach()` shares memory; see
+# section 2.3. What is missing is a copy of each entry's data.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Of the four in Hint 1 only `clone` makes new cells. Write it into the given line in place of `detach`: it keeps dtype
+# and device, and entries of `state_dict()` don't require grad, so their clones don't either.
 #
 # </details>
 
@@ -73,7 +81,7 @@ def noted(tensors):
     return {name: [tensor.dtype, tensor.tolist()] for name, tensor in tensors.items()}
 
 
-# %% check="snapshot-weights" points=1
+# %% check="snapshot-weights" points=0.5
 """The snapshot holds all that state_dict() holds, and training leaves it alone."""
 with check("snapshot-weights") as test:
 
@@ -110,7 +118,7 @@ with check("snapshot-weights") as test:
         stage="aliasing",
     )
 
-# %% check="snapshot-weights" points=1
+# %% check="snapshot-weights" points=0.5
 """Exact copies without a graph, that can be loaded; the model stays as it is."""
 with check("snapshot-weights") as test:
 

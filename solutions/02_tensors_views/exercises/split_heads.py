@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 2.2 · Attention heads: one silent bug, one loud one
+# ### Exercise 2.3 · Attention heads: one silent bug, one loud one
 #
 # debug · solid · 15 min · 3 points
 #
@@ -30,8 +30,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# First split the last dimension into (h, D) where it stands, then exchange the dimensions of heads and positions. On
-# the way back exchange first; the result is not row-major any more, so merging needs the call that copies when it must.
+# Take one example of two positions with four channels, 0 to 7, and two heads. Head 0 has 0, 1 of the first position and
+# 4, 5 of the second. Which dimension has to be cut for that, and which shape do you have before anything is exchanged?
+# And the way back: what is next to what in memory, once two dimensions have been exchanged?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# First split the last dimension where it stands, `x.view(B, T, h, C // h)` (after you have refused a C that h doesn't
+# divide), then exchange the dimensions of heads and positions with `transpose(1, 2)`. On the way back exchange first;
+# the result is not row-major any more, so merging into (B, T, h\*D) needs `reshape`, which copies when it must.
 #
 # </details>
 

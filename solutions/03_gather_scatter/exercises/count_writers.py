@@ -27,6 +27,14 @@
 # be at least as large as index and have the target's dtype.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Counts are int64, while `index` may be int32: begin with `index = index.long()`. The target is
+# `index.new_zeros(shape)`, the src `torch.ones_like(index)`, and `scatter_add_(dim, index, src)` on the target does the
+# rest. It refuses values outside the target by itself.
+#
+# </details>
 
 
 # %% answer="count-writers"

@@ -24,8 +24,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# gather wants an index with as many dimensions as its input, and brings home one number for each entry of that index.
+# You want one number for each position: so which size must the last dimension of the index have? And uint8 labels are
+# refused as an index: convert them first.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # `log_softmax` over the last dimension; gather along that dimension with labels (as int64) that carry one extra
-# dimension of size 1; then remove exactly that dimension.
+# dimension of size 1; then remove exactly that dimension: `.squeeze(-1)`, since a bare `.squeeze()` also removes
+# leading dimensions that happen to have size 1.
 #
 # </details>
 

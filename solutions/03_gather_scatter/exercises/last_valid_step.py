@@ -24,9 +24,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# The index (B, 1, 1) must be made (B, 1, D), gather does not do it by itself, and at the end dimension 1 alone is
-# removed. For length 0 gather needs a legal position: blank that row afterwards by a selection, not a product; or put
-# a step of zeros in front of `h`, and every length is a legal position.
+# gather does not broadcast: the index must really have the shape (B, 1, D), a position for each of the D numbers. At
+# the end dimension 1 alone goes away. And a length of 0: which step of `h` may gather read then, and how do you get
+# zeros out of it, where nan times 0 is nan?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Put a step of zeros in front: `padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)`. Now a sequence of length n ends
+# at position n; the positions 0 to T are legal, and gather refuses all others. Read from `padded` along dim 1 with the
+# index `lengths.long()[:, None, None].expand(B, 1, D)`, then `.squeeze(1)`.
 #
 # </details>
 

@@ -29,6 +29,15 @@
 # probability. (`sort` takes `stable=True` only together with `dim=` as a keyword.)
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Begin with `if not 0 < p <= 1: raise ValueError`, which catches nan, too. Then `probs, order =
+# logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)`. A rank is kept where
+# `probs.cumsum(-1) - probs < p`; write that into `torch.zeros_like(order, dtype=torch.bool)` with
+# `scatter_(-1, order, …)`.
+#
+# </details>
 
 
 # %% answer="nucleus-mask"

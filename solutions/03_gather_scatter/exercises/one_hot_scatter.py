@@ -32,6 +32,15 @@
 # into `labels`.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `ignored = labels == ignore_index`; where `ignore_index` is None, a mask of False instead. The index is
+# `labels.masked_fill(ignored, 0).unsqueeze(-1)`. scatter replaces what stands there, so the value to write is
+# `1 - smooth + smooth / C`. At the end comes `masked_fill(ignored.unsqueeze(-1), 0)`. `torch.full` takes a dtype and a
+# device.
+#
+# </details>
 
 
 # %% answer="one-hot-scatter"

@@ -28,6 +28,15 @@
 # unless `include_self=False`.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# For dim 0 the first coordinate is replaced: `out[i][j] = t[index[i][j]][j]`. `index_twice` is no gather: each entry of
+# its list picks a whole column. gather does not count from the end. `corner`: the index has four entries, so which four
+# numbers of src are written, and do two of them meet? `guaranteed`: what does the documentation promise for duplicates?
+# `mean_self`: three numbers enter the first mean, and a cell that nothing reaches stays as it is.
+#
+# </details>
 
 # %% answer="predict-gather-scatter"
 ### BEGIN SOLUTION

@@ -32,6 +32,14 @@
 # `scatter_reduce('mean')` instead, look at `include_self`, and remember that index needs the full shape of values.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# The sums are `values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)`. The sizes likewise,
+# but in int64, which counts exactly: `segment.new_zeros(num_segments)` gets `torch.ones_like(segment)`. Then
+# `.clamp(min=1)`, reshape the sizes to one dimension of size 1 for each trailing dimension of `values`, and divide.
+#
+# </details>
 
 
 # %% answer="segment-mean"

@@ -32,6 +32,13 @@
 # of a flat target); the target must have the dtype of `weights`.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `index_add` is such an operation: call it on `weights.new_zeros(n)`, along dim 0, with `bins` and `weights` both
+# flattened. It adds duplicates up, raises for a bin outside 0..n-1, and passes gradients on to the weights.
+#
+# </details>
 
 
 # %% answer="weighted-histogram"

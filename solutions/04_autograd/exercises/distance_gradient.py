@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 4.6 · A distance whose gradient survives zero
+# ### Exercise 4.9 · A distance whose gradient survives zero
 #
-# implement · solid · 12 min · 2 points
+# implement · solid · 12 min · 1 point
 #
 # Contrastive losses, spread penalties, particle models: all of them push points apart by their distances, and every
 # point has distance 0 to itself. Write the distances so that their gradient stays finite.
@@ -24,8 +24,15 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Keep zeros away from the root on the way in: replace the squared distance by a harmless number where it is 0, take
-# the root, and replace the result by 0 at the same places. Two selections, one before and one after.
+# Repairing the result comes too late: the zeros must not reach the root at all. Put a harmless number in their place
+# before the root, and a 0 in the same places after it.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# With `squares = (x[:, None] - x).square().sum(-1)`, take `torch.where(squares > 0, squares, 1.0).sqrt()`. A second
+# `torch.where` with the same condition puts the zeros back.
 #
 # </details>
 
@@ -75,7 +82,7 @@ missing = (
 wrong_pull = "Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0: {detail}."
 
 
-# %% check="distance-gradient" points=1
+# %% check="distance-gradient" points=0.5
 """The distances, and a gradient that is finite although every point has distance 0 to itself."""
 with check("distance-gradient") as test:
 
@@ -132,7 +139,7 @@ with check("distance-gradient") as test:
     seen.gives_gradients({0: pulls(some_points)}, *missing, at_zero, because=wrong_pull, rtol=1e-3, atol=1e-4)
     ### END HIDDEN TESTS
 
-# %% check="distance-gradient" points=1
+# %% check="distance-gradient" points=0.5
 """Equal rows, close points, any shape and dtype: values and gradient."""
 with check("distance-gradient") as test:
 

@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 4.5 · One of the variables needed … modified by an inplace operation
+# ### Exercise 4.8 · One of the variables needed … modified by an inplace operation
 #
-# debug · solid · 15 min · 3 points
+# debug · solid · 15 min · 2 points
 #
 # A recurrent layer: the state h moves towards the input of each step, as far as its gate g says. Steps that are
 # unreliable count less; padding (conf 0) does not count at all. Training stops in the first backward pass:
@@ -29,6 +29,13 @@
 #
 # Sigmoid's derivative is computed from its own output, so g must stay as it was: make a new tensor. And every entry of
 # outs is the same tensor h: make a new h in every step as well.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `g = g * conf[t]` in place of `g *= conf[t]`, and `h = h + g * (x[t] - h)` in place of `h += …`. There may be no x[0]:
+# begin with `h = x.new_zeros(x.shape[1:])`, and return `torch.zeros_like(x)` where there is nothing to stack.
 #
 # </details>
 
@@ -85,7 +92,7 @@ def unrolled(x, w, conf):
     return torch.stack(states)
 
 
-# %% check="fix-inplace-scan" points=1
+# %% check="fix-inplace-scan" points=0.5
 """The state after each of the steps; the arguments stay as they are."""
 with check("fix-inplace-scan") as test:
     all_equal = mistake(
@@ -221,7 +228,7 @@ with check("fix-inplace-scan") as test:
     )
     ### END HIDDEN TESTS
 
-# %% check="fix-inplace-scan" points=1
+# %% check="fix-inplace-scan" points=0.5
 """No steps, one step, an empty batch, other dtypes and layouts: values and gradients."""
 with check("fix-inplace-scan") as test:
     states_first = mistake("The states are not right yet: see the first check.", stage="value")

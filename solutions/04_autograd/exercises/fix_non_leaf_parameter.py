@@ -28,6 +28,13 @@
 # Do all arithmetic and conversion first; mark the finished tensor last.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5`, and then `w.requires_grad_()`. For b, hand
+# dtype, device and `requires_grad=True` to `torch.zeros` itself: then no conversion follows.
+#
+# </details>
 
 
 # %% answer="fix-non-leaf-parameter"

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 4.8 · The penalty that penalised nothing
+# ### Exercise 4.11 · The penalty that penalised nothing
 #
 # fix · long · 15 min · 2 points
 #
@@ -24,8 +24,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Four repairs: the inner grad call must record itself; every output counts fully (a sum, not a mean); the norm belongs
-# to each sample; and the root of a sum of squares needs care at 0. Work on a detached copy of x that requires grad.
+# Ask four things of the lines below `out = model(x)`. Does g remember its history? What does the mean do to the
+# derivative of a single sample? Over which numbers is the norm taken? What is the slope of the root at 0? And ask of
+# the line above: whose x is it that is marked?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `x.detach().requires_grad_()` for the model; `torch.autograd.grad(out.sum(), x, create_graph=True)`, since each output
+# counts fully; a norm for each sample, `torch.linalg.vector_norm(g.flatten(1), dim=1)`, whose own gradient at 0 is 0;
+# and as penalty the mean of `(norms - 1) ** 2`.
 #
 # </details>
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 4.3 · Count what autograd recorded
 #
-# measure · solid · 12 min · 2 points
+# measure · solid · 12 min · 1 point
 #
 # Memory that grows with every iteration is mostly a graph that somebody holds on to. Write the instrument that shows
 # it: the names of all nodes of a graph, with their numbers. Afterwards use it: print `census(total).total()` in a loop
@@ -27,6 +27,14 @@
 #
 # Keep a list of nodes to visit and a set of the nodes already seen; the nodes themselves can be members of a set.
 # `next_functions` holds pairs (node, input number), and the node may be None.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Put `t.grad_fn` into both the list and the set, unless it is None. While the list is not empty, take a node out of it
+# and go through its `next_functions`; each node there that is neither None nor in the set goes into both. At the end
+# count `type(node).__name__` over the set.
 #
 # </details>
 
@@ -86,7 +94,7 @@ def judge_numbers(seen, expected, where, *first):
     )
 
 
-# %% check="graph-census" points=1
+# %% check="graph-census" points=0.5
 """Every kind of node is found, all branches too; each node counts once; nothing for untracked inputs."""
 with check("graph-census") as test:
 
@@ -226,7 +234,7 @@ with check("graph-census") as test:
         judge(observe_scenario(mixed, census, name), counted(mixed_graph(name)))
     ### END HIDDEN TESTS
 
-# %% check="graph-census" points=1
+# %% check="graph-census" points=0.5
 """Tensors without history, deep graphs, many paths; nothing is touched."""
 with check("graph-census") as test:
 

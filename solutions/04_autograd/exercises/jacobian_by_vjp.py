@@ -26,9 +26,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# One tensor of x's data that requires grad; one call of fn; then for each output element a vector with a single 1,
-# handed to `torch.autograd.grad` as `grad_outputs`. The graph must survive all calls but the last, and an input that
-# is not used must count as zero.
+# A vector with a single 1, in the shape of the output, delivers the row of that output element. Compute `fn` once, on a
+# tensor of x's data that requires grad, and ask `torch.autograd.grad` once for each element. What must happen to the
+# graph between these calls? And what comes back for an input that was not used?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `z = x.detach().requires_grad_()` and `y = fn(z)`. For each i, `v = y.new_zeros(y.numel())`, `v[i] = 1`, and
+# `torch.autograd.grad(y, z, v.view(y.shape), retain_graph=True, materialize_grads=True)[0]` is the row. Write the rows
+# into `x.new_zeros(y.numel(), *x.shape)`, and view that as `y.shape + x.shape`. If y doesn't require grad, all is zero.
 #
 # </details>
 

@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 4.7 · The nan that torch.where did not stop
+# ### Exercise 4.10 · The nan that torch.where did not stop
 #
-# fix · solid · 15 min · 3 points
+# fix · solid · 15 min · 2 points
 #
 # Attention over a padded batch. The function below returns the right probabilities for ordinary scores, row for row:
 # rows without any valid entry are blanked by `torch.where`. And after the first batch with such a row, every parameter
@@ -27,6 +27,14 @@
 #
 # Do not let nan arise at all: bring masked scores to a harmless value by *selection*, not by adding. Let rows without a
 # valid entry go through the softmax with ordinary numbers, and blank the result afterwards.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `torch.where(mask, scores, torch.finfo(scores.dtype).min)` holds nothing but finite numbers at masked places; in a row
+# without a valid entry they are all equal, and softmax makes ordinary numbers of them. Then a second `torch.where` with
+# the same mask puts 0 at every masked place.
 #
 # </details>
 
@@ -94,7 +102,7 @@ def row_by_row(scores, mask):
     return torch.tensor(rows, dtype=torch.float64).reshape(scores.shape).to(scores.dtype)
 
 
-# %% check="masked-softmax" points=1
+# %% check="masked-softmax" points=0.5
 """The probabilities of ordinary scores: 0 where masked, a row without valid entries is 0."""
 with check("masked-softmax") as test:
     test("four columns; rows with four valid entries, three, one and none")
@@ -164,7 +172,7 @@ with check("masked-softmax") as test:
     seen.gives_gradients({0: wanted}, written, nan_below_right_output, values_first, because=off, rtol=1e-4, atol=1e-5)
     ### END HIDDEN TESTS
 
-# %% check="masked-softmax" points=1
+# %% check="masked-softmax" points=0.5
 """nan and inf at masked places, large scores, any mask shape and dtype: values and gradients."""
 with check("masked-softmax") as test:
     leaked = mistake(

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 4.9 · Autograd from scratch, for single numbers
+# ### Exercise 4.12 · Autograd from scratch, for single numbers
 #
 # implement · long · 35 min · 3 points
 #
@@ -35,6 +35,15 @@
 # Every result remembers its inputs and the local derivatives. backward: order all reachable nodes so that results
 # come before their inputs, start with 1 for self, and let each node *add* gradient times local derivative to its
 # inputs. Keep the running gradients of one call apart from the `.grad` of the leaves.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# A result keeps pairs (input, local derivative): `a * b` keeps (a, b.data) and (b, a.data). For the order, without
+# recursion, use a stack of (node, done). A node that is new to you goes back as done, with its inputs on top of it; one
+# that comes out as done joins the order. Walk that order backwards with a dict of gradients, `{self: 1.0}` at first,
+# and add what arrives at a Value without inputs to its `.grad`.
 #
 # </details>
 

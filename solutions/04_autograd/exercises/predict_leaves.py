@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 4.1 · Leaf or not, and who gets a gradient?
 #
-# predict · warm-up · 10 min · 2 points
+# predict · warm-up · 10 min · 1 point
 #
 # "Why is .grad None?" is answered by reading: was an operation recorded, and is the tensor marked? Read this program
 # and answer twelve questions about it, without running it.
@@ -33,9 +33,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Not requiring grad makes any tensor a leaf. A recorded operation (a real change of dtype is one, a `.to` that changes
-# nothing is none) makes a non-leaf. backward adds into `.grad`. A second backward fails only if saved tensors were
-# freed, and `w + 1` saves none.
+# Not requiring grad makes any tensor a leaf; so does marking it yourself. A recorded operation makes a non-leaf: a real
+# change of dtype is one, a `.to` that changes nothing is none.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `no_grad` concerns results of operations and leaves new marked tensors alone. `detach()` and `nn.Parameter` take the
+# numbers without the history. backward *adds* to the `.grad` of leaves that require grad, and of nothing else here. A
+# second backward fails only if the first one freed saved tensors, and `w + 1` saves none.
 #
 # </details>
 
@@ -73,7 +80,7 @@ answers = {
 # }
 ### END GIVEN
 
-# %% check="predict-leaves" points=2
+# %% check="predict-leaves" points=1
 """Each item against what the program really gives; every right item earns its share."""
 with check("predict-leaves") as test:
     test("every item is compared with what the program gives")
@@ -158,6 +165,6 @@ with check("predict-leaves") as test:
                 "so it runs (and adds to .grad).",
             ),
         },
-        points=2,
+        points=1,
     )
 test.points

@@ -38,6 +38,15 @@
 # of the three are wanted; it has as many entries as `apply` got arguments.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# With `rows = g.reshape(-1, g.shape[-1])` the gradients are `g @ weight` for x, `rows.t() @ x.reshape(-1,
+# x.shape[-1])` for the weight and `rows.sum(0)` for the bias; None for each that is not wanted. `needs_x,
+# needs_weight, *needs_bias = ctx.needs_input_grad` works with two arguments and with three, and the bias is wanted if
+# `any(needs_bias)`. A third value that is None may be returned in any case.
+#
+# </details>
 
 
 # %% answer="debug-linear-backward"

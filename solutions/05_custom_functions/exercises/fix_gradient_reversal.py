@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.6 · Three bugs in a gradient reversal layer
+# ### Exercise 5.7 · Three bugs in a gradient reversal layer
 #
 # fix · warm-up · 10 min · 2 points
 #
@@ -25,6 +25,13 @@
 #
 # backward owes one value per argument of forward, and may not write into its own argument. The contract asks for one
 # more thing that the code does not do at all.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# The assertion goes. `return grad_output * -ctx.lam, None` makes a new tensor, and gives one value for each argument.
+# `grad_reverse` raises ValueError for a negative `lam` before it calls `apply`.
 #
 # </details>
 

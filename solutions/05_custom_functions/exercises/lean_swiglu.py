@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 5.3 · SwiGLU that keeps two tensors, not three
+# ### Exercise 5.4 · SwiGLU that keeps two tensors, not three
 #
-# measure · solid · 18 min · 3 points
+# measure · solid · 18 min · 2 points
 #
 # The feed-forward block of most language models multiplies `silu(a) = a · sigmoid(a)` by a gate `b`. Written as
 # `F.silu(a) * b` it keeps three tensors for backward where two would do, in every layer. Write the lean version.
@@ -25,8 +25,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# A Function that saves a and b with save_for_backward and recomputes the sigmoid in backward with ordinary
-# differentiable operations. silu'(a) = s (1 + a (1 - s)) with s = sigmoid(a).
+# silu keeps a, and the product keeps both of its factors, silu(a) and b. Which of the three can be had from the other
+# two? Write a Function that saves only those, with save_for_backward, and computes the rest in backward with ordinary
+# operations, so that backward can be differentiated.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `save_for_backward(a, b)`. In backward `s = torch.sigmoid(a)`; the gradient of a is `g * b * s * (1 + a * (1 - s))`,
+# that of b is `g * a * s`. Compare the shapes in `swiglu`, before `apply`.
 #
 # </details>
 
@@ -99,7 +107,7 @@ def kept(swiglu, a, b):
     return {"saved": sum(saved.values()), "foreign": foreign, "beside": sum(beside.values())}
 
 
-# %% check="lean-swiglu" points=2
+# %% check="lean-swiglu" points=1
 """Values and gradients of silu(a) * b; only a and b are kept for backward."""
 with check("lean-swiglu") as test:
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.4 · gradcheck passes, the second derivative is zero
+# ### Exercise 5.5 · gradcheck passes, the second derivative is zero
 #
 # fix · solid · 12 min · 2 points
 #
@@ -25,6 +25,14 @@
 # Save the input and compute tanh again in backward (then it is recorded), or give t out as a second output and add its
 # gradient, or write the whole thing with built-in operations, in a form that neither overflows nor has a kink at 0.
 # For the value take e^|x| out of the logarithm.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# log(cosh(x)) = |x| + log1p(exp(-2|x|)) - log 2, and nothing in it overflows. Differentiated as it stands, |x| has a
+# kink at 0. So compute it in forward, save x, and let backward return `g * torch.tanh(x)` with the saved x: that is
+# recorded, and its derivative is 1 - tanh(x)².
 #
 # </details>
 

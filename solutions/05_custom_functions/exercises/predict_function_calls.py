@@ -42,6 +42,15 @@
 # the dtype of the input, and looks only at tensors that are direct arguments.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `apply` switches recording off and passes your own x on. It is backward's 5 that arrives, in the dtype of x. Called
+# directly, forward is ordinary code with recording on, and your backward is not asked. The node has the name of the
+# class with "Backward" behind it. `apply` takes keywords and does not look into lists; the number of gradients is
+# counted when backward runs.
+#
+# </details>
 
 # %% answer="predict-function-calls"
 ### BEGIN SOLUTION

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.7 · c times the identity, without the identity
+# ### Exercise 5.8 · c times the identity, without the identity
 #
 # implement · solid · 18 min · 2 points
 #
@@ -34,6 +34,16 @@
 # A classmethod with a table from torch functions to your own. `t @ E` arrives as another function object than
 # `torch.matmul` (print func), and `E @ t` is Python's own protocol first. If your functions get all of `args` and
 # `kwargs`, Python itself raises TypeError for what they don't know.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# In `__torch_function__`: return NotImplemented if there are `kwargs`. For `torch.matmul` and `Tensor.matmul`,
+# compare the sizes (ValueError), then `c * t`; of two ScaledEyes it is a ScaledEye with the product of both c, and
+# for `torch.add`, if both arguments are ScaledEyes, with their sum. `torch.diagonal` with one argument:
+# `torch.as_tensor(c).expand(n)`; `torch.trace`: `torch.as_tensor(c * n)`. For all else NotImplemented.
+# `__matmul__(self, other)` returns `torch.matmul(self, other)`.
 #
 # </details>
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 5.5 · A gradient for a step function
+# ### Exercise 5.6 · A gradient for a step function
 #
 # implement · warm-up · 12 min · 2 points
 #
@@ -33,6 +33,13 @@
 #
 # Either a Function whose backward multiplies by the indicator of |x| < 1 (save x), or arithmetic: the surrogate plus a
 # correction that is invisible to autograd.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Forward: `torch.where(x >= 0, 1, -1).to(x.dtype)`, with nan put in where x is nan (`masked_fill`). Save x with
+# `save_for_backward`; backward returns `grad_output * (x.abs() < 1)`.
 #
 # </details>
 

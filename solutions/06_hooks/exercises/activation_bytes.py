@@ -27,9 +27,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `torch.autograd.graph.saved_tensors_hooks(pack, unpack)` around the forward; in pack remember `untyped_storage()`:
-# `data_ptr()` as the key, `nbytes()` as the value; leave out the storages of parameters and buffers; keep the output
-# alive until you have counted.
+# A pair of functions around the forward can watch the packing: pack gets every tensor that autograd saves. Count
+# storages, not tensors, so a dict with one entry for each storage. The storages of parameters and buffers go out again;
+# a saved weight is often a view, so compare storages there, too.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `torch.autograd.graph.saved_tensors_hooks(pack, unpack)` around `model(x)`; in pack remember
+# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor. Leave
+# out the storages of parameters and buffers; keep the output alive until you have counted, or a freed storage gives its
+# address to the next one.
 #
 # </details>
 

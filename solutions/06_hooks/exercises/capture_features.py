@@ -34,6 +34,15 @@
 # detached *clone*; keep the handles and remove them in a `finally`.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `modules = dict(model.named_modules(remove_duplicate=False))` knows every name, and `modules[name]` raises the
+# KeyError. A factory `storing(kept)` returns a hook that does `kept.append(output.detach().clone())` and returns
+# nothing; register the hooks inside the `try`. Call `model(*args, **kwargs)`, not `model.forward`, which would skip the
+# hooks of the model itself.
+#
+# </details>
 
 
 # %% answer="capture-features"

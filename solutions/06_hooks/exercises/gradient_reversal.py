@@ -30,6 +30,15 @@
 # view of x made in forward.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# In `__init__`, after `self.lambda_ = lambda_`, register a full backward hook
+# `reverse(module, grad_input, grad_output)` that returns the tuple `(-module.lambda_ * grad_input[0],)`: a new tensor,
+# with the lambda_ of that moment. It must read `module`, not `self`, which in a deep copy would still be the original.
+# forward returns x.
+#
+# </details>
 
 
 # %% answer="gradient-reversal"

@@ -40,6 +40,15 @@
 # as soon as the gradient of the module's *output* is known.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Backward, first list: b hands back the gradient of its input, which is a's output. From there two branches go on: to
+# a's weight, where the tensor hook comes before the accumulation, and to a's input, which is the net's input as well:
+# there a's hook fires, then the net's, then x's own. Second list: a and the net have no input gradient to wait for. The
+# gradient of the net's output is the first of all gradients, and that of a's output is what b hands back.
+#
+# </details>
 
 # %% answer="hook-firing-order"
 ### BEGIN SOLUTION

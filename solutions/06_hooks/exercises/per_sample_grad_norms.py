@@ -27,9 +27,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Keep each Linear's input a (forward hook) and output gradient g (full backward hook, or `torch.autograd.grad` for the
-# kept outputs) from *one* backward of `losses.sum()`. Per sample the weight gradient is the sum over t of g_t a_tᵀ: an
-# einsum over t gives (N, out, in); the bias gradient is g summed over t. Add squared norms over layers, then the root.
+# Keep each Linear's input a (detached) and its output in a forward hook. One `torch.autograd.grad` of `losses.sum()`
+# for the kept outputs gives all output gradients g, and writes no `.grad`. Row n of a and g belongs to sample n alone.
+# Squared norms add up, over weight and bias and over layers; norms don't.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Hook only the Linears that have something to train. Bring a and g to (N, T, D), with T = 1 for (N, D). Per sample the
+# weight gradient is `torch.einsum("nto,nti->noi", g, a)`, the bias gradient `g.sum(1)`. Square each, sum it up per
+# sample, and add it to `squares = torch.zeros_like(losses)`, but only where that parameter requires grad. At the end
+# comes `squares.sqrt()`.
 #
 # </details>
 

@@ -32,6 +32,15 @@
 # what is asked for is computed); remove the handles in a `finally`.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# The hook of a layer does no more than `entry.update(output=grad_output[0], input=grad_input[0])`, where a small
+# factory binds `entry`, the dict of this layer. `wanted` is a list of all parameters of these layers, and x at its end
+# where x requires grad: `grads = dict(zip(wanted, torch.autograd.grad(loss, wanted)))`. After that,
+# `weight=grads[layer.weight]` and `bias=grads.get(getattr(layer, "bias", None))`.
+#
+# </details>
 
 
 # %% answer="port-old-hooks"

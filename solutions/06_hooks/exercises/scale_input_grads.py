@@ -24,7 +24,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Return a tuple as long as grad_input: a new scaled tensor where there is one, None where there is None.
+# Where do the 4 and the 1 of the first message come from? What a hook returns takes the place of grad_input, which has
+# one entry for each positional input; a bare tensor is taken apart along its first dimension. And in which entry did
+# `factor * …` meet a None?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Return a tuple as long as grad_input: a new scaled tensor where there is one, None where there is None. That is
+# `tuple(None if grad is None else factor * grad for grad in grad_input)`; `grad *= factor` would change a tensor that
+# others still need.
 #
 # </details>
 

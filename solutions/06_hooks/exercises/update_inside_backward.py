@@ -25,8 +25,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `register_post_accumulate_grad_hook` on each parameter that requires grad; inside it change the parameter in place
-# without autograd and set .grad to None; collect the handles.
+# A tensor hook on the parameter comes too early: it gets the gradient before that is in `.grad`. The hook that you need
+# runs after the accumulation and gets the parameter. Let each parameter step and drop its gradient in its own hook; if
+# you wait for the last one, all gradients are alive at once.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `register_post_accumulate_grad_hook` on each parameter that requires grad (on a frozen one it raises); inside it,
+# under `torch.no_grad()`, `parameter.sub_(lr * parameter.grad)`, then `parameter.grad = None`. Collect the handles, and
+# return a function that removes every one of them.
 #
 # </details>
 

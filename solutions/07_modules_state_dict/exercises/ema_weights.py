@@ -32,6 +32,16 @@
 # not floating point with `copy_`.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Buffer number n is `self.register_buffer(f"average_{n}", tensor.clone())`; `average()` finds it again with
+# `self.get_buffer(f"average_{n}")`. In `update`, `average.mul_(self.decay)` is followed by
+# `average.add_(current[name].to(average), alpha=1 - self.decay)`, where `.to(average)` converts to the dtype and device
+# of the average. The tensors in `model.state_dict()` are the model's own memory, so `copy_to` only has to call `copy_`
+# on them.
+#
+# </details>
 
 
 # %% answer="ema-weights"

@@ -24,8 +24,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Each frozen layer needs a way to refuse train mode: after calling eval() once, replace its `train` method on the
-# instance by one that leaves the flag False (or use a forward pre-hook that sets it).
+# `modules()` finds layers at every depth, the model itself included. Ask for the four classes by name, since
+# InstanceNorm shares a base class with them. `requires_grad_(False)` lasts, `eval()` does not: `model.train()` calls
+# `train` of each child, and so on down the tree. So which of a layer's methods would have to change?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Each frozen layer needs a way to refuse train mode: after calling `eval()` once, replace its `train` method on the
+# instance by one that leaves the flag False: `layer.train = lambda mode=True, layer=layer: layer`, where `layer=layer`
+# binds the layer of this turn of the loop. (A forward pre-hook that sets the flag does it, too.)
 #
 # </details>
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.2 · How big is this model?
+# ### Exercise 7.3 · How big is this model?
 #
 # measure · warm-up · 10 min · 1 point
 #
@@ -22,6 +22,14 @@
 # <details><summary>Hint 2</summary>
 #
 # `parameters()` and `buffers()` already walk the tree and skip duplicates; `element_size()` knows the bytes.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `sum(tensor.numel() for tensor in model.parameters() if tensor.requires_grad)` is `trainable`; `frozen` and `buffers`
+# are built alike. For `bytes` sum `tensor.numel() * tensor.element_size()` over both lists. None of this reads a value,
+# so it works on the meta device, too.
 #
 # </details>
 

@@ -30,6 +30,15 @@
 # `load_state_dict(strict=False)`. Take `missing` from the comparison, not from what load_state_dict returns.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# With `own = model.state_dict()`, `fitting` takes from `state` what has its name in `own` and the same `.shape` there.
+# `missing` is `sorted(own.keys() - state.keys())`, `unexpected` the same the other way round. `mismatched` goes through
+# `sorted(own.keys() & state.keys())`, leaves out what is in `fitting`, and pairs `state[name].shape` with
+# `own[name].shape`.
+#
+# </details>
 
 
 # %% answer="partial-load"

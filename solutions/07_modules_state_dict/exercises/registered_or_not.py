@@ -38,6 +38,15 @@
 # not. `persistent=False` removes only the s; `requires_grad=False` removes nothing.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Go through the attributes by kind. Python lists: `c` and `g`, nothing in them is seen. Plain tensors: `b` and `j`,
+# whether they require grad or not. Buffers: `d` and `e`, never in `parameters()`, and one of them not saved. nn
+# containers: `f` and `h`; a plain tensor that is put into a ParameterList becomes a Parameter. The rest are Parameters,
+# and a frozen one is no exception.
+#
+# </details>
 
 # %% answer="registered-or-not"
 ### BEGIN SOLUTION

@@ -29,9 +29,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Besides the weights there are Adam's moments, the position of the schedule, the epoch, and where torch's generator has
+# got to (a seed only tells where it began). As plain containers these are state_dicts and a tensor, not objects. For
+# the file: write all of it under another name first, then rename, which happens at once or not at all. Which folder
+# must that name be in?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # One dict: three state_dicts, the epoch, `torch.get_rng_state()`. Write to a temporary name in the same folder, then
-# `os.replace`; remove the temporary file if something fails. Load with `map_location="cpu"`, restore the three, and set
-# the generator's state last.
+# `os.replace`; in a `finally`, remove the temporary file with `unlink(missing_ok=True)`. Load with
+# `map_location="cpu"`, restore the three, set the generator's state last, and return the epoch plus 1.
 #
 # </details>
 

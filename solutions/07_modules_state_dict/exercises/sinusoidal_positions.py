@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.5 · A table that moves but is not saved
+# ### Exercise 7.2 · A table that moves but is not saved
 #
 # implement · solid · 15 min · 2 points
 #
@@ -27,6 +27,15 @@
 # Compute positions (max_len, 1) times frequencies (ceil(d/2),) in float32, fill even columns with sin and odd ones with
 # cos (one cosine less for odd d), register with `persistent=False`, slice the first T rows in forward and cast to
 # x.dtype.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `position = torch.arange(max_len).unsqueeze(1)`, `frequency = torch.exp(torch.arange(0, d_model, 2) *
+# (-math.log(10000.0) / d_model))`, `angle = position * frequency`. Then `table[:, 0::2] = angle.sin()`,
+# `table[:, 1::2] = angle[:, : d_model // 2].cos()`, and `self.register_buffer("table", table, persistent=False)`.
+# forward: compare `x.size(1)` with `len(self.table)`, then return `x + self.table[:length].to(x.dtype)`.
 #
 # </details>
 

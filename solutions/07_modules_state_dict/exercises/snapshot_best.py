@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.3 · The best weights that were not
+# ### Exercise 7.4 · The best weights that were not
 #
 # fix · warm-up · 12 min · 2 points
 #
@@ -28,6 +28,15 @@
 #
 # Copy every tensor at the moment of the best score (deepcopy of the dict, or clone of each value), switch modes around
 # the two calls, restore the flag at the end.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# The snapshot is `{name: tensor.clone() for name, tensor in model.state_dict().items()}`. Begin with `best = None` and
+# take a score where `not math.isnan(s) and (best is None or s > best)`: minus infinity can win then, NaN can't, and a
+# tie changes nothing. `score` runs after `model.eval()` and under `torch.no_grad()`. After the loop put the flag back
+# with `model.train(training)`; if `best` is still None, raise ValueError; else load the snapshot.
 #
 # </details>
 

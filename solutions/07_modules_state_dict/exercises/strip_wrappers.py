@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 7.4 · Missing key(s), Unexpected key(s)
+# ### Exercise 7.5 · Missing key(s), Unexpected key(s)
 #
 # debug · warm-up · 12 min · 2 points
 #
@@ -31,8 +31,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Wrappers are whole components of a path, so cut each key at its dots and compare components, not letters. `_orig_mod`
+# can be decided key by key. For which of the two must you look at all keys before you cut one?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # Split each key at the dots and work on the list of components: drop every "_orig_mod", then, while there are lists and
-# all of them begin with "module", drop the first component of each.
+# all of them begin with "module", drop the first component of each. Join them with dots again; if `len(set(names))` is
+# less than `len(names)`, raise ValueError; else zip the names with `state.values()`.
 #
 # </details>
 

@@ -43,6 +43,14 @@
 # values need no batch dimension at all.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `steps = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)` runs from 0 to T - 1, so
+# `(steps / steps[-1].clamp(min=1)).softmax(0)` are the weights, also for a single step. Multiply `self.proj(x)` by
+# `weights.unsqueeze(1)` and sum over dimension 1. The start values are zeros: leave them out.
+#
+# </details>
 
 
 # %% answer="baked-batch"

@@ -40,6 +40,14 @@
 # branch with harmless numbers.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `positive = x.mean() > 0` stays a tensor, and is False for nan. The logarithm gets `torch.where(positive, x, 1.0)`
+# instead of x (then the clamp), the division `torch.where(positive, 1.0, x)`; a third `torch.where(positive, …, …)`
+# chooses between the two results.
+#
+# </details>
 
 
 # %% answer="branch-on-data"

@@ -27,9 +27,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Remember the flag of each of `model.modules()`, then `model.eval()`; in `try` `torch.onnx.export(...,
-# verbose=False)` with `dynamic_shapes=({0: "batch"},)`, `external_data=False`, `input_names` and `output_names`; in
-# `finally` put the flags back.
+# Three things to tell the exporter: the two names, which dimension is dynamic (`dynamic_shapes`, one entry for each
+# argument of forward), and that the weights go into the same file. One thing to remember: the training flag of each
+# submodule, not of the model alone, since `model.train()` would wake the frozen ones as well.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Remember the flag of each of `model.modules()`, then `model.eval()`; in `try`
+# `torch.onnx.export(model, (example,), path, …, verbose=False)` with `dynamic_shapes=({0: "batch"},)`,
+# `external_data=False`, `input_names=["input"]` and `output_names=["output"]`; in `finally` set `module.training` of
+# each module to its flag.
 #
 # </details>
 

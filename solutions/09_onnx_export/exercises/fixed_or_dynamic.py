@@ -40,6 +40,14 @@
 # a small size go to a second file.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# A declares nothing, and its 100 × 100 weights have 40 kB; B keeps everything in one file. The example of C has 4 rows:
+# which way does the file go for ever, and which way does PyTorch go for 1 row? C's forward gets an x with a shape and
+# without numbers, and the type's name says so. E: 48 numbers, in 4 rows.
+#
+# </details>
 
 # %% answer="fixed-or-dynamic"
 ### BEGIN SOLUTION

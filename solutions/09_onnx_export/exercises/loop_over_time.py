@@ -41,8 +41,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Along time, `h = W @ x` with `W[t, s] = (1 - a) * a**(t - s)` for s ≤ t, else 0. Build `t - s` from an arange by
-# broadcasting, clamp it at 0 *before* the power, then mask the upper triangle.
+# The newest value has the weight `1 - a`, the one before it `(1 - a) * a`, and so on: the weight of xₛ in hₜ depends on
+# `t - s` alone. A matrix W with a row for each t and a column for each s holds them all, and `W @ x` is the sum over
+# time. Above its diagonal `t - s` is negative: what would the power be there?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Along time, `h = W @ x` with `W[t, s] = (1 - a) * a**(t - s)` for s ≤ t, else 0. Build `t - s` from an arange (with
+# x's dtype and device) by broadcasting, `steps.unsqueeze(1) - steps`, clamp it at 0 *before* the power, then mask the
+# upper triangle with `.tril()`.
 #
 # </details>
 

@@ -35,9 +35,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Loop over `zip(session.get_inputs(), inputs)`. `one.type` is a string such as `'tensor(float)'`; a small dict maps
-# it to a torch dtype. Detach, cast where both are floating, then `.cpu().numpy()`. `torch.from_numpy` makes tensors
-# of the outputs.
+# `session.get_inputs()` lists what is expected, in order; each entry has a `name` and a `type`. Compare the two numbers
+# of inputs first. Then for each pair: are both floating, or neither? What must happen to a tensor before `.numpy()`?
+# And cast in torch, since NumPy has no bfloat16.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Loop over `zip(session.get_inputs(), inputs)`. `one.type` is a string such as `'tensor(float)'`; a small dict maps the
+# three floating ones to torch dtypes. Where `tensor.is_floating_point() != (one.type in floats)`, raise TypeError with
+# `one.name`. Detach, cast where both are floating, then `.cpu().numpy()`. `torch.from_numpy` makes tensors of the
+# outputs.
 #
 # </details>
 

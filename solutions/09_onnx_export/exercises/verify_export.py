@@ -35,6 +35,15 @@
 # `finally`.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Feed `{session.get_inputs()[0].name: x.detach().numpy()}`. If `session.run` raises, add an entry `run:` and
+# `continue`. Put a single tensor into a list, then go through the pairs of outputs: first `a.shape != tuple(b.shape)`,
+# and only where the shapes are equal `np.allclose(a, b.numpy(), rtol=rtol, atol=atol)`, with the model's value as the
+# second argument: rtol is relative to that one.
+#
+# </details>
 
 
 # %% answer="verify-export"

@@ -31,10 +31,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `onnx.load(path, load_external_data=False)`; for each initializer look whether `data_location` is
-# `onnx.TensorProto.EXTERNAL`, and where it is, at `external_data`.
-# `onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize` times the product of `dims` is the size, inside and
-# outside.
+# Load the .onnx file alone, without external data: it has the sizes, the types and the places of all weights. Ask two
+# questions about each initializer: how many bytes does it have (sizes and type tell, wherever it lies), and does it lie
+# inside or in another file?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `onnx.load(path, load_external_data=False)`; for each of `model.graph.initializer` look whether `data_location` is
+# `onnx.TensorProto.EXTERNAL`, and where it is, take the `value` at the key `location` of its `external_data`.
+# `onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize` times `int(np.prod(dims))` is the size, inside and outside.
+# Each file must exist in the model's folder. `graph` is `os.path.getsize(path)` minus the sizes inside.
 #
 # </details>
 

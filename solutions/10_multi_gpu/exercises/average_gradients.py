@@ -15,9 +15,9 @@
 #   here too.)
 # - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and
 #   its precision.
-# - With one rank nothing changes. Gradients need not be contiguous.
+# - With one rank the gradients keep their values. Gradients need not be contiguous.
 #
-# **Rule** torch.nn.parallel is not used.
+# **Rule.** torch.nn.parallel is not used.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -15,7 +15,7 @@
 #   what is sent.
 # - In every case `.grad` ends as the float32 *mean* over the ranks (within the rounding of dtype).
 #
-# **Rule** The bytes are measured in the hook, not computed from the number of parameters.
+# **Rule.** The bytes are measured in the hook, not computed from the number of parameters.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -16,7 +16,7 @@
 # - The work is shared: no rank predicts more than ⌈n / world⌉ samples.
 # - An empty dataset raises ValueError on every rank.
 #
-# **Rule** Every rank takes part in every collective, a rank without samples too.
+# **Rule.** Every rank takes part in every collective, a rank without samples too.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -14,7 +14,7 @@
 #   path must not be mistaken for the new one.
 # - If writing fails on rank 0, *every* rank raises: rank 0 its own exception, the others RuntimeError. Nobody hangs.
 #
-# **Rule** torch.save is called on rank 0 only.
+# **Rule.** torch.save is called on rank 0 only.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 10.9 · All-reduce as a ring
+# ### Exercise 10.8 · All-reduce as a ring
 #
 # implement · long · 35 min · 3 points
 #
@@ -15,8 +15,8 @@
 #   chunks of numel / world elements each; one element of padding per chunk is allowed.
 # - The result is bit-identical on all ranks.
 #
-# **Rule** Point-to-point messages only: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts what is
-# sent and to whom.
+# **Rule.** Point-to-point messages only: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts what
+# is sent and to whom.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 10.8 · Backward across two processes
+# ### Exercise 10.9 · Backward across two processes
 #
 # implement · long · 25 min · 3 points
 #
@@ -15,7 +15,7 @@
 #   Old gradients are cleared first. Nobody steps: no weight changes.
 # - Rank 1 returns the mean loss as a float, rank 0 returns None.
 #
-# **Rule** Only messages between two ranks: `send`, `recv`, `isend`, `irecv`. No collectives, no
+# **Rule.** Only messages between two ranks: `send`, `recv`, `isend`, `irecv`. No collectives, no
 # torch.distributed.pipelining.
 #
 # <details><summary>Hint 1</summary>

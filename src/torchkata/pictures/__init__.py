@@ -38,6 +38,7 @@ gradient_bars       gradient_bars(activations, depth, seed): how a gradient shri
 feature_maps        feature_maps(features): what each channel of a layer shows of an image
 
 Modules and state_dict
+registry_walk       registry_walk(): a module with its three registries, and what each walk takes along
 state_tree          state_explorer(): every tensor of a module, and who trains, saves and moves it
 batch_norm          bn_explorer(): a batch before and after batch norm, and the running statistics
 checkpoint_layout   checkpoint_anatomy(checkpoint): what a checkpoint holds, with the bytes of each part

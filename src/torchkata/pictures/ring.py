@@ -107,7 +107,7 @@ def _told(state: RingState, world: int, steps: int) -> tuple[str, str, str]:
     least = min(complete)
     does = {
         "start": "nothing sent yet.",
-        SCATTER: "each rank adds what comes in to its own chunk.",
+        SCATTER: "each rank adds the chunk that comes in to its own.",
         GATHER: "each rank overwrites its chunk with the complete one.",
     }
     return (

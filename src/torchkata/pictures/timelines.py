@@ -89,6 +89,8 @@ def draw_timeline(kind: str, p: int, m: int, bwd: float = 2, comm: float = 0) ->
     scale = LENGTH / total
     canvas = Canvas(LEFT + LENGTH + MARGIN + 6, TOP + devices * LANE + 42)
     sizes = f"{m} {'micro-batch' if m == 1 else 'micro-batches'} of work"
+    if kind == "GPipe" and m > 1:
+        sizes = f"a batch in {m} micro-batches"
     title = f"{sizes} on one device" if kind == "one device" else f"{kind}: {sizes} on {devices} devices"
     canvas.title(title)
     alone = total_time(timeline("one device", p, m, 1, bwd))

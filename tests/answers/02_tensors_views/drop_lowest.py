@@ -78,7 +78,7 @@ def drop_lowest(x, k):
 # %% wrong: replaces the small ones through torch.where
 # says: torch.where never removes anything
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def drop_lowest(x, k):
     refuse(x, k)
@@ -89,7 +89,7 @@ def drop_lowest(x, k):
 # %% wrong: replaces the small ones by -inf
 # says: torch.where never removes anything
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     rank = torch.argsort(x, stable=True).argsort()
@@ -99,7 +99,7 @@ def drop_lowest(x, k):
 # %% wrong: slices x[k:]
 # says: You dropped the first k positions, not the k smallest values.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[k:]
@@ -108,7 +108,7 @@ def drop_lowest(x, k):
 # %% wrong: sorts and slices
 # says: The values are right, their order is not: sorting (or topk) forgets where they came from.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def drop_lowest(x, k):
     refuse(x, k)
@@ -118,7 +118,7 @@ def drop_lowest(x, k):
 # %% wrong: topk of the N-k largest (descending order)
 # says: The values are right, their order is not
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x.topk(len(x) - k).values
@@ -127,7 +127,7 @@ def drop_lowest(x, k):
 # %% wrong: indexes with the positions of topk, unsorted
 # says: The values are right, their order is not
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def drop_lowest(x, k):
     refuse(x, k)
@@ -136,7 +136,7 @@ def drop_lowest(x, k):
 
 # %% wrong: keeps x > k-th smallest value
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 1 of 2
+# earns: 0.5 of 1
 # lesson
 def drop_lowest(x, k):
     refuse(x, k)
@@ -145,7 +145,7 @@ def drop_lowest(x, k):
 
 # %% wrong: keeps x >= (k+1)-th smallest value
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 1 of 2
+# earns: 0.5 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[:0] if k == len(x) else x[x >= x.kthvalue(k + 1).values]
@@ -153,7 +153,7 @@ def drop_lowest(x, k):
 
 # %% wrong: mask against a quantile
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 1 of 2
+# earns: 0.5 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x > torch.quantile(x, k / len(x))]
@@ -162,7 +162,7 @@ def drop_lowest(x, k):
 # %% wrong: drops the largest
 # says: You dropped the largest.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(descending=True, stable=True).argsort() >= k]
@@ -171,7 +171,7 @@ def drop_lowest(x, k):
 # %% wrong: returns what is to be dropped
 # says: These are the values to be dropped.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(stable=True).argsort() < k]
@@ -180,7 +180,7 @@ def drop_lowest(x, k):
 # %% wrong: returns positions
 # says: These are positions; asked for are the values that stay.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x.argsort(stable=True)[k:].sort().values
@@ -189,7 +189,7 @@ def drop_lowest(x, k):
 # %% wrong: removes one element at a time with cat([x[:i], x[i+1:-1]])
 # says: T[i+1:-1] ends before the last element; the slice to the end is T[i+1:].
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     for _ in range(k):
@@ -200,7 +200,7 @@ def drop_lowest(x, k):
 
 # %% wrong: removes all elements whose value is among the k smallest
 # says: With equal values at the threshold you dropped too many or too few
-# earns: 1 of 2
+# earns: 0.5 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[~torch.isin(x, x.sort().values[:k])]
@@ -208,7 +208,7 @@ def drop_lowest(x, k):
 
 # %% wrong: among equal values drops the later ones
 # says: Among equal values the first ones are dropped first
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -219,7 +219,7 @@ def drop_lowest(x, k):
 
 # %% wrong: ties as topk breaks them
 # says: Among equal values the first ones are dropped first
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: equal values
 # caught: hidden
 def drop_lowest(x, k):
@@ -231,7 +231,7 @@ def drop_lowest(x, k):
 
 # %% wrong: numpy.delete on the detached array
 # says: The result left the autograd graph (through NumPy, .tolist() or .data).
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -243,7 +243,7 @@ def drop_lowest(x, k):
 
 # %% wrong: through Python lists
 # says: The result left the autograd graph (through NumPy, .tolist() or .data).
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -254,7 +254,7 @@ def drop_lowest(x, k):
 
 # %% wrong: through NumPy without detach
 # says: The result left the autograd graph
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -266,7 +266,7 @@ def drop_lowest(x, k):
 
 # %% wrong: overwrites the dropped elements in x itself
 # says: x itself was changed.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     dropped = x.argsort(stable=True)[:k]
@@ -279,7 +279,7 @@ def drop_lowest(x, k):
 
 # %% wrong: clips k silently
 # says: k outside 0..N must raise ValueError: this must raise ValueError, but it returned
-# earns: 1 of 2
+# earns: 0.5 of 1
 def drop_lowest(x, k):
     k = min(max(k, 0), len(x))
     keep = torch.ones(len(x), dtype=torch.bool)
@@ -289,7 +289,7 @@ def drop_lowest(x, k):
 
 # %% wrong: k = -1 drops all but one
 # says: k outside 0..N must raise ValueError
-# earns: 1 of 2
+# earns: 0.5 of 1
 def drop_lowest(x, k):
     if k > len(x):
         raise ValueError("k")
@@ -300,7 +300,7 @@ def drop_lowest(x, k):
 
 # %% wrong: refuses k = N
 # says: k = N is allowed
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: maximum
 # caught: hidden
 def drop_lowest(x, k):
@@ -313,7 +313,7 @@ def drop_lowest(x, k):
 
 # %% wrong: asserts k
 # says: but it raised AssertionError
-# earns: 1 of 2
+# earns: 0.5 of 1
 def drop_lowest(x, k):
     assert 0 <= k <= len(x)
     return x[x.argsort(stable=True).argsort() >= k]
@@ -321,7 +321,7 @@ def drop_lowest(x, k):
 
 # %% wrong: ranks by comparisons only, nan gets rank 0
 # says: A nan counts as the largest value (as in torch.sort)
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: nan
 # caught: hidden
 def drop_lowest(x, k):
@@ -333,7 +333,7 @@ def drop_lowest(x, k):
 
 # %% wrong: sorts positions in Python by value alone, which nan confuses
 # says: A nan counts as the largest value
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -344,7 +344,7 @@ def drop_lowest(x, k):
 
 # %% wrong: compares as float32
 # says: compare them in their own dtype
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: beyond 2**24
 # caught: hidden
 def drop_lowest(x, k):
@@ -355,7 +355,7 @@ def drop_lowest(x, k):
 # %% wrong: drops the smallest absolute values
 # says: You went by the absolute values
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.abs().argsort(stable=True).argsort() >= k]
@@ -363,7 +363,7 @@ def drop_lowest(x, k):
 
 # %% wrong: multiplies by the mask and takes what is not zero
 # says: A value of 0 stays
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -374,7 +374,7 @@ def drop_lowest(x, k):
 # %% wrong: detaches for k = 0
 # says: hidden test: gradients reach all elements for k = 0
 # says: The result left the autograd graph
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -383,7 +383,7 @@ def drop_lowest(x, k):
 
 # %% wrong: makes a float tensor when nothing stays
 # says: Nothing stays, but in the dtype of x
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -392,7 +392,7 @@ def drop_lowest(x, k):
 
 # %% wrong: breaks ties by adding a small ramp
 # says: compare them in their own dtype
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)
@@ -403,7 +403,7 @@ def drop_lowest(x, k):
 # %% wrong: returns float64
 # says: The values that stay have the dtype of x
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def drop_lowest(x, k):
     refuse(x, k)
     return x[x.argsort(stable=True)[k:].sort().values].double()
@@ -411,7 +411,7 @@ def drop_lowest(x, k):
 
 # %% wrong: returns float64 as float32
 # says: The values that stay have the dtype of x
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
     refuse(x, k)

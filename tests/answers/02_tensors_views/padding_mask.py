@@ -73,7 +73,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: the code as given
 # says: All rows are the same: after expand they are one row of memory, so every write hit all of them.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def padding_mask(lengths, T=None):
     T = T if T is not None else int(lengths.max())
@@ -86,7 +86,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: clones after the loop
 # says: All rows are the same
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def padding_mask(lengths, T=None):
     T = T if T is not None else int(lengths.max())
@@ -99,7 +99,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: contiguous() after the loop
 # says: All rows are the same
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = T if T is not None else int(lengths.max())
     mask = torch.ones(1, T, dtype=torch.bool).expand(len(lengths), T)
@@ -111,7 +111,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: compares with <=
 # says: Position t belongs to the sequence when t < length; you counted one too many.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T) <= lengths[:, None]
@@ -120,7 +120,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: compares positions with lengths elementwise
 # says: Positions and lengths were compared elementwise
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -130,7 +130,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: puts positions in rows
 # says: The mask is (T, B): sequences belong in rows.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T)[:, None] < lengths
@@ -139,7 +139,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: marks the padding
 # says: True marks the real positions, not the padding.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T) >= lengths[:, None]
@@ -148,7 +148,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: pads on the left
 # says: The rows end with the real positions; padding comes after them.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return torch.arange(T).flip(0) < lengths[:, None]
@@ -157,7 +157,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: returns float
 # says: The mask must be bool: expected torch.bool, got torch.float32
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
     return (torch.arange(T) < lengths[:, None]).float()
@@ -166,7 +166,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: ignores T
 # says: T was given, but the mask has as many columns as the largest length.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max())
     return torch.arange(T) < lengths[:, None]
@@ -175,7 +175,7 @@ def padding_mask(lengths, T=None):
 # %% wrong: never more than the largest length
 # says: T was given, but the mask has as many columns as the largest length.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else min(T, int(lengths.max()))
     return torch.arange(T) < lengths[:, None]
@@ -183,7 +183,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: returns an expanded row when all lengths are equal
 # says: The values are right, but several elements share one memory cell (a stride is 0)
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: equal values
 def padding_mask(lengths, T=None):
     T = int(lengths.max()) if T is None else T
@@ -194,7 +194,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: gives at least one column
 # says: the mask has no column then
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -205,7 +205,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: calls lengths.max() on an empty batch
 # says: An empty batch has no maximum: T=None must give shape (0, 0).
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: empty
 # caught: hidden
 def padding_mask(lengths, T=None):
@@ -215,7 +215,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: takes T=0 for None
 # says: T=0 is not T=None: asked for is a mask without columns.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: zeros
 # caught: hidden
 def padding_mask(lengths, T=None):
@@ -225,7 +225,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: turns lengths into a column in place
 # says: Your code changed what the caller passed in: lengths.shape was
-# earns: 1 of 2
+# earns: 0.5 of 1
 def padding_mask(lengths, T=None):
     if T is None:
         T = int(lengths.max()) if len(lengths) else 0
@@ -234,7 +234,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: clamps the lengths in place
 # says: Your code changed what the caller passed in: lengths was changed
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -244,7 +244,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: builds the mask on the CPU
 # says: The result is on the wrong device
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -254,7 +254,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: writes row by row on the CPU
 # says: The result is on the wrong device
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def padding_mask(lengths, T=None):
     if T is None:
@@ -267,7 +267,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: nested lists without a device
 # says: The result is on the wrong device
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def padding_mask(lengths, T=None):
     T = max(lengths.tolist(), default=0) if T is None else T
@@ -277,7 +277,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: views a length as an int64
 # says: Lengths may be int32 as well
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def padding_mask(lengths, T=None):
     lengths = lengths.view(torch.int64)
@@ -288,7 +288,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: a view of one buffer for all masks
 # says: The two masks share their memory
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 buffer = torch.zeros(64, 64, dtype=torch.bool)
 
@@ -303,7 +303,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: hands a mask out again that it has made before
 # says: The two masks share their memory
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 made = {}
 
@@ -320,7 +320,7 @@ def padding_mask(lengths, T=None):
 
 # %% wrong: expands one row of ones when no sequence is padded
 # says: several elements share one memory cell
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: maximum
 def padding_mask(lengths, T=None):
     if T is None:

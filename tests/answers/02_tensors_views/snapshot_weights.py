@@ -61,7 +61,7 @@ def snapshot(model):
 # %% wrong: the code as given, detach()
 # says: The snapshot changed when the model was trained: it holds other names for the same memory, not copies
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def snapshot(model):
     return {name: value.detach() for name, value in model.state_dict().items()}
@@ -70,7 +70,7 @@ def snapshot(model):
 # %% wrong: copies the dict only
 # says: The snapshot changed when the model was trained
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def snapshot(model):
     return dict(model.state_dict())
@@ -79,7 +79,7 @@ def snapshot(model):
 # %% wrong: shallow copy
 # says: The snapshot changed when the model was trained
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return copy.copy(model.state_dict())
 
@@ -87,7 +87,7 @@ def snapshot(model):
 # %% wrong: contiguous() as a copy
 # says: The snapshot changed when the model was trained
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def snapshot(model):
     return {name: value.contiguous() for name, value in model.state_dict().items()}
@@ -96,7 +96,7 @@ def snapshot(model):
 # %% wrong: .to('cpu') on a CPU model
 # says: The snapshot changed when the model was trained
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return {name: value.to("cpu") for name, value in model.state_dict().items()}
 
@@ -104,7 +104,7 @@ def snapshot(model):
 # %% wrong: .data
 # says: The snapshot changed when the model was trained
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return {name: value.data for name, value in model.state_dict().items()}
 
@@ -112,7 +112,7 @@ def snapshot(model):
 # %% wrong: through NumPy with as_tensor
 # says: The snapshot changed when the model was trained
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return {name: torch.as_tensor(value.numpy()) for name, value in model.state_dict().items()}
 
@@ -120,7 +120,7 @@ def snapshot(model):
 # %% wrong: clones the parameters only, keeps names for the buffers
 # says: not copies (1.running_mean, 1.running_var, 1.num_batches_tracked)
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     names = dict(model.named_parameters())
     return {n: v.clone() if n in names else v for n, v in model.state_dict().items()}
@@ -129,7 +129,7 @@ def snapshot(model):
 # %% wrong: clones the parameters, forgets buffers
 # says: Buffers are missing (1.running_mean, 1.running_var, 1.num_batches_tracked)
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def snapshot(model):
     return {name: value.detach().clone() for name, value in model.named_parameters()}
@@ -138,14 +138,14 @@ def snapshot(model):
 # %% wrong: takes the floats only
 # says: Entries are missing: 1.num_batches_tracked.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return {name: value.clone() for name, value in model.state_dict().items() if value.is_floating_point()}
 
 
 # %% wrong: takes non-persistent buffers too
 # says: Keys that state_dict() does not have: scratch. Non-persistent buffers do not belong in it.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: members
 def snapshot(model):
     out = {name: value.detach().clone() for name, value in model.named_parameters()}
@@ -154,7 +154,7 @@ def snapshot(model):
 
 # %% wrong: clones without leaving the graph
 # says: A snapshot that requires grad keeps the graph (and its memory) alive
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def snapshot(model):
     return {name: value.clone() for name, value in model.state_dict(keep_vars=True).items()}
@@ -162,7 +162,7 @@ def snapshot(model):
 
 # %% wrong: clones that require grad
 # says: A snapshot that requires grad keeps the graph
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def snapshot(model):
     out = {name: value.clone() for name, value in model.state_dict().items()}
@@ -171,21 +171,21 @@ def snapshot(model):
 
 # %% wrong: goes through Python lists
 # says: A snapshot must keep dtypes: scale is torch.float64, got torch.float32.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     return {name: torch.tensor(value.tolist()) for name, value in model.state_dict().items()}
 
 
 # %% wrong: float() as a copy
 # says: A snapshot must keep dtypes
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     return {name: value.clone().float() for name, value in model.state_dict().items()}
 
 
 # %% wrong: switches requires_grad off in the model on the way
 # says: Taking the snapshot changed the model itself: requires_grad
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -194,7 +194,7 @@ def snapshot(model):
 
 # %% wrong: switches the model to eval mode
 # says: Taking the snapshot changed the model itself: training
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     model.eval()
     return {name: value.clone() for name, value in model.state_dict().items()}
@@ -202,7 +202,7 @@ def snapshot(model):
 
 # %% wrong: clears the gradients
 # says: Taking the snapshot changed the model itself: gradients
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def snapshot(model):
     model.zero_grad()
@@ -211,7 +211,7 @@ def snapshot(model):
 
 # %% wrong: replaces the parameters and keeps the old ones
 # says: Taking the snapshot changed the model itself: parameters or buffers got other memory
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     old = model.state_dict()
     model.load_state_dict(copy.deepcopy(old), assign=True)
@@ -220,7 +220,7 @@ def snapshot(model):
 
 # %% wrong: one dict for all snapshots
 # says: A later snapshot changed an earlier one.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 best = {}
 
@@ -236,7 +236,7 @@ def snapshot(model):
 
 # %% wrong: remembers the first snapshot
 # says: The second snapshot does not hold the model's later weights.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 known = {}
 
@@ -249,7 +249,7 @@ def snapshot(model):
 
 # %% wrong: moves the copies to the CPU
 # says: The copies must stay on the devices of the originals
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def snapshot(model):
     return {name: value.cpu().clone() for name, value in model.state_dict().items()}
@@ -257,7 +257,7 @@ def snapshot(model):
 
 # %% wrong: zeroes the gradients in place
 # says: Taking the snapshot changed the model itself: gradients
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def snapshot(model):
     model.zero_grad(set_to_none=False)
@@ -267,7 +267,7 @@ def snapshot(model):
 # %% wrong: a deep copy of the model instead of a dict
 # says: The snapshot must be a dict from names to tensors; found: Sequential.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return copy.deepcopy(model)
 
@@ -275,7 +275,7 @@ def snapshot(model):
 # %% wrong: NumPy arrays
 # says: The snapshot must be a dict from names to tensors; found: ndarray.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return {name: value.numpy().copy() for name, value in model.state_dict().items()}
 
@@ -283,14 +283,14 @@ def snapshot(model):
 # %% wrong: returns nothing
 # says: The snapshot must be a dict from names to tensors; found: NoneType.
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     model.best = {name: value.clone() for name, value in model.state_dict().items()}
 
 
 # %% wrong: keeps the memory and gives the model a copy
 # says: Taking the snapshot changed the model itself: parameters or buffers got other memory
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     taken = {name: value.clone() for name, value in model.state_dict().items()}
     for name, parameter in model.named_parameters():
@@ -301,7 +301,7 @@ def snapshot(model):
 
 # %% wrong: gives the model new buffers
 # says: Taking the snapshot changed the model itself: parameters or buffers got other memory
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     taken = model.state_dict()
     for module in model.modules():
@@ -313,13 +313,13 @@ def snapshot(model):
 # %% wrong: other keys
 # says: Entries are missing: scale, 0.weight
 # says: The first check is not passed yet
-# earns: 0 of 2
+# earns: 0 of 1
 def snapshot(model):
     return {"best." + name: value.clone() for name, value in model.state_dict().items()}
 
 
 # %% wrong: loses precision on the way
 # says: Entry scale was not copied as it is
-# earns: 1 of 2
+# earns: 0.5 of 1
 def snapshot(model):
     return {name: value.half().to(value.dtype) for name, value in model.state_dict().items()}

@@ -38,7 +38,7 @@ def pairwise_distance(x):
 
 # %% wrong: sqrt of the sum of squares
 # says: The value is right, but the gradient is nan: at distance 0 the root has slope infinity, and 0 * inf is nan.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def pairwise_distance(x):
     return (x[:, None] - x).square().sum(-1).sqrt()
@@ -47,7 +47,7 @@ def pairwise_distance(x):
 # %% wrong: sqrt(s + 1e-12)
 # says: Equal rows get a positive distance, and it must be 0: an eps added inside the root
 # says: Equal rows get a positive distance, and it must be 0
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def pairwise_distance(x):
     return ((x[:, None] - x).square().sum(-1) + 1e-12).sqrt()
@@ -55,7 +55,7 @@ def pairwise_distance(x):
 
 # %% wrong: an eps in the root, taken off again
 # says: Small distances are off by a constant: an eps inside the root must not be seen in the result.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def pairwise_distance(x):
     return ((x[:, None] - x).square().sum(-1) + 1e-16).sqrt() - 1e-8
@@ -63,7 +63,7 @@ def pairwise_distance(x):
 
 # %% wrong: an eps in the root, zeros selected afterwards
 # says: Small distances are off by a constant: an eps inside the root must not be seen in the result.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def pairwise_distance(x):
     s = (x[:, None] - x).square().sum(-1)
@@ -72,7 +72,7 @@ def pairwise_distance(x):
 
 # %% wrong: torch.where after the root
 # says: Selecting or repairing after the root can't undo it; the zeros must not reach it.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def pairwise_distance(x):
     s = (x[:, None] - x).square().sum(-1)
@@ -82,14 +82,14 @@ def pairwise_distance(x):
 # %% wrong: clamps the square from below
 # says: Equal rows get a positive distance, and it must be 0: an eps added inside the root, or a bound from below
 # says: Equal rows get a positive distance, and it must be 0
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return (x[:, None] - x).square().sum(-1).clamp(min=1e-12).sqrt()
 
 
 # %% wrong: nan_to_num on the result
 # says: Selecting or repairing after the root can't undo it; the zeros must not reach it.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def pairwise_distance(x):
     return (x[:, None] - x).square().sum(-1).sqrt().nan_to_num()
@@ -97,7 +97,7 @@ def pairwise_distance(x):
 
 # %% wrong: adds the identity before the root and removes the diagonal afterwards
 # says: The diagonal is treated, other equal rows are not
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: equal values
 def pairwise_distance(x):
     eye = torch.eye(len(x), dtype=x.dtype)
@@ -106,7 +106,7 @@ def pairwise_distance(x):
 
 # %% wrong: a^2 + b^2 - 2ab, zeros treated well
 # says: The formula a^2 + b^2 - 2ab loses all digits for close points
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def pairwise_distance(x):
     s = (x.double() * x.double()).sum(-1)
@@ -117,7 +117,7 @@ def pairwise_distance(x):
 
 # %% wrong: torch.cdist with its default mode
 # says: The formula a^2 + b^2 - 2ab loses all digits for close points
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def pairwise_distance(x):
     return torch.cdist(x, x)
@@ -126,21 +126,21 @@ def pairwise_distance(x):
 # %% wrong: forgets the root
 # says: Those are squared distances.
 # says: see the check above
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return (x[:, None] - x).square().sum(-1)
 
 
 # %% wrong: works without the graph
 # says: No gradient reaches x.
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return torch.tensor([[math.dist(a, b) for b in x.tolist()] for a in x.tolist()], dtype=x.dtype).view(len(x), len(x))
 
 
 # %% wrong: treats every square below 1e-12 as 0
 # says: Small distances became 0: only distance 0 itself is special.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def pairwise_distance(x):
     s = (x[:, None] - x).square().sum(-1)
@@ -151,21 +151,21 @@ def pairwise_distance(x):
 # %% wrong: sums absolute differences
 # says: That is the sum of absolute differences.
 # says: see the check above
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return (x[:, None] - x).abs().sum(-1)
 
 
 # %% wrong: detaches one side of each pair
 # says: Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return torch.linalg.vector_norm(x[:, None] - x.detach(), dim=-1)
 
 
 # %% wrong: blanks the gradient of the whole row that has nan
 # says: Pairs at a distance above 0 must keep their exact gradient, and the others contribute 0
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     x = x * 1
     if x.requires_grad:
@@ -175,7 +175,7 @@ def pairwise_distance(x):
 
 # %% wrong: computes in float32
 # says: The distances have the dtype of x: expected torch.float64, got torch.float32.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def pairwise_distance(x):
     x = x.float()
     return torch.linalg.vector_norm(x[:, None] - x, dim=-1)
@@ -184,14 +184,14 @@ def pairwise_distance(x):
 # %% wrong: returns the upper triangle as a vector
 # says: All pairs make an (N, N) matrix
 # says: see the check above
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return F.pdist(x)
 
 
 # %% wrong: divides by the norm, so an empty row breaks
 # says: It must work for no rows, too
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: empty
 # caught: hidden
 def pairwise_distance(x):
@@ -236,14 +236,14 @@ def pairwise_distance(x):
 
 # %% wrong: zeros written into the result of the root
 # says: A result that backward needs was changed in place
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return (x[:, None] - x).square().sum(-1).sqrt().fill_diagonal_(0)
 
 
 # %% wrong: a hook that repairs the gradient of x
 # says: Pairs at a distance above 0 must keep their exact gradient
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     if x.requires_grad:
         x.register_hook(lambda gradient: gradient.nan_to_num(0.0))
@@ -252,7 +252,7 @@ def pairwise_distance(x):
 
 # %% wrong: F.pairwise_distance adds an eps to the differences
 # says: Equal rows get a positive distance, and it must be 0
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return F.pairwise_distance(x[:, None], x)
 
@@ -260,7 +260,7 @@ def pairwise_distance(x):
 # %% wrong: takes the mean over the columns
 # says: you took their mean
 # says: see the check above
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     squares = (x[:, None] - x).square().mean(-1)
     return torch.where(squares > 0, torch.where(squares > 0, squares, 1.0).sqrt(), 0.0)
@@ -269,14 +269,14 @@ def pairwise_distance(x):
 # %% wrong: one triangle of the matrix
 # says: Only one half of the matrix is filled
 # says: see the check above
-# earns: 0 of 2
+# earns: 0 of 1
 def pairwise_distance(x):
     return torch.linalg.vector_norm(x[:, None] - x, dim=-1).triu()
 
 
 # %% wrong: treats every square below 1e-20 as 0
 # says: Small distances became 0: only distance 0 itself is special.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def pairwise_distance(x):
     s = (x[:, None] - x).square().sum(-1)

@@ -61,7 +61,7 @@ def leaky_scan(x, w, conf):
 # says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
 # says: The gate g is still changed in place after sigmoid
 # says: T = 0: there is nothing to stack
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
@@ -78,7 +78,7 @@ def leaky_scan(x, w, conf):
 # says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
 # says: Only the last state has a gradient that is right
 # says: T = 0: there is nothing to stack
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
@@ -94,7 +94,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: stores clones but still scales the gate in place
 # says: The gate g is still changed in place after sigmoid: its backward needs the unchanged output
 # says: T = 0: there is nothing to stack
-# earns: 1 of 3
+# earns: 0.5 of 2
 # lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
@@ -111,7 +111,7 @@ def leaky_scan(x, w, conf):
 # says: All time steps are equal to the last one: outs holds the same tensor T times, `h +=` changes it in place.
 # says: Only the last state has a gradient that is right
 # says: T = 0: there is nothing to stack
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
     outs = []
@@ -125,7 +125,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: scales through g.data
 # says: The forward is right, the gradient is not: writing through .data hides the change from autograd
 # says: The gradients are not those of the formula
-# earns: 1 of 3
+# earns: 0.5 of 2
 # lesson
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -140,7 +140,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: scales in place under no_grad
 # says: The gate g is still changed in place after sigmoid
-# earns: 1 of 3
+# earns: 0.5 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -156,7 +156,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: detaches h every step
 # says: The gradient stops between time steps: the state was detached, so earlier steps learn nothing from later ones.
 # says: The gradients are not those of the formula
-# earns: 1 of 3
+# earns: 0.5 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -170,7 +170,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: detaches the gate
 # says: No (or no full) gradient reaches w: the gate was detached, or computed without recording.
-# earns: 1 of 3
+# earns: 0.5 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -184,7 +184,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: the whole loop under no_grad
 # says: No (or no full) gradient reaches w: the gate was detached, or computed without recording.
-# earns: 1 of 3
+# earns: 0.5 of 2
 @torch.no_grad()
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -198,7 +198,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: the gate does not pass a gradient to x
 # says: The gate depends on x as well
 # says: The gradients are not those of the formula
-# earns: 1 of 3
+# earns: 0.5 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -211,7 +211,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: multiplies the new state by conf
 # says: The gate is scaled, not the new state: a step with conf 0 keeps the state.
 # says: The states are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -225,7 +225,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: stores h before the update
 # says: The state after step t is out[t]; you stored the state before it.
 # says: The states are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -239,7 +239,7 @@ def leaky_scan(x, w, conf):
 # says: Your code changed what the caller passed in: the values in x are no longer the same
 # says: Your code changed what the caller passed in: x was changed
 # says: An argument was changed in place. Autograd refuses that for a leaf
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     outs = []
@@ -253,7 +253,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: takes x[0] of an empty sequence
 # says: T = 0: there is nothing to stack, return an empty (0, B, D) tensor.
-# earns: 2 of 3
+# earns: 1.5 of 2
 # corner: empty
 def leaky_scan(x, w, conf):
     h = torch.zeros_like(x[0])
@@ -266,7 +266,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: an empty list for an empty sequence
 # says: T = 0: there is nothing to stack, return an empty (0, B, D) tensor.
-# earns: 2 of 3
+# earns: 1.5 of 2
 # corner: empty
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -279,7 +279,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: writes into a table of the default dtype
 # says: The states have the dtype of x: expected torch.float64, got torch.float32
-# earns: 2 of 3
+# earns: 1.5 of 2
 def leaky_scan(x, w, conf):
     out = torch.zeros(x.shape)
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -293,7 +293,7 @@ def leaky_scan(x, w, conf):
 # says: Each out[t] is a state of its own: that is one state only.
 # says: The states are not right yet
 # says: T = 0: there is nothing to stack
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
     for t in range(len(x)):
@@ -340,7 +340,7 @@ leaky_scan = Scan.apply
 # %% wrong: begins with x[0]
 # says: The state begins with zeros, not with x[0].
 # says: The states are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h, outs = x.sum(0) * 0 if len(x) == 0 else x[0], []
     for t in range(len(x)):
@@ -353,7 +353,7 @@ def leaky_scan(x, w, conf):
 # says: That is one state too many: out[0] is the state after the first step.
 # says: The states are not right yet
 # says: T = 0: there is nothing to stack
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     outs = [x.new_zeros(x.shape[1:])]
     for t in range(len(x)):
@@ -364,7 +364,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: scales the argument of sigmoid by conf
 # says: conf stands outside of it
 # says: The states are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     for t in range(len(x)):
@@ -376,7 +376,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: takes conf for a mask
 # says: You took conf for a mask
 # says: The states are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     for t in range(len(x)):
@@ -387,7 +387,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: a write into x that changes no number
 # says: An argument was changed in place. Autograd refuses that for a leaf
-# earns: 1 of 3
+# earns: 0.5 of 2
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     x.clamp_(-100, 100)
@@ -399,7 +399,7 @@ def leaky_scan(x, w, conf):
 
 # %% wrong: stores detached copies
 # says: No (or no full) gradient reaches w
-# earns: 1 of 3
+# earns: 0.5 of 2
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     for t in range(len(x)):
@@ -411,7 +411,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: the result of h.add is dropped
 # says: The state stays 0 in all steps
 # says: The states are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h, outs = x.new_zeros(x.shape[1:]), []
     for t in range(len(x)):
@@ -423,7 +423,7 @@ def leaky_scan(x, w, conf):
 # %% wrong: a table that is never written
 # says: The state stays 0 in all steps
 # says: The states are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def leaky_scan(x, w, conf):
     h, out = x.new_zeros(x.shape[1:]), torch.zeros_like(x)
     for t in range(len(x)):

@@ -64,7 +64,7 @@ def census(t):
 # %% wrong: counts a node once per path
 # says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
 # says: You counted paths, not nodes
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def census(t):
     counts, stack = Counter(), [t.grad_fn] if t.grad_fn else []
@@ -78,7 +78,7 @@ def census(t):
 # %% wrong: once per path, recursive
 # says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
 # says: You counted paths, not nodes
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def census(t):
     def count(node):
@@ -91,7 +91,7 @@ def census(t):
 
 # %% wrong: recursive with visited set
 # says: Recursion is limited to about 1000 levels; graphs are deeper. Use a list as a stack.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def census(t):
     seen = set()
@@ -110,7 +110,7 @@ def census(t):
 # %% wrong: marks names, not nodes, as seen
 # says: Different nodes may have the same name: mark nodes as seen, not names.
 # says: different nodes may have the same name
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def census(t):
     counts, stack = Counter(), [t.grad_fn] if t.grad_fn else []
@@ -126,7 +126,7 @@ def census(t):
 
 # %% wrong: counts None edges
 # says: An edge to None (an input that is not tracked) is no node.
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     if t.grad_fn is None:
         return Counter()
@@ -142,7 +142,7 @@ def census(t):
 # %% wrong: does not expect None edges
 # says: An edge to None (an input that is not tracked) is no node: your code raised AttributeError
 # says: Neither an edge to None nor a tensor
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     if t.grad_fn is None:
         return Counter()
@@ -158,7 +158,7 @@ def census(t):
 # %% wrong: starts at next_functions
 # says: t.grad_fn itself is missing.
 # says: One node is missing in every graph
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     if t.grad_fn is None:
         return Counter()
@@ -174,7 +174,7 @@ def census(t):
 # %% wrong: stops after one level
 # says: The walk stops too early: the nodes in next_functions have next_functions of their own.
 # says: Nodes are missing: from t.grad_fn all entries of next_functions are followed
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     if t.grad_fn is None:
         return Counter()
@@ -185,7 +185,7 @@ def census(t):
 # %% wrong: drops AccumulateGrad
 # says: The AccumulateGrad nodes (the leaves) are missing.
 # says: One node is missing in every graph
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     seen = {t.grad_fn} - {None}
     stack = list(seen)
@@ -200,7 +200,7 @@ def census(t):
 # %% wrong: follows the first input only
 # says: Whole branches are missing: a node has one entry in next_functions per input
 # says: Nodes are missing: from t.grad_fn
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     counts, node = Counter(), t.grad_fn
     while node is not None:
@@ -211,7 +211,7 @@ def census(t):
 
 # %% wrong: fails for a tensor without grad_fn
 # says: A leaf has no grad_fn: the answer is an empty Counter (your code raised AttributeError
-# earns: 1 of 2
+# earns: 0.5 of 1
 def census(t):
     seen, stack = {t.grad_fn}, [t.grad_fn]
     while stack:
@@ -224,7 +224,7 @@ def census(t):
 
 # %% wrong: None for a tensor without grad_fn
 # says: A tensor without grad_fn gives an empty Counter.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def census(t):
     if t.grad_fn is None:
         return None
@@ -239,7 +239,7 @@ def census(t):
 
 # %% wrong: a leaf counts itself
 # says: A tensor without grad_fn gives an empty Counter.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def census(t):
     if t.grad_fn is None:
         return Counter(AccumulateGrad=1)
@@ -255,7 +255,7 @@ def census(t):
 # %% wrong: counts before it checks whether the node was seen
 # says: You counted paths, not nodes: a node that is used twice (here by x * x) must be counted once. Remember which nodes you have seen.
 # says: You counted paths, not nodes
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     counts, seen, stack = Counter(), set(), [t.grad_fn] if t.grad_fn else []
     while stack:
@@ -283,7 +283,7 @@ def census(t):
 
 # %% wrong: runs backward on the way
 # says: Counting must not run backward or fill .grad.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def census(t):
     seen = {t.grad_fn} - {None}
@@ -300,7 +300,7 @@ def census(t):
 
 # %% wrong: collects all paths first and removes duplicates at the end
 # says: The number of visits explodes: 30 times `y = y + y` is 31 nodes but a billion paths.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def census(t):
     found, stack = [], [t.grad_fn] if t.grad_fn else []
@@ -314,7 +314,7 @@ def census(t):
 # %% wrong: a plain dict
 # says: The result must be a Counter; yours is of type dict.
 # says: A tensor without grad_fn gives an empty Counter
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     seen = {t.grad_fn} - {None}
     stack = list(seen)
@@ -329,7 +329,7 @@ def census(t):
 # %% wrong: the number of nodes only
 # says: The result must be a Counter; yours is of type int.
 # says: A tensor without grad_fn gives an empty Counter
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t):
     return len(str(t.grad_fn))
 
@@ -374,7 +374,7 @@ def census(t):
 # %% wrong: a set that lives from call to call
 # says: The same graph, counted again, gives another number: something is kept from call to call
 # says: Something is kept from call to call
-# earns: 0 of 2
+# earns: 0 of 1
 def census(t, seen=set()):
     counts, waiting = Counter(), [t.grad_fn]
     while waiting:
@@ -389,7 +389,7 @@ def census(t, seen=set()):
 # %% wrong: a counter that lives from call to call
 # says: The same graph, counted again, gives another number: something is kept from call to call
 # says: A tensor without grad_fn gives an empty Counter
-# earns: 0 of 2
+# earns: 0 of 1
 counts = Counter()
 
 
@@ -406,7 +406,7 @@ def census(t):
 
 # %% wrong: counts types
 # says: Count by the name of each node's type, a text such as 'MulBackward0': type(node).__name__.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def census(t):
     waiting = [] if t.grad_fn is None else [t.grad_fn]
     seen = set(waiting)
@@ -420,7 +420,7 @@ def census(t):
 
 # %% wrong: shortens the names
 # says: Count by the name of each node's type, a text such as 'MulBackward0': type(node).__name__.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def census(t):
     waiting = [] if t.grad_fn is None else [t.grad_fn]
     seen = set(waiting)
@@ -434,7 +434,7 @@ def census(t):
 
 # %% wrong: marks edges, node and input number, as seen
 # says: a node that is used twice (here by two of its outputs) must be counted once.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def census(t):
     counts, seen, waiting = Counter(), set(), [(t.grad_fn, 0)]
@@ -449,7 +449,7 @@ def census(t):
 
 # %% wrong: a leaf counts for itself
 # says: A tensor without grad_fn gives an empty Counter.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def census(t):
     if t.is_leaf:
         return Counter(["AccumulateGrad"])
@@ -465,7 +465,7 @@ def census(t):
 
 # %% wrong: switches recording off
 # says: Gradient recording was switched off and not on again.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: caller's modes
 # caught: hidden
 def census(t):

@@ -38,7 +38,7 @@ def masked_softmax(scores, mask):
 # %% wrong: the code as given
 # says: The output is right, the gradient is nan: in the empty row softmax produced nan, and its backward multiplies the zero gradient by that nan.
 # says: A masked score leaked into the result
-# earns: 1 of 3
+# earns: 0.5 of 2
 # lesson
 def masked_softmax(scores, mask):
     bias = torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))
@@ -49,7 +49,7 @@ def masked_softmax(scores, mask):
 # %% wrong: repairs the output with nan_to_num
 # says: Selecting afterwards is too late; keep nan from arising.
 # says: A masked nan or inf has spoilt its whole row
-# earns: 1 of 3
+# earns: 0.5 of 2
 # lesson
 def masked_softmax(scores, mask):
     bias = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, float("-inf"))
@@ -60,14 +60,14 @@ def masked_softmax(scores, mask):
 # says: A row without valid entries must be all 0; yours is not (a large negative number shifts all entries of the row equally).
 # says: The probabilities are not right yet
 # says: A masked score leaked into the result
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     return (scores + torch.zeros(mask.shape).masked_fill(~mask, -1e9)).softmax(-1)
 
 
 # %% wrong: adds -1e9 and blanks afterwards
 # says: A masked score leaked into the result: adding -inf (or multiplying by 0) does not remove nan or inf.
-# earns: 2 of 3
+# earns: 1.5 of 2
 def masked_softmax(scores, mask):
     p = (scores + torch.zeros(mask.shape).masked_fill(~mask, -1e9)).softmax(-1)
     return torch.where(mask, p, 0.0)
@@ -75,7 +75,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: fills with -1e9 and blanks afterwards
 # says: The number -1e9 does not exist in float16: use -inf or torch.finfo(dtype).min.
-# earns: 2 of 3
+# earns: 1.5 of 2
 # corner: half precision
 # caught: hidden
 def masked_softmax(scores, mask):
@@ -87,14 +87,14 @@ def masked_softmax(scores, mask):
 # says: The valid entries of a row must sum to 1: you blanked entries of an ordinary softmax without renormalising.
 # says: The probabilities are not right yet
 # says: A masked score leaked into the result
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     return torch.where(mask, scores.softmax(-1), 0.0)
 
 
 # %% wrong: ordinary softmax, blanked and renormalised
 # says: A masked score that is larger than the valid ones makes them underflow to 0 before you renormalise: mask before the exponential.
-# earns: 2 of 3
+# earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
     clean = torch.where(mask, scores, scores.detach().nan_to_num(0.0, 0.0, 0.0))
@@ -105,7 +105,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: exponentials without subtracting the maximum
 # says: Subtract the row's maximum before the exponential
-# earns: 2 of 3
+# earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
     e = torch.where(mask, torch.where(mask, scores, 0.0).exp(), 0.0)
@@ -115,7 +115,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: multiplies the scores by the mask and adds a large negative number to the others
 # says: A masked score leaked into the result: adding -inf (or multiplying by 0) does not remove nan or inf.
-# earns: 2 of 3
+# earns: 1.5 of 2
 # corner: nan
 def masked_softmax(scores, mask):
     p = (scores * mask + ~mask * torch.finfo(scores.dtype).min).softmax(-1)
@@ -126,7 +126,7 @@ def masked_softmax(scores, mask):
 # says: A mask of True means valid.
 # says: The probabilities are not right yet
 # says: A masked score leaked into the result
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     p = scores.masked_fill(mask, -torch.inf).softmax(-1)
     return torch.where(mask, 0.0, p)
@@ -134,7 +134,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: demands a mask of the same shape
 # says: The mask may broadcast against scores
-# earns: 2 of 3
+# earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
     filled = scores.clone()
@@ -144,7 +144,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: blanks by indexing with the mask
 # says: The mask may broadcast against scores
-# earns: 2 of 3
+# earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
     p = scores.masked_fill(~mask, -torch.inf).softmax(-1)
@@ -155,7 +155,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: computes and returns float32
 # says: The dtype of scores must be kept
-# earns: 2 of 3
+# earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
     p = scores.float().masked_fill(~mask, -torch.inf).softmax(-1)
@@ -164,7 +164,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: cuts the graph to get rid of the nan
 # says: Masked entries must get gradient 0, valid ones the softmax gradient
-# earns: 1 of 3
+# earns: 0.5 of 2
 # lesson
 def masked_softmax(scores, mask):
     p = scores.detach().masked_fill(~mask, -torch.inf).softmax(-1)
@@ -174,7 +174,7 @@ def masked_softmax(scores, mask):
 # %% wrong: blanks the empty rows only by a product
 # says: nan in the output
 # says: A masked score leaked into the result
-# earns: 1 of 3
+# earns: 1 of 2
 def masked_softmax(scores, mask):
     p = scores.masked_fill(~mask, -torch.inf).softmax(-1)
     return p * mask.any(-1, keepdim=True)
@@ -183,7 +183,7 @@ def masked_softmax(scores, mask):
 # %% wrong: writes the fill into scores
 # says: Your code changed what the caller passed in
 # says: was changed in place, and autograd refuses
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     p = scores.masked_fill_(~mask, torch.finfo(scores.dtype).min).softmax(-1)
     return torch.where(mask, p, 0.0)
@@ -192,7 +192,7 @@ def masked_softmax(scores, mask):
 # %% wrong: softmax over the first dimension
 # says: Here the columns do.
 # says: The probabilities are not right yet
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     p = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(0)
     return torch.where(mask, p, 0.0)
@@ -200,7 +200,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: a hook that repairs the gradient of the empty row, nothing else
 # says: A masked score leaked into the result
-# earns: 2 of 3
+# earns: 1.5 of 2
 def masked_softmax(scores, mask):
     s = scores * 1
     if s.requires_grad:
@@ -234,7 +234,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: fills with -1e4
 # says: Masked places took part in a row's maximum or sum: valid scores may be as low as -1e4.
-# earns: 2 of 3
+# earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
     return torch.where(mask, scores, -1e4).softmax(-1) * mask
@@ -242,7 +242,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: subtracts a maximum that counts masked places as 0
 # says: Masked places took part in a row's maximum or sum: valid scores may be as low as -1e4.
-# earns: 2 of 3
+# earns: 1.5 of 2
 # caught: hidden
 def masked_softmax(scores, mask):
     kept = torch.where(mask, scores, 0.0)
@@ -253,7 +253,7 @@ def masked_softmax(scores, mask):
 # %% wrong: torch.masked.softmax gives nan for empty rows
 # says: There is nan in the output
 # says: A masked score leaked into the result
-# earns: 1 of 3
+# earns: 1 of 2
 def masked_softmax(scores, mask):
     return torch.masked.softmax(scores, -1, mask=mask.expand(scores.shape))
 
@@ -262,7 +262,7 @@ def masked_softmax(scores, mask):
 # says: One row without valid entries has blanked the rows that have some
 # says: The probabilities are not right yet
 # says: A masked nan or inf has spoilt its whole row
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     p = torch.where(mask, scores, -torch.inf).softmax(-1)
     return p if mask.any(-1).all() else torch.zeros_like(p)
@@ -271,7 +271,7 @@ def masked_softmax(scores, mask):
 # %% wrong: leaves the even distribution in empty rows
 # says: A row without valid entries must be all 0
 # says: The probabilities are not right yet
-# earns: 1 of 3
+# earns: 1 of 2
 def masked_softmax(scores, mask):
     return torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1)
 
@@ -280,7 +280,7 @@ def masked_softmax(scores, mask):
 # says: The rows sum to 1, but these are not the probabilities of softmax
 # says: The probabilities are not right yet
 # says: Masked entries must get gradient 0
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     p = torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1)
     return torch.where(mask, torch.where(mask, p, -torch.inf).softmax(-1), 0.0)
@@ -290,7 +290,7 @@ def masked_softmax(scores, mask):
 # says: The rows sum to 1, but these are not the probabilities of softmax
 # says: The probabilities are not right yet
 # says: Masked entries must get gradient 0
-# earns: 0 of 3
+# earns: 0 of 2
 def masked_softmax(scores, mask):
     scores = scores / scores.shape[-1] ** 0.5
     return torch.where(mask, torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1), 0.0)
@@ -298,7 +298,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: stacks the rows, and there may be none
 # says: It must work for no rows
-# earns: 2 of 3
+# earns: 1.5 of 2
 # corner: empty
 # caught: hidden
 def masked_softmax(scores, mask):

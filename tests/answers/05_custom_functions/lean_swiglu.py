@@ -106,7 +106,7 @@ def swiglu(a, b):
 # %% wrong: F.silu(a) * b
 # says: 288 bytes are kept for backward where the two inputs would do: an intermediate result (silu or sigmoid)
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def swiglu(a, b):
     same(a, b)
@@ -116,7 +116,7 @@ def swiglu(a, b):
 # %% wrong: the formula with the sigmoid
 # says: bytes are kept for backward where the two inputs would do
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 def swiglu(a, b):
     same(a, b)
     return a * torch.sigmoid(a) * b
@@ -125,7 +125,7 @@ def swiglu(a, b):
 # %% wrong: saves the sigmoid as well
 # says: 288 bytes are kept for backward where the two inputs would do: an intermediate result (silu or sigmoid)
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 class Three(Lean):
     @staticmethod
@@ -148,7 +148,7 @@ def swiglu(a, b):
 # %% wrong: ctx.t = (a, b)
 # says: Autograd's saved tensors hold only 0 bytes: something was stored as an attribute
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 class Attributes(Lean):
     @staticmethod
@@ -171,7 +171,7 @@ def swiglu(a, b):
 # %% wrong: one of the two as an attribute
 # says: Autograd's saved tensors hold only 96 bytes: something was stored as an attribute
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 class Attribute(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -194,7 +194,7 @@ def swiglu(a, b):
 # %% wrong: the sigmoid beside them, as an attribute
 # says: Autograd's saved tensors hold 192 bytes: something was stored as an attribute
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 class Beside(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -216,7 +216,7 @@ def swiglu(a, b):
 
 # %% wrong: calls save_for_backward but reads the tensors from ctx attributes in backward
 # says: An in-place change between forward and backward went unnoticed and would give wrong gradients.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 class Both(Lean):
     @staticmethod
@@ -239,7 +239,7 @@ def swiglu(a, b):
 
 # %% wrong: treats the sigmoid as a constant
 # says: The gradients are not those of silu(a) * b: the gradient of a is off
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 class Constant(Lean):
     @staticmethod
@@ -256,7 +256,7 @@ def swiglu(a, b):
 
 # %% wrong: ignores the incoming gradient
 # says: The gradients are not those of silu(a) * b: the gradient of a is off
-# earns: 0 of 3
+# earns: 0 of 2
 class Ignored(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -270,7 +270,7 @@ def swiglu(a, b):
 
 # %% wrong: ignores the incoming gradient for b
 # says: The gradients are not those of silu(a) * b: the gradient of b is off
-# earns: 0 of 3
+# earns: 0 of 2
 class Ignored(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -285,7 +285,7 @@ def swiglu(a, b):
 # %% wrong: returns the gradients in the wrong order
 # says: The gradients of a and b are exchanged.
 # says: The gradients are not those of silu(a) * b
-# earns: 0 of 3
+# earns: 0 of 2
 class Exchanged(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -301,7 +301,7 @@ def swiglu(a, b):
 # %% wrong: saves the two derivatives in place of the inputs (same memory)
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 class Derivatives(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -322,7 +322,7 @@ def swiglu(a, b):
 
 # %% wrong: detaches the saved inputs
 # says: a saved intermediate is a constant to it.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 class Detached(Lean):
     @staticmethod
@@ -339,7 +339,7 @@ def swiglu(a, b):
 
 # %% wrong: only the sigmoid is recomputed without recording
 # says: a saved intermediate is a constant to it.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 class NoGrad(Lean):
     @staticmethod
@@ -357,7 +357,7 @@ def swiglu(a, b):
 
 # %% wrong: marked once_differentiable
 # says: `gradgradcheck` fails
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 class Once(Lean):
     @staticmethod
@@ -373,7 +373,7 @@ def swiglu(a, b):
 
 # %% wrong: g.mul_(...) for the last use of g
 # says: The incoming gradient was changed in place.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 class InPlace(Lean):
     @staticmethod
@@ -391,14 +391,14 @@ def swiglu(a, b):
 
 # %% wrong: broadcasts unequal shapes
 # says: Unequal shapes must raise ValueError.
-# earns: 2 of 3
+# earns: 1 of 2
 def swiglu(a, b):
     return Lean.apply(a, b)
 
 
 # %% wrong: compares the numbers of elements
 # says: Unequal shapes must raise ValueError
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def swiglu(a, b):
     if a.numel() != b.numel():
@@ -408,7 +408,7 @@ def swiglu(a, b):
 
 # %% wrong: an assertion for unequal shapes
 # says: Unequal shapes must raise ValueError
-# earns: 2 of 3
+# earns: 1 of 2
 def swiglu(a, b):
     assert a.shape == b.shape
     return Lean.apply(a, b)
@@ -416,7 +416,7 @@ def swiglu(a, b):
 
 # %% wrong: forgets the factor a
 # says: The value is not silu(a) * b
-# earns: 0 of 3
+# earns: 0 of 2
 class NoFactor(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -432,7 +432,7 @@ def swiglu(a, b):
 # %% wrong: saves clones of the inputs
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 class Clones(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -447,7 +447,7 @@ def swiglu(a, b):
 
 # %% wrong: computes in float32
 # says: The dtype must be kept
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def swiglu(a, b):
     same(a, b)
@@ -456,7 +456,7 @@ def swiglu(a, b):
 
 # %% wrong: overflows for large numbers
 # says: overflows for large numbers
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 class Overflows(Lean):
     @staticmethod
@@ -472,7 +472,7 @@ def swiglu(a, b):
 
 # %% wrong: b gets no gradient
 # says: no gradient reaches b
-# earns: 0 of 3
+# earns: 0 of 2
 class NoB(Lean):
     @staticmethod
     def backward(ctx, g):
@@ -502,7 +502,7 @@ def swiglu(a, b):
 # %% wrong: saves both inputs in one new tensor
 # says: Of the 192 bytes that are kept for backward, 192 are neither a's nor b's
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 class Stacked(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -524,7 +524,7 @@ def swiglu(a, b):
 # %% wrong: saves float32 copies
 # says: Of the 96 bytes that are kept for backward, 96 are neither a's nor b's
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 class Single(Lean):
     @staticmethod
     def forward(ctx, a, b):
@@ -540,7 +540,7 @@ def swiglu(a, b):
 # %% wrong: a closure keeps the tensors
 # says: Autograd's saved tensors hold only 0 bytes
 # says: Exactly a and b are to be kept for backward
-# earns: 0 of 3
+# earns: 0 of 2
 def swiglu(a, b):
     same(a, b)
 
@@ -559,7 +559,7 @@ def swiglu(a, b):
 
 # %% wrong: works on g in place, always
 # says: The incoming gradient was changed in place.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 class AlwaysInPlace(Lean):
     @staticmethod
@@ -577,7 +577,7 @@ def swiglu(a, b):
 
 # %% wrong: saves float32 copies of bfloat16 inputs
 # says: For bfloat16 other tensors than a and b are kept, such as float32 copies of them
-# earns: 2 of 3
+# earns: 1 of 2
 # corner: half precision
 # caught: hidden
 class Wide(Lean):

@@ -1,0 +1,259 @@
+# %% [markdown]
+# ### Exercise 4.6 · Round, and let the gradient through
+#
+# implement · solid · 15 min · 2 points
+#
+# A model that will run with 8-bit weights is best trained as if it had them: in forward each weight is rounded to a
+# grid of few values, in backward the rounding is overlooked (*straight through*). `round` alone would stop all
+# learning.
+#
+# **Contract**
+#
+# - Values: k · step, with k = `x / step` rounded to the nearest integer (halves to the even one, as `torch.round` does)
+#   and limited to -limit … limit; to the last digit that the dtype of x has. An infinite x becomes ±limit · step, nan
+#   stays nan.
+# - Gradient: the incoming one where |x / step| < limit, 0 where |x / step| > limit. Where they are equal, and for nan,
+#   either is fine. Differentiating twice works, and x has no part in the gradient: what comes out second is 0. If x
+#   doesn't require grad, the result doesn't.
+# - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. step > 0 and limit >= 1,
+#   else ValueError.
+#
+# **Rule.** Plain tensor operations and a cut: no `torch.autograd.Function`, no hook, none of torch's own
+# `fake_quantize` functions. (Chapter 5 does such things with a Function.)
+#
+# <details><summary>Hint 1</summary>
+#
+# Write y = x + something. What must the something be so that y is the rounded number, and what must be done to it so
+# that it doesn't count in the gradient?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Beyond the limit the gradient is 0, so x itself is not quite the right thing to start from. Which function is x inside
+# the limits, and constant outside?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# With `c = x.clamp(-limit * step, limit * step)` and `q`, the rounded, limited and scaled number, return
+# `c + (q - c).detach()`. The clamp also makes an infinite x finite before anything is subtracted.
+#
+# </details>
+
+
+# %% answer="fake-quantize"
+def fake_quantize(x: Tensor, step: float, limit: int) -> Tensor:
+    """x on the grid of multiples of step, at most limit steps away from 0; the gradient passes within the limits.
+
+    x: (...) of any float dtype; returns a tensor of the same shape, dtype and device.
+    """
+    ### BEGIN SOLUTION
+    if not step > 0 or limit < 1:
+        raise ValueError("step must be positive, and limit at least 1")
+    on_grid = (x / step).round().clamp(-limit, limit) * step
+    tracked = x.clamp(-limit * step, limit * step)  # slope 1 within the limits, 0 beyond
+    return tracked + (on_grid - tracked).detach()
+    ### END SOLUTION
+
+
+# %% helpers="fake-quantize"
+nothing_arrives = mistake(
+    "Nothing arrives at x: the whole result is cut off from it.",
+    when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(0) is None),
+)
+beyond = mistake(
+    "The gradient passes beyond the limit, too. There the result no longer depends on x: the gradient is 0.",
+    when=lambda seen: torch.equal(seen.gradient(0), incoming_gradient(seen.args[0])),
+)
+off = "Within the limits the incoming gradient arrives unchanged, beyond them 0: {detail}."
+
+
+# %% check="fake-quantize" points=1
+"""Values on the grid, limited; the gradient passes within the limits and nowhere else."""
+with check("fake-quantize") as test:
+    test("step 0.5, limit 3: the values")
+    x = torch.tensor([-4.0, -1.3, -0.2, 0.1, 0.4, 1.1, 1.4, 2.75])
+    seen = observe(fake_quantize, x, 0.5, 3)
+    seen.returns(
+        torch.tensor([-1.5, -1.5, 0.0, 0.0, 0.5, 1.0, 1.5, 1.5]),
+        mistake("These are the numbers k; the values are k * step.", gives=torch.tensor([-3.0, -3, 0, 0, 1, 2, 3, 3])),
+        mistake("Beyond the limit the value is ±limit * step.", gives=torch.tensor([-4.0, -1.5, 0, 0, 0.5, 1, 1.5, 3])),
+        mistake(
+            "The limit counts steps: the values go up to limit * step.",
+            gives=torch.tensor([-3.0, -1.5, 0, 0, 0.5, 1, 1.5, 2.5]),
+        ),
+        mistake(
+            "The limit counts steps: the values go up to limit * step.",
+            gives=torch.tensor([-3.0, -1.5, 0, 0, 0.5, 1, 1.5, 3]),
+        ),
+        mistake("Round to the nearest multiple, not down.", gives=torch.tensor([-1.5, -1.5, -0.5, 0, 0, 1, 1, 1.5])),
+        mistake("Round to the nearest multiple, not towards 0.", gives=torch.tensor([-1.5, -1, 0, 0, 0, 1, 1, 1.5])),
+    )
+    seen.leaves_arguments_alone()
+
+    test("step 0.5, limit 3: the gradient arrives at all but the first and the last number")
+    seen = observe(fake_quantize, x.clone().requires_grad_(), 0.5, 3)
+    inside = torch.tensor([False, True, True, True, True, True, True, False])
+
+    def times_something(seen):
+        """Whether all that arrives is the incoming gradient times one number."""
+        factors = (seen.gradient(0) / incoming_gradient(seen.args[0]))[inside]
+        return factors[0] != 0 and torch.allclose(factors, factors[0].expand(6))
+
+    seen.gives_gradients(
+        {0: incoming_gradient(x) * inside},
+        nothing_arrives,
+        mistake(
+            "The gradient is 0 everywhere: round has slope 0, and what is added and subtracted again cancels unless "
+            "one of the two is cut. The *value* must come from round, the *gradient* from x.",
+            when=lambda seen: not seen.gradient(0).any(),
+        ),
+        beyond,
+        mistake(
+            "The gradient arrives, but times something: x must enter exactly once on the tracked side, and unscaled.",
+            when=times_something,
+        ),
+        because=off,
+    )
+
+    def own_nodes(fake_quantize, x, step, limit):
+        """The names of the nodes behind the result that come from classes of Python."""
+        out = fake_quantize(x.requires_grad_(), step, limit)
+        found, waiting, known = [], [getattr(out, "grad_fn", None)], {None}
+        while waiting:
+            node = waiting.pop()
+            if node not in known:
+                known.add(node)
+                found += [type(node).__name__] if isinstance(node, torch.autograd.function.BackwardCFunction) else []
+                waiting += [following for following, _ in node.next_functions]
+        return found
+
+    test("plain operations and a cut")
+    seen.avoided("register_hook", because="No hook here: it works with detach alone.")
+    built_in = any("fake_quant" in name for name in seen.op_names())
+    seen.that(not built_in, "That is torch's own fake_quantize: write it yourself.", stage="rule")
+    own = observe_scenario(own_nodes, fake_quantize, x, 0.5, 3)
+    own.that(not own.value, "No Function here: it works with detach alone.", stage="rule")
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("a hundred other numbers")
+    x = torch.randn(100, generator=torch.Generator().manual_seed(2)) * 3
+    k = (x / 0.75).round()
+    seen = observe(fake_quantize, x.clone().requires_grad_(), 0.75, 4)
+    seen.returns(k.clamp(-4, 4) * 0.75, because="The values are not those of the grid.", rtol=1e-5, atol=1e-6)
+    seen.gives_gradients({0: incoming_gradient(x) * ((x / 0.75).abs() < 4)}, nothing_arrives, beyond, because=off)
+    ### END HIDDEN TESTS
+
+# %% check="fake-quantize" points=1
+"""Exact values in four dtypes, infinities and nan, any shape, a second derivative, refusals."""
+with check("fake-quantize") as test:
+    begin = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    test("the numbers of the first check; x that doesn't require grad gives a result that doesn't")
+    x = torch.tensor([-4.0, -1.3, -0.2, 0.1, 0.4, 1.1, 1.4, 2.75])
+    on_grid = torch.tensor([-1.5, -1.5, 0.0, 0.0, 0.5, 1.0, 1.5, 1.5])
+    seen = observe(fake_quantize, x.clone().requires_grad_(), 0.5, 3)
+    seen.returns(on_grid, begin)
+    seen.gives_gradients({0: incoming_gradient(x) * torch.tensor([0.0, 1, 1, 1, 1, 1, 1, 0])}, begin)
+    seen = observe(fake_quantize, x, 0.5, 3)
+    seen.returns(on_grid)
+    seen.leaves_arguments_alone()
+    seen.is_untracked(because="x doesn't require grad here, so the result must not.")
+
+    test("no dimension, no element")
+    any_shape = mistake("x may have no dimension or no element: {detail}.", stage=("raised", "type", "shape"))
+    seen = observe(fake_quantize, torch.tensor(1.3, requires_grad=True), 0.5, 2)
+    seen.returns(torch.tensor(1.0), any_shape)
+    seen.gives_gradients({0: torch.tensor(0.0)}, any_shape, because=off)
+    observe(fake_quantize, torch.empty(0, 3, requires_grad=True), 0.5, 2).returns(torch.empty(0, 3), any_shape)
+
+    ### BEGIN HIDDEN TESTS
+    same_dtype = mistake("The dtype of x must be kept: {detail}.", stage="dtype")
+
+    test.hidden("halves go to the even neighbour")
+    halves = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
+    observe(fake_quantize, halves, 1.0, 3).returns(
+        torch.tensor([-2.0, -2, 0, 0, 2, 2, 3]),
+        because="Halves go to the even neighbour, as torch.round takes them: 0.5 to 0, 1.5 and 2.5 to 2.",
+    )
+
+    test.hidden("infinities and nan")
+    special = torch.tensor([torch.inf, -torch.inf, torch.nan, 0.9])
+    seen = observe(fake_quantize, special, 0.25, 6)
+    seen.returns(
+        torch.tensor([1.5, -1.5, torch.nan, 1.0]),
+        mistake(
+            "Here inf - inf or inf * 0 gave nan: clamp or select before you subtract or multiply.",
+            when=lambda seen: seen.value[:2].isnan().any(),
+        ),
+        mistake("A nan must stay nan.", when=lambda seen: not seen.value[2].isnan()),
+        because="An infinite x becomes ±limit * step, and nan stays nan.",
+    )
+    seen = observe(fake_quantize, special[[0, 1, 3]].requires_grad_(), 0.25, 6)
+    seen.gives_gradients(
+        {0: incoming_gradient(torch.empty(3)) * torch.tensor([0.0, 0, 1])},
+        mistake(
+            "Here inf - inf or inf * 0 gave nan: clamp or select before you subtract or multiply.",
+            when=lambda seen: seen.gradient(0).isnan().any(),
+        ),
+        because="For an infinite x the gradient is 0.",
+    )
+
+    generator = torch.Generator().manual_seed(3)
+    many = torch.randn(4000, generator=generator, dtype=torch.float64) * 2
+    for dtype, step, limit in [
+        (torch.float32, 0.1, 127),
+        (torch.float64, 0.3, 15),
+        (torch.float16, 0.3, 7),
+        (torch.bfloat16, 0.7, 3),
+    ]:
+        test.hidden(f"the exact values of random numbers, {dtype}, step {step}")
+        x = many.to(dtype)
+        places = x.double() / step  # those near a half or a limit may go either way in low precision
+        clear = ((places - places.floor() - 0.5).abs() > 0.1) & ((places.abs() - limit).abs() > 0.1)
+        x = x[clear & (places.abs() < 1.3 * limit)][:1000]
+        k = (x.double() / step).round().clamp(-limit, limit).to(dtype)
+        seen = observe(fake_quantize, x.clone().requires_grad_(), step, limit)
+        seen.returns(
+            k * step,
+            same_dtype,
+            because="The values are not exactly those of the grid: what is added on the tracked side must cancel "
+            "to the last digit.",
+            rtol=torch.finfo(dtype).eps,
+            atol=0,
+        )
+        passing = incoming_gradient(x) * (x.double().abs() / step < limit)
+        seen.gives_gradients({0: passing}, nothing_arrives, beyond, because=off)
+
+    test.hidden("a transposed x")
+    x = many[:12].float().reshape(3, 4).t()
+    seen = observe(fake_quantize, x, 0.5, 3)
+    seen.returns((x / 0.5).round().clamp(-3, 3) * 0.5)
+    seen.leaves_arguments_alone()
+
+    def twice(fake_quantize, x):
+        """Differentiate the sum of the squares of the result, then the sum of that gradient times x."""
+        (first,) = torch.autograd.grad(fake_quantize(x, 0.5, 3).square().sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad((first * x).sum(), x)
+        return [first.detach(), second]
+
+    test.hidden("differentiate twice")
+    x = torch.tensor([-4.0, -1.2, 0.4, 1.1], dtype=torch.float64, requires_grad=True)
+    first = torch.tensor([0.0, -2.0, 1.0, 2.0], dtype=torch.float64)
+    inside = torch.tensor([0.0, 1, 1, 1], dtype=torch.float64)
+    observe_scenario(twice, fake_quantize, x).returns(
+        [first, first + 2 * x.detach() * inside],
+        mistake("Differentiating twice must work: {detail}.", stage="raised"),
+        because="The second derivative of the result is 0: its gradient must not depend on x.",
+    )
+
+    test.hidden("refusals")
+    for step, limit in [(0.0, 3), (-0.5, 3), (0.5, 0), (0.5, -2)]:
+        observe(fake_quantize, torch.ones(2), step, limit).raises(
+            ValueError, because="A step <= 0 and a limit < 1 are refused with ValueError."
+        )
+    ### END HIDDEN TESTS
