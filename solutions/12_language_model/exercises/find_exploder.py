@@ -153,6 +153,8 @@ with check("find-exploder") as test:
         ),
         mistake("A layer exploded here, and you return None.", when=lambda seen: seen.value is None),
         because="That is not (dotted name, root mean square) of the first output over the limit: {detail}.",
+        rtol=1e-4,
+        atol=0.0,
     )
 
     test("a layer that makes nan, and one that makes inf")
@@ -166,6 +168,8 @@ with check("find-exploder") as test:
             ),
             mistake(last, when=lambda seen: seen.value[0] == "head"),
             because="The first output that holds nan or inf is that of body.1: {detail}.",
+            rtol=1e-4,
+            atol=0.0,
         )
 
     def without_trace(first_exploding, x, limit):
@@ -198,7 +202,7 @@ with check("find-exploder") as test:
 
     test("body.1 and head are over the limit of 10 (here this must hold, too)")
     seen = observe_scenario(found_in_a_row, first_exploding, [2.0, 30.0, 3.0], x, 10.0)
-    seen.returns(("body.1", math.sqrt(83.04 / 8) * 60), not_yet)
+    seen.returns(("body.1", math.sqrt(83.04 / 8) * 60), not_yet, rtol=1e-4, atol=0.0)
 
     ### BEGIN HIDDEN TESTS
     class Backwards(nn.Module):
@@ -288,6 +292,8 @@ with check("find-exploder") as test:
             "The layers were judged in the order of registration; this model runs them in another.",
             when=lambda seen: seen.value[0] == "late",
         ),
+        rtol=1e-4,
+        atol=0.0,
     )
 
     test.hidden("a layer that runs three times")
@@ -299,6 +305,8 @@ with check("find-exploder") as test:
         ),
         mistake(last, when=lambda seen: seen.value[1] > size * 20),
         because="The first output over the limit is that of layer 0 when it runs again: {detail}.",
+        rtol=1e-4,
+        atol=0.0,
     )
 
     test.hidden("the next layer works in place")
@@ -308,12 +316,16 @@ with check("find-exploder") as test:
             "A later layer has changed this output in place before you looked at it: judge it in the hook.",
             when=lambda seen: seen.value is None or seen.value[1] <= 10.0,
         ),
+        rtol=1e-4,
+        atol=0.0,
     )
 
     test.hidden("a model that is one layer")
     observe_scenario(alone, first_exploding, x, 10.0).returns(
         ("", size * 30),
         because="The model itself may be a module without children; its name is then the empty text: {detail}.",
+        rtol=1e-4,
+        atol=0.0,
     )
 
     nest = "Outputs that are tuples, lists or dicts count too, all their floating-point numbers together: {detail}."
@@ -330,7 +342,7 @@ with check("find-exploder") as test:
         without = "An output without floating-point numbers never explodes: {detail}."
         because = without if found is None else nest
         observe_scenario(nested, first_exploding, kind, x, 10.0).returns(
-            found, mistake(because, stage="raised"), because=because
+            found, mistake(because, stage="raised"), because=because, rtol=1e-4, atol=0.0
         )
 
     halves = mistake("Squares overflow in float16: compute in float32.", when=lambda seen: seen.value is not None)

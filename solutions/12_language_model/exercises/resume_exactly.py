@@ -158,7 +158,13 @@ with check("resume-exactly") as test:
 
     def judge(seen, step):
         """Judge the run that went on, the one that was resumed, the step, and the file."""
-        seen.expecting(mistake(plain_data, raises="Weights only load failed|UnpicklingError"))
+        seen.expecting(
+            mistake(plain_data, raises="Weights only load failed|UnpicklingError"),
+            mistake(
+                "All of it must be in the one file at `path`: here it is moved before it is loaded.",
+                raises="FileNotFoundError",
+            ),
+        )
         seen.that(seen["is there"], "save_run wrote no file at `path`.")
         seen.that(equal(seen["went on"], seen["straight"]), "Saving disturbed the run that goes on.")
         seen.that(

@@ -93,10 +93,6 @@ with check("two-equal-one") as test:
             x = x + model["extra"](x) if uses_extra else x
             F.cross_entropy(model["head"](x), ids[1:], reduction="sum").backward()
 
-    def gradients(model):
-        """The gradients by name."""
-        return {name: parameter.grad for name, parameter in model.named_parameters()}
-
     def synced(sync, *cases):
         """Run sync_gradients after a backward pass on each rank, which has so many targets and uses a layer or not."""
 
@@ -111,7 +107,8 @@ with check("two-equal-one") as test:
                 total = sync(model, case[rank][0])
                 kept = all(torch.equal(a, b) for a, b in zip(model.parameters(), tiny_lm().parameters(), strict=True))
                 flags = [parameter.requires_grad for parameter in model.parameters()] == [True, False, True]
-                facts.append({"total": total, "grads": gradients(model), "kept": kept, "flags": flags})
+                grads = {name: parameter.grad for name, parameter in model.named_parameters()}
+                facts.append({"total": total, "grads": grads, "kept": kept, "flags": flags})
             return {"cases": facts, "ddp": len(made)}
 
         return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.5 * len(cases))
@@ -122,9 +119,8 @@ with check("two-equal-one") as test:
         for rank, (targets, uses_extra) in enumerate(case):
             model = tiny_lm()
             backward(model, rank, targets, uses_extra)
-            grads = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.requires_grad}
-            shapes = {"emb.weight": (5, 3), "extra.weight": (3, 3)}
-            found.append({k: torch.zeros(shapes[k]) if g is None else g for k, g in grads.items()})
+            weights = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+            found.append({name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in weights.items()})
         return found
 
     def judge(seen, *cases):

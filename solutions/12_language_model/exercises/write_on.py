@@ -8,8 +8,8 @@
 #
 # **Contract**
 #
-# - `logits` is called with ids (1, T), T at most `length`, and gives (1, T, V): a model, or a session of ONNX. `prompt`
-#   is (T0,) int64, T0 at least 1. Returned are its ids with `n` more at their end, (T0 + n,); `n` may be 0.
+# - `logits` is called with ids (1, T), T at most `length`, and gives (1, T, V), as a model does. `prompt` is
+#   (T0,) int64, T0 at least 1. Returned are its ids with `n` more at their end, (T0 + n,); `n` may be 0.
 # - Each new id is drawn from the *nucleus* of the distribution that the logits of the last position give at this
 #   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. They
 #   are drawn with the probabilities that they have, relative to each other. `top_p` is in (0, 1]; with a very small one
@@ -30,8 +30,8 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Go through the lines one by one; each but the first two has its fault. An id is left out if those *before* it reach
-# `top_p`: that is the cumulative sum without its own probability.
+# Four lines have a fault, one of them two; temperature 0 and `no_grad` are missing altogether. An id is left out if
+# those *before* it reach `top_p`: take the cumulative sum without its own probability.
 #
 # </details>
 #
@@ -110,6 +110,8 @@ with check("write-on") as test:
         dice.set_state(fresh)
         facts["again"] = call(40)
         after = dice.get_state()
+        dice.set_state(fresh)
+        facts["once more"] = call(40)
         call(7)
         facts["each time"] = torch.equal(dice.get_state(), after) and not facts["unused"]
         facts["seeded"] = dice.initial_seed() != seed
@@ -128,7 +130,7 @@ with check("write-on") as test:
             not seen["each time"],
             "The generator is seeded anew for every id: the dice show the same number each time.",
         )
-        seen.that(not seen["seeded"], "The generator is seeded anew: its state does not matter, each text is the same.")
+        seen.that(not seen["seeded"], "The generator is seeded anew: the dice are no longer those of the caller.")
         seen.that(not seen["global"], "The dice came from the global generator.")
         ranks = set(range(len(share))) if len(share) < len(chances) else None
         seen.that(
@@ -167,7 +169,7 @@ with check("write-on") as test:
 
     test("equal states of the generator give equal texts, and it goes on from call to call")
     other = observe_scenario(drawn, write_on, 8, 0.7, 1.0).expecting(nothing_left)
-    seen.that(torch.equal(seen["text"][:42], seen["again"]), "The same state of the generator gave another text.")
+    seen.that(torch.equal(seen["once more"], seen["again"]), "The same state of the generator gave another text.")
     seen.that(not torch.equal(seen["went on"], seen["again"]), "The second text with one generator is the first again.")
     other.that(not torch.equal(other["text"], seen["text"]), "Another generator gave the same text.")
 

@@ -81,6 +81,32 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
     return out
 
 
+# %% right: throws all dice before it writes
+@torch.no_grad()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for place in torch.rand(n, generator=generator):
+        scores = logits(out[None, -length:])[0, -1]
+        if temperature == 0:
+            out = torch.cat([out, scores.argmax()[None]])
+            continue
+        p, order = shares(scores, top_p, temperature)
+        reached = p.cumsum(0)
+        out = torch.cat([out, order[(reached <= place * reached[-1]).sum().clamp(max=int((p > 0).sum()) - 1)][None]])
+    return out
+
+
+# %% wrong: another seed before the loop
+# says: The generator is seeded anew: the dice are no longer those of the caller.
+# earns: 0 of 1
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    generator.seed()
+    return right(logits, prompt, n, length, top_p, temperature, generator)
+
+
 # %% wrong: manual_seed(0) in the loop
 # says: The generator is seeded anew for every id: the dice show the same number each time.
 # earns: 0 of 1
@@ -104,7 +130,7 @@ write_on = writer(draw)
 
 
 # %% wrong: manual_seed(0) before the loop
-# says: The generator is seeded anew: its state does not matter, each text is the same.
+# says: The generator is seeded anew: the dice are no longer those of the caller.
 # earns: 0 of 1
 # lesson
 right = writer(drawn_from)
