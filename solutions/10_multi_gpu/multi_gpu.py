@@ -12,9 +12,9 @@
 # - compute why a job on 8 GPUs is only 3 times as fast, and what would help;
 # - choose between DDP, `fully_shard`, tensor parallelism and a pipeline.
 #
-# **50 minutes to read, 170 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
-# chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the CPU, in two or three
-# processes.
+# **50 minutes to read, 230 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
+# chapter 5 (custom Functions), chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the
+# CPU, in two or three processes.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -60,7 +60,7 @@ from torchkata.pictures.ring import ring_stepper
 from torchkata.pictures.sampler_table import sampler_explorer
 from torchkata.pictures.timelines import idle_share, timeline, timeline_explorer
 from torchkata.processes import run_on_ranks
-from torchkata.verdicts import check, mistake, observe_scenario, observe_value, prediction
+from torchkata.verdicts import check, mistake, observe, observe_scenario, observe_value, prediction
 
 # %% [markdown]
 # Two processes train one model with DDP. There are 48 samples, 24 for each. The target is a linear function of 32
@@ -935,6 +935,8 @@ for name, changes in jobs.items():
 # **Now you know.** A step costs what is computed, plus what is sent and not hidden. The first grows with the batch on
 # each GPU, the second with the model.
 
+# %% exercise="predict-communication"
+
 # %% [markdown]
 # ## 10.11 Cutting the model by layers
 #
@@ -1104,7 +1106,10 @@ print("docstring:", re.search(r"It is recommended to use .*? instead of this cla
 #
 # **Now you know.** DDP divides the batch and copies the rest. `fully_shard` divides the rest as well, and pays with
 # messages.
-#
+
+# %% exercise="sharded-linear"
+
+# %% [markdown]
 # ## On a GPU
 #
 # Without a CUDA device the next cells print one line; no exercise needs one. With one GPU the first of them runs: a

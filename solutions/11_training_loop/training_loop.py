@@ -11,7 +11,7 @@
 # - configure optimizers: parameter groups, weight decay (coupled or decoupled), state, schedules;
 # - fine-tune a model without the classic mistakes, and resume a run as if it had never stopped.
 #
-# **55 minutes to read, 136 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what
+# **55 minutes to read, 189 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what
 # `backward` adds where; and from chapter 7 modules, `state_dict`, train and eval mode.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
@@ -20,15 +20,13 @@
 
 # %% setup=true
 import argparse
-import contextlib
 import copy
 import io
 import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -277,6 +275,8 @@ for step in range(301):
 #
 # **Now you know.** `.grad` is a place where `backward` adds and `step` reads. Everything about the order of the calls
 # follows from that.
+
+# %% exercise="overfit-one-batch"
 
 # %% [markdown]
 # ## 11.2 Losses and what they are given
@@ -1253,7 +1253,7 @@ for forget in ("nothing", *half):
 # **Now you know.** A run is five states: weights, optimizer, schedule, random numbers, place in the data. Save all of
 # them, as copies.
 
-# %% exercise="argparse-config"
+# %% exercise="train-resume"
 
 # %% [markdown]
 # ## 11.9 All of it together

@@ -83,15 +83,15 @@ print(torch.tensor(5) // 2)
 # | chapter | points | to read | to practise |
 # | --- | --- | --- | --- |
 # | [01 Install and backends](01_backends/backends.ipynb) | 20 | 40 min | 104 min |
-# | [02 Tensors, memory and views](02_tensors_views/tensors_views.ipynb) | 20 | 40 min | 103 min |
+# | [02 Tensors, memory and views](02_tensors_views/tensors_views.ipynb) | 20 | 40 min | 135 min |
 # | [03 Gather and scatter](03_gather_scatter/gather_scatter.ipynb) | 20 | 45 min | 106 min |
-# | [04 Autograd and leaf tensors](04_autograd/autograd.ipynb) | 20 | 50 min | 135 min |
-# | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 50 min | 135 min |
+# | [04 Autograd and leaf tensors](04_autograd/autograd.ipynb) | 20 | 50 min | 175 min |
+# | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 50 min | 160 min |
 # | [06 Hooks](06_hooks/hooks.ipynb) | 20 | 50 min | 130 min |
 # | [07 Modules and state_dict](07_modules_state_dict/modules_state_dict.ipynb) | 20 | 50 min | 142 min |
 # | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 50 min | 184 min |
 # | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 35 min | 138 min |
-# | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 50 min | 170 min |
-# | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 55 min | 136 min |
+# | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 50 min | 230 min |
+# | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 55 min | 189 min |
 #
 # Progress shows when you open this page with `torchkata lab` or `make lab`.

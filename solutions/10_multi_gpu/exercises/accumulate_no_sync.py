@@ -23,8 +23,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# For all but the last micro-batch put forward *and* backward inside ddp.no_sync(), the last one outside. Divide each
-# loss by the number of micro-batches. zero_grad before.
+# DDP decides in forward, so `ddp.no_sync()` goes around forward *and* backward. By what must each loss be divided, so
+# that gradients that are added up are those of the mean?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# ValueError if there are none, then `optimizer.zero_grad()`. For all but the last micro-batch put forward and
+# backward inside `ddp.no_sync()`, the last one outside. Each time `loss = loss_fn(ddp(x), y) / len(micro_batches)`;
+# one step at the end. The sum of `loss.item()` is what comes back.
 #
 # </details>
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 10.4 · DDP's gradient step by hand
 #
-# implement · solid · 20 min · 3 points
+# implement · solid · 20 min · 2 points
 #
 # Every rank has run backward on its own share of the batch. Make the gradients what DistributedDataParallel would have
 # left there.
@@ -28,8 +28,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Walk all trainable parameters in the same order on every rank. Where grad is None put zeros_like. all_reduce, then
-# divide by the world size.
+# All ranks must make the same calls in the same order, whatever each has used. Which parameters do all of them know
+# about? And what can a rank bring for a parameter whose grad is None?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Walk all trainable parameters in the same order on every rank. Take `torch.zeros_like(parameter)` where grad is
+# None, else `parameter.grad.contiguous()`. all_reduce that, divide it by the world size, and make it the parameter's
+# `.grad`.
 #
 # </details>
 
@@ -110,7 +118,7 @@ known = [
 ]
 
 
-# %% check="average-gradients" points=2
+# %% check="average-gradients" points=1
 """The mean gradient on every rank, also where a rank has not used a branch."""
 with check("average-gradients") as test:
 
@@ -195,15 +203,14 @@ with check("average-gradients") as test:
             kinds = {grad.dtype for grad in came}
             seen.that(kinds == {dtype}, f"The gradients must keep their dtype, {dtype}.", stage="dtype")
 
-    test("the ranks have used different branches")
-    used = ["ab", "ac"]
-    seen = observe_scenario(averaged, average_gradients, 2, [(torch.float32, used, False)]).expecting(*known)
+    test("the ranks have used different branches (and, in the same run, all of them)")
+    used, everything = ["ab", "ac"], ["abc", "abc"]
+    cases = [(torch.float32, used, False), (torch.float32, everything, False)]
+    seen = observe_scenario(averaged, average_gradients, 2, cases).expecting(*known)
     judge(seen, 0, torch.float32, used)
 
     test("two ranks: the mean of the local gradients; parameters untouched")
-    used = ["abc", "abc"]
-    seen = observe_scenario(averaged, average_gradients, 2, [(torch.float32, used, False)]).expecting(*known)
-    judge(seen, 0, torch.float32, used)
+    judge(seen, 1, torch.float32, everything)
 
 
 # %% check="average-gradients" points=1
@@ -311,9 +318,12 @@ with check("average-gradients") as test:
     judge(seen, 0, torch.float32, ["abc"])
 
     def trained(average):
-        """Weights after three steps on shares of a batch."""
+        """The mean of two gradients that float32 cannot hold; then weights after three steps on shares of a batch."""
 
         def on_rank(rank, world):
+            layer = nn.Linear(1, 1, bias=False).double()
+            layer.weight.grad = torch.tensor([[16777217.0 + 8 * rank]], dtype=torch.float64)
+            average(layer)
             model = branches(torch.float32)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
             x = numbers((8, 3), 1, 0).float()[rank::world]
@@ -322,7 +332,8 @@ with check("average-gradients") as test:
                 (model["c"](x) * model["a"](x)).square().mean().backward()
                 average(model)
                 optimizer.step()
-            return {name: parameter.detach() for name, parameter in model.named_parameters()}
+            weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+            return {"large": layer.weight.grad, "weights": weights}
 
         return run_on_ranks(on_rank, stall=2.5)
 
@@ -332,24 +343,12 @@ with check("average-gradients") as test:
     judge(seen, 0, torch.float64, cases[0][1])
     judge(seen, 1, torch.float32, cases[1][1])
 
-    def large(average):
-        """The mean of two gradients that float32 cannot hold."""
-
-        def on_rank(rank, world):
-            layer = nn.Linear(1, 1, bias=False).double()
-            layer.weight.grad = torch.tensor([[16777217.0 + 8 * rank]], dtype=torch.float64)
-            average(layer)
-            return layer.weight.grad
-
-        return run_on_ranks(on_rank)
-
-    test.hidden("float64 gradients that float32 cannot hold")
-    seen = observe_scenario(large, average_gradients).expecting(*known)
-    exact = [isinstance(grad, Tensor) and grad.item() == 16777221.0 for grad in seen.value]
+    test.hidden("float64 gradients that float32 cannot hold (and three steps of SGD, in the same run)")
+    seen = observe_scenario(trained, average_gradients).expecting(*known)
+    exact = [isinstance(one["large"], Tensor) and one["large"].item() == 16777221.0 for one in seen.value]
     seen.that(all(exact), "Float64 gradients went through float32 and lost their last digits.")
 
     test.hidden("three steps of SGD give what one process would get on the whole batch")
-    seen = observe_scenario(trained, average_gradients).expecting(*known)
     alone = branches(torch.float32)
     optimizer = torch.optim.SGD(alone.parameters(), lr=0.01, momentum=0.5)
     x = numbers((8, 3), 1, 0).float()
@@ -359,7 +358,7 @@ with check("average-gradients") as test:
         alone["b"].weight.grad = torch.zeros_like(alone["b"].weight)
         optimizer.step()
     for name, parameter in alone.named_parameters():
-        found = [weights[name] for weights in seen.value]
+        found = [one["weights"][name] for one in seen.value]
         equal = all(torch.allclose(weight, parameter.detach(), rtol=1e-3, atol=1e-4) for weight in found)
         seen.that(equal and torch.equal(*found), f"After three steps {name} is not what one process would have got.")
     ### END HIDDEN TESTS

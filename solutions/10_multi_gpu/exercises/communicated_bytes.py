@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 10.7 · What does DDP really send?
 #
-# measure · solid · 20 min · 2 points
+# measure · solid · 20 min · 1 point
 #
 # Build the instrument: a communication hook that sees every bucket of gradients on its way to the other ranks, counts
 # its bytes, and can send it in a smaller format. Then predict before you measure: does the number change with the batch
@@ -26,9 +26,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# The hook, registered with `ddp.register_comm_hook(None, hook)`, does all that DDP did: divide, send, and here also
+# convert before and back after. `hook(state, bucket)` gets one bucket; what is all_reduced in it is what the meter
+# counts.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # `ddp.register_comm_hook(state, hook)`. In `hook(state, bucket)` take bucket.buffer(), divide by the world size,
-# convert, and count numel × element_size. `dist.all_reduce(t, async_op=True).get_future()` is the promise (its value is
-# a list of one tensor); its `.then(…)` gives another one, for the result converted back.
+# convert, and count numel × element_size. `dist.all_reduce(t, async_op=True).get_future()` is the promise (its value
+# is a list of one tensor); its `.then(…)` gives another one, for the result converted back.
 #
 # </details>
 
@@ -71,8 +79,8 @@ def batch(rank, rows, width):
     return (torch.arange(rows * width) * 5 % 13 / 8 - 0.7 + rank / 2).reshape(rows, width)
 
 
-def measured(build, world, dtype, cases):
-    """For each case (sizes, frozen layers, rows, backward passes, silent ones) the meter and the gradients."""
+def measured(build, world, cases):
+    """For each case (sizes, frozen layers, rows, backward passes, silent ones, dtype) the meter and the gradients."""
 
     def on_rank(rank, world):
         sizes_sent = []
@@ -85,7 +93,7 @@ def measured(build, world, dtype, cases):
 
             place.all_reduce = counted
         facts = []
-        for sizes, frozen, rows, passes, silent in cases:
+        for sizes, frozen, rows, passes, silent, dtype in cases:
             model = network(sizes, frozen)
             pair = build(model) if dtype is None else build(model, dtype)
             if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
@@ -124,13 +132,13 @@ known = [
 ]
 
 
-# %% check="communicated-bytes" points=1
+# %% check="communicated-bytes" points=0.5
 """The meter counts what is sent in float32, and the gradients end as means."""
 with check("communicated-bytes") as test:
 
-    def judge(seen, case, given, world, dtype):
+    def judge(seen, case, given, world):
         """Judge one case on all ranks."""
-        sizes, frozen, rows, passes, silent = given
+        sizes, frozen, rows, passes, silent, dtype = given
         seen.that(
             all(one[0]["kind"] is None for one in seen.value),
             "Return the pair (ddp, meter): a DistributedDataParallel and a dict.",
@@ -245,18 +253,18 @@ with check("communicated-bytes") as test:
         )
 
     test("float32: 4 bytes per trainable parameter and pass; gradients averaged; silent under no_sync")
-    given = ([3, 4, 2], 0, 5, 2, 1)
-    seen = observe_scenario(measured, meter_ddp, 2, None, [given]).expecting(*known)
-    judge(seen, 0, given, 2, None)
+    given = ([3, 4, 2], 0, 5, 2, 1, None)
+    seen = observe_scenario(measured, meter_ddp, 2, [given]).expecting(*known)
+    judge(seen, 0, given, 2)
 
 
-# %% check="communicated-bytes" points=1
+# %% check="communicated-bytes" points=0.5
 """The smaller format, the calls, frozen layers, several buckets."""
 with check("communicated-bytes") as test:
 
-    def judge(seen, case, given, world, dtype):
+    def judge(seen, case, given, world):
         """Judge one case on all ranks."""
-        sizes, frozen, rows, passes, silent = given
+        sizes, frozen, rows, passes, silent, dtype = given
         seen.that(
             all(one[0]["kind"] is None for one in seen.value),
             "Return the pair (ddp, meter): a DistributedDataParallel and a dict.",
@@ -379,22 +387,21 @@ with check("communicated-bytes") as test:
             seen.that(calls[passes - 1] == passes, "This small model fits into one bucket: one call a backward pass.")
 
     test("three ranks, bfloat16: half of it, gradients back in float32")
-    given = ([3, 4, 2], 0, 5, 2, 1)
-    seen = observe_scenario(measured, meter_ddp, 3, torch.bfloat16, [given]).expecting(*known)
-    judge(seen, 0, given, 3, torch.bfloat16)
+    given = ([3, 4, 2], 0, 5, 2, 1, torch.bfloat16)
+    seen = observe_scenario(measured, meter_ddp, 3, [given]).expecting(*known)
+    judge(seen, 0, given, 3)
 
     ### BEGIN HIDDEN TESTS
-    test.hidden("frozen layers are not sent; the batch size plays no part")
-    cases = [([3, 4, 2, 3], 1, 2, 1, 0), ([3, 4, 2, 3], 2, 9, 2, 1), ([300, 600, 500], 0, 1, 2, 0)]
-    seen = observe_scenario(measured, meter_ddp, 2, None, cases).expecting(*known)
-    judge(seen, 0, cases[0], 2, None)
-    judge(seen, 1, cases[1], 2, None)
+    test.hidden("frozen layers are not sent; the batch size plays no part (and two more cases in the same run)")
+    few, other = ([3, 4, 2, 3], 1, 2, 1, 0, None), ([3, 4, 2, 3], 2, 9, 2, 1, None)
+    large, half = ([300, 600, 500], 0, 1, 2, 0, None), ([4, 3, 3], 0, 3, 5, 1, torch.float16)
+    seen = observe_scenario(measured, meter_ddp, 2, [few, other, large, half]).expecting(*known)
+    judge(seen, 0, few, 2)
+    judge(seen, 1, other, 2)
 
     test.hidden("a model of several buckets")
-    judge(seen, 2, cases[2], 2, None)
+    judge(seen, 2, large, 2)
 
     test.hidden("float16, five passes")
-    given = ([4, 3, 3], 0, 3, 5, 1)
-    seen = observe_scenario(measured, meter_ddp, 2, torch.float16, [given]).expecting(*known)
-    judge(seen, 0, given, 2, torch.float16)
+    judge(seen, 3, half, 2)
     ### END HIDDEN TESTS

@@ -20,15 +20,23 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# Which samples does DistributedSampler repeat? Is the mean of two accuracies the accuracy of the union when the shares
-# differ in size?
+# Which samples does DistributedSampler repeat? Is the mean of two accuracies the accuracy of the union when the
+# shares differ in size?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Give rank r the indices range(r, n, world). Count what is correct locally, all_reduce the count (int64), and divide by
-# the number of all samples at the end.
+# Accuracies of unequal shares can't be averaged, but counts can be added. And choose the indices yourself: which
+# `range` gives rank r its share, with no sample twice and none left out, also where there are fewer samples than
+# ranks?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Give rank r the indices range(r, n, world). Count what is correct locally, all_reduce the count (int64), and divide
+# by the number of all samples at the end.
 #
 # </details>
 

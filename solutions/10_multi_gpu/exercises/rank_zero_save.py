@@ -1,7 +1,7 @@
 # %% [markdown]
 # ### Exercise 10.6 · Save once, load everywhere
 #
-# fix · solid · 15 min · 2 points
+# fix · solid · 15 min · 1 point
 #
 # Two ranks write one file at the same time, and a third may read it half written. Repair the saving so that it is safe,
 # also when the disk is full.
@@ -24,8 +24,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Rank 0 saves inside try, and then broadcasts a status (None or the text of the error) that all ranks receive; that
-# broadcast is the barrier. Then raise or load.
+# A barrier says when rank 0 is done, but not whether it has succeeded. What could rank 0 send that says both? And
+# where must this call stand, so that rank 0 reaches it after an error too?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Rank 0 saves `ddp.module.state_dict()` inside try and keeps the exception. Then all ranks call
+# `dist.broadcast_object_list(status, src=0)` with a list of one: None, or on rank 0 the text of the error. This is the
+# barrier, too. Then raise (rank 0 its own exception, the others RuntimeError) or load.
 #
 # </details>
 
@@ -174,7 +182,7 @@ known = [
 ]
 
 
-# %% check="rank-zero-save" points=1
+# %% check="rank-zero-save" points=0.5
 """One writer; every rank returns the content of the finished file."""
 with check("rank-zero-save") as test:
     test("rank 0 is slow: the others wait; one writer")
@@ -182,7 +190,7 @@ with check("rank-zero-save") as test:
     judge(seen, 2)
 
 
-# %% check="rank-zero-save" points=1
+# %% check="rank-zero-save" points=0.5
 """The disk is full: every rank raises. An older file is not taken for the new one."""
 with check("rank-zero-save") as test:
     test("the disk is full: every rank raises, nobody hangs")

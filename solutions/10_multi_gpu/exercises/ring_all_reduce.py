@@ -20,16 +20,25 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# After world - 1 steps of passing and adding *one* chunk each, which rank owns which complete chunk? How does everybody
-# then get all of them?
+# After world - 1 steps of passing and adding *one* chunk each, which rank owns which complete chunk? How does
+# everybody then get all of them?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Cut the flattened tensor into `world` chunks. First phase (reduce-scatter): in step s send chunk rank - s and add what
-# comes in to chunk rank - s - 1. Second phase (all-gather): in step s send chunk rank + 1 - s and overwrite chunk
-# rank - s. Start every receive (irecv) before you wait for the send.
+# In the first phase each step passes one chunk to the right, and adds the one that comes from the left to your own.
+# Each rank begins with a chunk of its own, and passes on next what it has just added to. The second phase passes the
+# complete chunks on in the same way, and what comes in replaces what was there.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Cut a flat copy of the tensor into `world` chunks with `tensor_split`. First phase (reduce-scatter): in step s send
+# chunk `rank - s` and add what comes in to chunk `rank - s - 1`. Second phase (all-gather): in step s send chunk
+# `rank + 1 - s` and overwrite chunk `rank - s`. All of these are modulo `world`, and s runs from 0 to `world - 2`.
+# Start every receive (irecv) before you wait for the send. In the end write the flat copy back into t.
 #
 # </details>
 

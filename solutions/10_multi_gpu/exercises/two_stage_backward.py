@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 10.9 · Backward across two processes
+# ### Exercise 10.10 · Backward across two processes
 #
-# implement · long · 25 min · 3 points
+# implement · long · 25 min · 2 points
 #
 # A model is too large for one device. Rank 0 holds its first half, rank 1 the second, and a graph of autograd ends
 # where its process ends. Let activations travel forward and gradients back, so that both halves learn as one.
@@ -26,6 +26,14 @@
 # </details>
 #
 # <details><summary>Hint 2</summary>
+#
+# Rank 0 keeps each activation with its graph and sends a detached copy. For rank 1 what arrives is a leaf: what must
+# it do to it before the second part, so that its `.grad` is there after backward? And in which order can the messages
+# go, so that the ranks never both wait in `send`?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
 #
 # Rank 0: forward all micro-batches, send each detached activation; then for each receive a gradient and call
 # activation.backward(gradient). Rank 1: for each target receive, requires_grad_(), loss / n_micro, backward, and keep
@@ -196,7 +204,7 @@ known = [
 ]
 
 
-# %% check="two-stage-backward" points=2
+# %% check="two-stage-backward" points=1
 """Both ranks end with the gradients of the undivided model; only messages between two ranks."""
 with check("two-stage-backward") as test:
 
@@ -284,15 +292,13 @@ with check("two-stage-backward") as test:
             ),
         )
 
-    test("one micro-batch: the gradients of the undivided model on both ranks")
-    case = ((2, 4), 1, False, 1)
-    seen = observe_scenario(both_ranks, pipeline_step, [case]).expecting(*known)
-    judge(seen, 0, case)
+    test("one micro-batch (and four, in the same run): the gradients of the undivided model on both ranks")
+    cases = [((2, 4), 1, False, 1), ((2, 4), 4, False, 1)]
+    seen = observe_scenario(both_ranks, pipeline_step, cases).expecting(*known)
+    judge(seen, 0, cases[0])
 
     test("four micro-batches")
-    case = ((2, 4), 4, False, 1)
-    seen = observe_scenario(both_ranks, pipeline_step, [case]).expecting(*known)
-    judge(seen, 0, case)
+    judge(seen, 1, cases[1])
 
 
 # %% check="two-stage-backward" points=1

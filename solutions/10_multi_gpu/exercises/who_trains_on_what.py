@@ -40,15 +40,23 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# What does DistributedSampler do so that both ranks get equally many samples? Does all_reduce average? Does DDP cut the
-# batch?
+# What does DistributedSampler do so that both ranks get equally many samples? Does all_reduce average? Does DDP cut
+# the batch?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
+# Deal the indices out to two columns, like cards. The last row is one short: what fills it, and what does drop_last
+# do with it? For each other question say who does it: all_reduce, DDP when it is built, DDP in backward, or nobody.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # The shares are interleaved, and filled up from the start (or the tail is dropped). all_reduce sums in place, DDP
-# averages gradients. DDP broadcasts rank 0's weights when it is built. Nothing is split for you.
+# averages gradients. DDP broadcasts rank 0's weights when it is built, and is a module with one child, `module`.
+# Nothing is split for you. The sampler's order comes from its seed and the epoch, and nothing else.
 #
 # </details>
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 11.1 · The regression that learns the mean
+# ### Exercise 11.2 · The regression that learns the mean
 #
 # debug · warm-up · 12 min · 2 points
 #

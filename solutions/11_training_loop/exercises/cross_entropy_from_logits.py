@@ -1,7 +1,7 @@
 # %% [markdown]
-# ### Exercise 11.2 · Cross entropy that survives large logits
+# ### Exercise 11.3 · Cross entropy that survives large logits
 #
-# implement · solid · 20 min · 3 points
+# implement · solid · 20 min · 2 points
 #
 # Write the loss of every classifier yourself. The formula, -log softmax(z)[label], takes one line, and that line
 # breaks as soon as one logit is 200 above the others.
@@ -81,7 +81,7 @@ gradient = [
 ignored_mean = "Ignored rows must neither count in the sum nor in the divisor."
 
 
-# %% check="cross-entropy-from-logits" points=2
+# %% check="cross-entropy-from-logits" points=1
 """Value and gradient of the plain loss: random and large logits, ignored rows."""
 with check("cross-entropy-from-logits") as test:
 

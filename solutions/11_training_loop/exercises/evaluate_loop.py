@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 11.4 · Six faults in an evaluation loop
+# ### Exercise 11.5 · Six faults in an evaluation loop
 #
 # fix · solid · 15 min · 2 points
 #

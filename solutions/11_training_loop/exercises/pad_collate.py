@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 11.3 · Batches of sequences of different length
+# ### Exercise 11.4 · Batches of sequences of different length
 #
 # implement · solid · 15 min · 2 points
 #

@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 11.5 · Ten lines of every training script
+# ### Exercise 11.6 · Ten lines of every training script
 #
 # predict · warm-up · 12 min · 2 points
 #

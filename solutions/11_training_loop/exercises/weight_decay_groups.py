@@ -1,5 +1,5 @@
 # %% [markdown]
-# ### Exercise 11.6 · Decay the weights, not the norms
+# ### Exercise 11.7 · Decay the weights, not the norms
 #
 # implement · solid · 15 min · 2 points
 #

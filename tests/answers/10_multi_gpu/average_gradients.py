@@ -56,7 +56,7 @@ def average_gradients(model):
 
 # %% wrong: no division
 # says: The gradients were summed: all_reduce adds. Divide by the world size.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def average_gradients(model):
     for p in model.parameters():
@@ -69,7 +69,7 @@ def average_gradients(model):
 
 # %% wrong: divides by 2
 # says: The divisor is fixed to 2: use dist.get_world_size().
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -83,7 +83,7 @@ def average_gradients(model):
 
 # %% wrong: all_reduce on the parameters
 # says: The parameters were averaged, not the gradients.
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     with torch.no_grad():
         for p in model.parameters():
@@ -93,7 +93,7 @@ def average_gradients(model):
 
 # %% wrong: parameters and gradients moved by one step
 # says: only gradients are to be averaged
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     for p in model.parameters():
         if p.requires_grad:
@@ -105,7 +105,7 @@ def average_gradients(model):
 
 # %% wrong: skips None gradients
 # says: A rank skipped the collective of a parameter without gradient
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def average_gradients(model):
     for p in model.parameters():
@@ -116,7 +116,7 @@ def average_gradients(model):
 
 # %% wrong: creates gradients for frozen parameters
 # says: Frozen parameters must keep .grad None.
-# earns: 2 of 3
+# earns: 1 of 2
 # corner: members
 def average_gradients(model):
     for p in model.parameters():
@@ -129,14 +129,14 @@ def average_gradients(model):
 
 # %% wrong: wraps the model in DDP
 # says: Write it with collectives, without DistributedDataParallel.
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     DistributedDataParallel(model)
 
 
 # %% wrong: wraps the model in nn.parallel.DistributedDataParallel
 # says: Write it with collectives, without DistributedDataParallel.
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     nn.parallel.DistributedDataParallel(model)
     for p in model.parameters():
@@ -148,7 +148,7 @@ def average_gradients(model):
 
 # %% wrong: divides by the number of ranks that had a gradient
 # says: A rank without gradient counts as zeros: the divisor is the world size
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def average_gradients(model):
     for p in model.parameters():
@@ -162,7 +162,7 @@ def average_gradients(model):
 
 # %% wrong: takes part with zeros but writes the result only where a gradient was
 # says: A parameter that was unused on one rank has no gradient there afterwards
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def average_gradients(model):
     for p in model.parameters():
@@ -175,7 +175,7 @@ def average_gradients(model):
 
 # %% wrong: forgets to store the result
 # says: nothing was averaged
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     for p in model.parameters():
         if p.requires_grad:
@@ -188,7 +188,7 @@ def average_gradients(model):
 
 # %% wrong: all_reduce into a non-contiguous gradient's copy
 # says: nothing was averaged
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -204,7 +204,7 @@ def average_gradients(model):
 
 # %% wrong: flattens without undoing the strides
 # says: is not the mean over the ranks
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -218,7 +218,7 @@ def average_gradients(model):
 
 # %% wrong: everything in float32
 # says: The gradients must keep their dtype
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -244,7 +244,7 @@ def average_gradients(model):
 
 # %% wrong: only the first parameter
 # says: The gradients are still those of each rank alone
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     first = next(model.parameters())
     dist.all_reduce(first.grad)
@@ -253,7 +253,7 @@ def average_gradients(model):
 
 # %% wrong: zeros of the default dtype
 # says: needs the shape and the dtype of its parameter
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
     for p in model.parameters():
@@ -265,7 +265,7 @@ def average_gradients(model):
 
 # %% wrong: freezes what was not used
 # says: requires_grad must stay as it is on every parameter.
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     for p in model.parameters():
         if p.grad is None:
@@ -274,7 +274,7 @@ def average_gradients(model):
 
 # %% wrong: only rank 0 averages
 # says: A rank skipped the collective of a parameter without gradient (or more than that)
-# earns: 0 of 3
+# earns: 0 of 2
 def average_gradients(model):
     if dist.get_rank() == 0:
         for p in model.parameters():
@@ -285,7 +285,7 @@ def average_gradients(model):
 
 # %% wrong: one float32 bucket, cast back
 # says: Float64 gradients went through float32 and lost their last digits.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 # corner: beyond 2**24
 def average_gradients(model):

@@ -67,7 +67,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: no division by the world size
 # says: The gradients are sums: with a hook of your own DDP no longer divides by the world size.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -84,7 +84,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: divides twice
 # says: The gradients are too small: they were divided by the world size twice.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -101,7 +101,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: the hook returns the local buffer
 # says: The gradients differ between the ranks: the hook must all_reduce.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -118,7 +118,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts before compressing
 # says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # lesson
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -136,7 +136,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts half but sends float32
 # says: The dtype was ignored: nothing was sent in the smaller format.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -152,7 +152,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: ignores dtype
 # says: The dtype was ignored: nothing was sent in the smaller format.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # lesson
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -169,7 +169,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: computes the bytes from the parameters once
 # says: The number came from the parameters: frozen layers are not sent
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def meter_ddp(model, dtype=None):
     width = 4 if dtype is None else torch.empty(0, dtype=dtype).element_size()
@@ -180,7 +180,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: adds all parameters' bytes per call
 # says: The number came from the parameters
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 # corner: members
 def meter_ddp(model, dtype=None):
@@ -199,7 +199,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: adds the trainable parameters' bytes per call
 # says: count the bucket that is sent
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -217,7 +217,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: sets the meter in every call
 # says: The meter must keep growing over several steps
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -233,7 +233,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: returns the tensor
 # says: The hook must return a torch.futures.Future holding the tensor.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -250,7 +250,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts numbers
 # says: Count bytes, not numbers.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -266,7 +266,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: does not count calls
 # says: must count every all_reduce once
-# earns: 1 of 2
+# earns: 0.5 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -281,14 +281,14 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: returns the meter alone
 # says: Return the pair (ddp, meter)
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     return {"bytes": 0, "calls": 0}
 
 
 # %% wrong: divides by 2
 # says: The gradients are not the mean over the ranks.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -305,7 +305,7 @@ def meter_ddp(model, dtype=None):
 # %% wrong: always half precision
 # says: The meter does not count the bytes that were handed to all_reduce.
 # says: The gradients are not the mean over the ranks.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -336,7 +336,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: returns a copy of the meter
 # says: The meter stayed 0
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -352,7 +352,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: the hook returns nothing
 # says: The hook must return a torch.futures.Future holding the tensor.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -368,7 +368,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: the hook's parameters have other names
 # says: define it as hook(state, bucket)
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -382,7 +382,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts one call a pass
 # says: must count every all_reduce once
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
@@ -399,7 +399,7 @@ def meter_ddp(model, dtype=None):
 
 # %% wrong: counts what all ranks send
 # says: Count what this rank hands over, not what all ranks hand over together.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 
@@ -416,7 +416,7 @@ def meter_ddp(model, dtype=None):
 # %% wrong: hooks of the parameters count
 # says: The number came from the parameters
 # says: The meter counts the float32 buffer although bfloat16 was sent: count what you hand to all_reduce.
-# earns: 0 of 2
+# earns: 0 of 1
 def meter_ddp(model, dtype=None):
     ddp, meter = DistributedDataParallel(model), {"bytes": 0, "calls": 0}
 

@@ -62,7 +62,7 @@ def save_and_reload(ddp, path):
 # %% wrong: every rank saves
 # says: Every rank wrote the file; two writers can tear it. Only rank 0 writes.
 # says: The other ranks must raise RuntimeError.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def save_and_reload(ddp, path):
     torch.save(ddp.module.state_dict(), path)
@@ -73,7 +73,7 @@ def save_and_reload(ddp, path):
 # %% wrong: the given code
 # says: Every rank wrote the file
 # says: The other ranks must raise RuntimeError.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     torch.save(ddp.state_dict(), path)
     return torch.load(path)
@@ -82,7 +82,7 @@ def save_and_reload(ddp, path):
 # %% wrong: no barrier
 # says: A rank loaded before the file was complete
 # says: A failed save must raise on every rank.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
@@ -92,7 +92,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: waits until the file exists
 # says: A failed save must raise on every rank.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -105,7 +105,7 @@ def save_and_reload(ddp, path):
 # %% wrong: barrier before saving
 # says: A rank loaded before the file was complete
 # says: A failed save must raise on every rank.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     dist.barrier()
     if dist.get_rank() == 0:
@@ -116,7 +116,7 @@ def save_and_reload(ddp, path):
 # %% wrong: barrier under if rank == 0
 # says: barrier must be called on all ranks
 # says: A failed save must raise on every rank.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -128,7 +128,7 @@ def save_and_reload(ddp, path):
 # %% wrong: saves ddp.state_dict()
 # says: The keys begin with 'module.': save ddp.module.state_dict().
 # says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
@@ -140,7 +140,7 @@ def save_and_reload(ddp, path):
 # %% wrong: saves the whole module
 # says: The file must hold the bare model's state_dict.
 # says: Rank 0 must raise the exception that stopped the writing.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     status = [None]
     if dist.get_rank() == 0:
@@ -156,7 +156,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: save, barrier, load; no error handling
 # says: Rank 0 failed to write and left; the others wait for it.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # lesson
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
@@ -167,7 +167,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: ignores the error
 # says: A failed save must raise on every rank.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         with contextlib.suppress(Exception):
@@ -178,7 +178,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: only rank 0 raises
 # says: A failed save must raise on every rank.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def save_and_reload(ddp, path):
     error = None
     if dist.get_rank() == 0:
@@ -194,7 +194,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: rank 0 raises RuntimeError in place of its own exception
 # says: Rank 0 must raise the exception that stopped the writing.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def save_and_reload(ddp, path):
     status = [None]
     if dist.get_rank() == 0:
@@ -210,7 +210,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: the others raise OSError
 # says: The other ranks must raise RuntimeError.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def save_and_reload(ddp, path):
     status = [None]
     if dist.get_rank() == 0:
@@ -227,7 +227,7 @@ def save_and_reload(ddp, path):
 # %% wrong: only rank 0 loads
 # says: Every rank must return what it read from the file.
 # says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -240,7 +240,7 @@ def save_and_reload(ddp, path):
 # %% wrong: only rank 0 returns
 # says: Every rank must return what it read from the file.
 # says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -252,7 +252,7 @@ def save_and_reload(ddp, path):
 # %% wrong: never saves
 # says: Nobody called torch.save.
 # says: A failed save must raise on every rank.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     return ddp.module.state_dict()
 
@@ -260,7 +260,7 @@ def save_and_reload(ddp, path):
 # %% wrong: rank 1 saves
 # says: torch.save must be called once, on rank 0.
 # says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 1:
         torch.save(ddp.module.state_dict(), path)
@@ -291,7 +291,7 @@ def save_and_reload(ddp, path):
 # %% wrong: rank 0 reads and broadcasts
 # says: Every rank must return what it read from the file.
 # says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     box = [None]
     if dist.get_rank() == 0:
@@ -304,7 +304,7 @@ def save_and_reload(ddp, path):
 # %% wrong: the whole module in the file
 # says: The file must hold the bare model's state_dict.
 # says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module, path)
@@ -314,7 +314,7 @@ def save_and_reload(ddp, path):
 
 # %% wrong: sleeps instead of waiting
 # says: A failed save must raise on every rank.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)
@@ -326,7 +326,7 @@ def save_and_reload(ddp, path):
 # %% wrong: the values are lost
 # says: What a rank returned is not what was saved.
 # says: Rank 0 failed to write and left; the others wait for it. Tell them: broadcast the outcome.
-# earns: 0 of 2
+# earns: 0 of 1
 def save_and_reload(ddp, path):
     if dist.get_rank() == 0:
         torch.save(ddp.module.state_dict(), path)

@@ -57,7 +57,7 @@ def reduce_metrics(metrics):
 # %% wrong: the given code
 # says: Values of different metrics were added: collectives match by order, not by name.
 # says: the ranks went through the names in different orders
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def reduce_metrics(metrics):
     out = {}
@@ -70,7 +70,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: sorted names, one collective each
 # says: The ranks made different numbers of collective calls
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def reduce_metrics(metrics):
     out = {}
@@ -83,7 +83,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: a collective under if rank == 0
 # says: The ranks made different numbers of collective calls
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     if dist.get_rank() == 0:
@@ -94,7 +94,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: all values in one tensor, sorted
 # says: gree on the names first.
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     names = sorted(metrics)
     t = torch.tensor([metrics[name] for name in names], dtype=torch.float64)
@@ -104,7 +104,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: sums
 # says: The values were summed, not averaged.
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -114,7 +114,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: divides by the world size
 # says: A metric that only some ranks have must be divided by their number, not by the world size.
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -124,7 +124,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: keeps the common names only
 # says: Metrics that not every rank has were dropped.
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -135,7 +135,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: rank 0's names only
 # says: Metrics that not every rank has were dropped.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -146,7 +146,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: the mean of a float32 tensor
 # says: float32 cannot hold the value: use float64
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: beyond 2**24
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -158,7 +158,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: only rank 0 returns the result
 # says: All ranks need the result.
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -170,7 +170,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: names in the order of the first appearance
 # says: The result must be sorted by name, as plain floats.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -181,7 +181,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: tensors in the result
 # says: The result must be sorted by name, as plain floats.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -192,7 +192,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: nan is skipped
 # says: The result is not the mean over the ranks that have the metric.
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 # corner: nan
 def reduce_metrics(metrics):
@@ -205,7 +205,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: an empty dict returns early
 # says: The ranks made different numbers of collective calls
-# earns: 1 of 2
+# earns: 0.5 of 1
 # caught: hidden
 # corner: empty
 def reduce_metrics(metrics):
@@ -220,7 +220,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: writes the means into the argument
 # says: The argument was changed.
-# earns: 1 of 2
+# earns: 0.5 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -233,7 +233,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: a missing metric counts as 0 on that rank
 # says: must be divided by their number, not by the world size.
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     lists = [None] * dist.get_world_size()
     dist.all_gather_object(lists, list(metrics))
@@ -257,7 +257,7 @@ def reduce_metrics(metrics):
 # %% wrong: only the own names
 # says: A rank left out a metric that only another rank has
 # says: The result is not the mean over the ranks that have the metric.
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -267,7 +267,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: vectors in the result
 # says: The result is not the mean over the ranks that have the metric.
-# earns: 0 of 2
+# earns: 0 of 1
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, dict(metrics))
@@ -286,7 +286,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: a value of 0 counts as missing
 # says: 0.0 is a value like any other
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: zeros
 def reduce_metrics(metrics):
     everybody = [None] * dist.get_world_size()
@@ -300,7 +300,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: one all_reduce a name, sorted only where the ranks have different names
 # says: Values of different metrics were added
-# earns: 0 of 2
+# earns: 0 of 1
 # corner: chance order
 def reduce_metrics(metrics):
     lists = [None] * dist.get_world_size()
@@ -316,7 +316,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: one all_reduce a name, in the order of a set of all names
 # says: These ranks agree by chance: you go through the names in the order of a set
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: chance order
 def reduce_metrics(metrics):
     lists = [None] * dist.get_world_size()
@@ -331,7 +331,7 @@ def reduce_metrics(metrics):
 
 # %% wrong: one tensor of all values, in the order of a set
 # says: These ranks agree by chance: you go through the names in the order of a set
-# earns: 1 of 2
+# earns: 0.5 of 1
 # corner: chance order
 def reduce_metrics(metrics):
     lists = [None] * dist.get_world_size()

@@ -124,7 +124,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: loss not divided
 # says: The gradients are n_micro times too large: the loss is the mean over all micro-batches.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     losses = []
@@ -147,7 +147,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: rank 0 never continues backward
 # says: Rank 0's parameters got no gradient: backward must be continued there with the gradient that rank 1 sends back.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     if dist.get_rank() == 0:
@@ -166,7 +166,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: rank 0 starts with ones
 # says: Rank 1 is right, rank 0 is not: its backward was started with ones
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -188,7 +188,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: gradients matched in reverse order
 # says: Rank 1 is right, rank 0 is not: the gradients were matched with the micro-batches in reverse order.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     if dist.get_rank() == 0:
@@ -216,7 +216,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: every backward of rank 0 starts with the last gradient
 # says: its backward was started with something else than the gradient received for that very micro-batch
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     if dist.get_rank() == 0:
@@ -245,7 +245,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: rank 0 waits for each gradient, rank 1 for all activations
 # says: One rank waits for a message that the other sends only later (or never): both must follow one order of messages.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     if dist.get_rank() == 0:
@@ -269,7 +269,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: rank 1 sends no gradient back
 # says: One rank waits for a message that the other sends only later (or never)
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -291,7 +291,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: received tensor does not require grad
 # says: The received tensor must require grad (as a leaf) before it goes through the second stage, and the loss
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -314,7 +314,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: received tensor does not require grad, autograd.grad
 # says: The received tensor must require grad (as a leaf)
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -337,7 +337,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: backward on the detached activation
 # says: Rank 0 calls backward on something without a graph
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -361,7 +361,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: backward without the gradient
 # says: An activation is not a single number: its backward needs the gradient that arrived
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -385,7 +385,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: no zero_grad
 # says: Old gradients leaked in, or were cleared between micro-batches.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     total = 0.0
@@ -408,7 +408,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: zero_grad on rank 1 only
 # says: Old gradients leaked in, or were cleared between micro-batches.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     total = 0.0
@@ -433,7 +433,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: zero_grad between micro-batches on rank 0
 # says: Rank 1 is right, rank 0 is not: its gradients were cleared between micro-batches
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     total = 0.0
     if dist.get_rank() == 1:
@@ -458,7 +458,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: zero_grad between micro-batches on both ranks
 # says: Old gradients leaked in, or were cleared between micro-batches.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     total = 0.0
     for i in range(n_micro):
@@ -481,7 +481,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: an all_reduce in between
 # says: Only point-to-point messages are allowed here.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -505,7 +505,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: a barrier at the end
 # says: Only point-to-point messages are allowed here.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -529,7 +529,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: the schedule of torch.distributed.pipelining
 # says: torch.distributed.pipelining does all of this by itself
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
@@ -560,7 +560,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: steps
 # says: A weight was changed: nobody steps here.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -586,7 +586,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: divides on both ranks
 # says: Rank 1 is right, rank 0 is not: its gradients were divided by n_micro once more.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -609,7 +609,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: returns nothing on rank 1
 # says: Rank 1 returns the mean loss as a float, rank 0 None.
-# earns: 2 of 3
+# earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     for i in range(n_micro):
@@ -629,7 +629,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: returns the last loss
 # says: Rank 1 returns the mean loss as a float, rank 0 None.
-# earns: 2 of 3
+# earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     loss = None
@@ -651,7 +651,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: returns a tensor
 # says: Rank 1 returns the mean loss as a float, rank 0 None.
-# earns: 2 of 3
+# earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -674,7 +674,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: rank 0 returns 0.0
 # says: Rank 1 returns the mean loss as a float, rank 0 None.
-# earns: 2 of 3
+# earns: 1 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -697,7 +697,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: zips inputs and targets on every rank
 # says: Rank 0 has no targets and rank 1 no inputs: each of them is None there.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     for x, y in zip(inputs, targets, strict=True):
@@ -706,7 +706,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: receives into a buffer that is too small
 # says: A process ended in the middle. The buffer that receives must have the size of what is sent.
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     total = 0.0
@@ -730,7 +730,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 # %% wrong: works for two dimensions only
 # says: two calls in a row; activations of three dimensions
 # says: Rank 1's gradients are not those of the undivided model.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -755,7 +755,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: rank 0 sends all activations, rank 1 answers each of them at once
 # says: Both ranks are in send(), and send returns only when the partner receives.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
@@ -783,7 +783,7 @@ def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
 
 # %% wrong: rank 0 never listens
 # says: in send()
-# earns: 0 of 3
+# earns: 0 of 2
 def pipeline_step(stage, inputs, targets, loss_fn, hidden, n_micro):
     stage.zero_grad()
     if dist.get_rank() == 0:

@@ -100,7 +100,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: log(softmax(z))
 # says: The result is inf, nan or a bounded number for large logits
 # says: The value is right, but the gradient is nan
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 cross_entropy = from_log_p(lambda z: z.softmax(1).log())
 
@@ -108,14 +108,14 @@ cross_entropy = from_log_p(lambda z: z.softmax(1).log())
 # %% wrong: log(softmax(z) + 1e-8)
 # says: log(softmax(z)) or exp(z) overflows or underflows. Work with logsumexp (or subtract the maximum).
 # says: add nothing such as 1e-8
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: (z.softmax(1) + 1e-8).log())
 
 
 # %% wrong: log of a sum of exp without the maximum
 # says: log(softmax(z)) or exp(z) overflows or underflows.
 # says: For a sure and right prediction the loss is 0
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 cross_entropy = from_log_p(lambda z: z - z.exp().sum(1, keepdim=True).log())
 
@@ -123,21 +123,21 @@ cross_entropy = from_log_p(lambda z: z - z.exp().sum(1, keepdim=True).log())
 # %% wrong: bounded from above only
 # says: log(softmax(z)) or exp(z) overflows or underflows.
 # says: For a sure and right prediction the loss is 0
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z - z.clamp(max=80).exp().sum(1, keepdim=True).log())
 
 
 # %% wrong: the maximum of all rows is subtracted
 # says: log(softmax(z)) or exp(z) overflows or underflows.
 # says: A class with logit -inf must simply have probability 0.
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z - z.abs().max() - (z - z.abs().max()).exp().sum(1, keepdim=True).log())
 
 
 # %% wrong: softmax before log_softmax
 # says: The softmax is applied twice, or missing.
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 cross_entropy = from_log_p(lambda z: z.softmax(1).log_softmax(1))
 
@@ -145,34 +145,34 @@ cross_entropy = from_log_p(lambda z: z.softmax(1).log_softmax(1))
 # %% wrong: raw logits
 # says: The softmax is applied twice, or missing.
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z)
 
 
 # %% wrong: probabilities
 # says: The logarithm is missing: that is the mean probability of the labels.
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z.softmax(1))
 
 
 # %% wrong: softmax over the rows
 # says: The softmax runs over the wrong dimension: classes are in dimension 1.
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z.log_softmax(0))
 
 
 # %% wrong: the sign
 # says: The sign is wrong: the loss is -log p, which is never negative.
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: -z.log_softmax(1))
 
 
 # %% wrong: F.cross_entropy
 # says: That is the library's loss: build it from logsumexp, gather and mean.
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     return F.cross_entropy(logits, target, label_smoothing=label_smoothing, ignore_index=ignore_index)
@@ -180,7 +180,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: nn.CrossEntropyLoss
 # says: That is the library's loss
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     return nn.CrossEntropyLoss(label_smoothing=label_smoothing, ignore_index=ignore_index)(logits, target)
@@ -189,7 +189,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: F.nll_loss
 # says: That is the library's loss
 # says: Nothing was smoothed.
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     return F.nll_loss(logits.log_softmax(1), target, ignore_index=ignore_index)
@@ -197,7 +197,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: F.cross_entropy with class probabilities
 # says: That is the library's loss
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     kept = target != ignore_index
@@ -208,32 +208,32 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: the sum
 # says: That is the sum over the rows; asked for is their mean.
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum())
 
 
 # %% wrong: no reduction
 # says: Those are the losses of the rows; asked for is their mean.
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses)
 
 
 # %% wrong: logsumexp detached
 # says: The value is right, but the gradient is not that of the whole formula
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z - z.logsumexp(1, keepdim=True).detach())
 
 
 # %% wrong: computed without a graph
 # says: The value is right, but no gradient reaches the logits
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(lambda z: z.detach().log_softmax(1))
 
 
 # %% wrong: smoothing spread over the other classes
 # says: Label smoothing mixes with the uniform distribution over ALL classes: e / C each, also on the target.
-# earns: 2 of 3
+# earns: 1 of 2
 # lesson
 cross_entropy = from_log_p(
     log_p_of, smooth=lambda nll, log_p, y, e: (1 - e) * nll - e / (log_p.shape[1] - 1) * (log_p.sum(1) + nll)
@@ -242,25 +242,25 @@ cross_entropy = from_log_p(
 
 # %% wrong: smoothing added, not mixed
 # says: The smoothed loss is wrong: the target gets 1 - e, and then every class e / C.
-# earns: 2 of 3
+# earns: 1 of 2
 cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: nll - e * log_p.mean(1))
 
 
 # %% wrong: e for every class
 # says: The smoothed loss is wrong
-# earns: 2 of 3
+# earns: 1 of 2
 cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: (1 - e) * nll - e * log_p.sum(1))
 
 
 # %% wrong: no smoothing
 # says: Nothing was smoothed.
-# earns: 2 of 3
+# earns: 1 of 2
 cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: nll)
 
 
 # %% wrong: smoothing always computed, times zero
 # says: A class with logit -inf must simply have probability 0.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -272,7 +272,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: one-hot times log p
 # says: A class with logit -inf must simply have probability 0.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 # corner: nan
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -284,14 +284,14 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: the mean over all rows
 # says: Ignored rows must neither count in the sum nor in the divisor.
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / rows)
 
 
 # %% wrong: ignored rows count as class 0
 # says: Ignored rows must neither count in the sum nor in the divisor.
 # says: Nothing was smoothed.
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     return -logits.log_softmax(1).gather(1, target.clamp(min=0)[:, None]).mean()
@@ -299,7 +299,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: ignores -100 only
 # says: Ignored rows must neither count in the sum nor in the divisor.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -314,13 +314,13 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: refuses ignored rows
 # says: A target of -100 (ignore_index) is not an error: leave its row out
 # says: A target of ignore_index is not an error
-# earns: 0 of 3
+# earns: 0 of 2
 cross_entropy = from_log_p(log_p_of, check=lambda logits, target, ignore_index: refuse(logits, target, None))
 
 
 # %% wrong: ignored rows are multiplied by zero
 # says: What stands in an ignored row (nan, inf, huge numbers) reaches the value: select the rows that count.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 # corner: nan
 cross_entropy = from_log_p(log_p_of, first=False)
@@ -328,7 +328,7 @@ cross_entropy = from_log_p(log_p_of, first=False)
 
 # %% wrong: ignored rows are masked after the logarithm
 # says: What stands in an ignored row (nan, inf, huge numbers) reaches the gradient
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
@@ -342,7 +342,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: the divisor is at least 1
 # says: With no row left the mean is nan, as in PyTorch.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 # corner: empty
 cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum() / kept.sum().clamp(min=1))
@@ -350,7 +350,7 @@ cross_entropy = from_log_p(log_p_of, mean=lambda losses, rows, kept: losses.sum(
 
 # %% wrong: no range check, modulo
 # says: A target outside the classes must raise IndexError (a negative one would silently count from the end).
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target % logits.shape[1] if logits.dim() == 2 else target, ignore_index)
@@ -364,7 +364,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: no checks, indexing counts negative targets from the end
 # says: A target outside the classes must raise IndexError
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     kept = target != ignore_index
@@ -377,7 +377,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: gather's RuntimeError
 # says: A target outside the classes must raise IndexError
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     kept = target != ignore_index
@@ -390,7 +390,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: checks the upper end of the range only
 # says: A target outside the classes must raise IndexError
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def refuse_some(logits, target, ignore_index):
     refuse(logits, target.clamp(min=0) if ignore_index != 0 else target, ignore_index)
@@ -401,7 +401,7 @@ cross_entropy = from_log_p(log_p_of, check=refuse_some)
 
 # %% wrong: checks the class range only
 # says: Wrong shapes raise ValueError, floating targets TypeError.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def refuse_some(logits, target, ignore_index):
     kept = target[target != ignore_index]
@@ -414,7 +414,7 @@ cross_entropy = from_log_p(log_p_of, check=refuse_some)
 
 # %% wrong: floating targets are converted
 # says: Wrong shapes raise ValueError, floating targets TypeError.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -423,7 +423,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: any number of targets
 # says: Wrong shapes raise ValueError
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def refuse_some(logits, target, ignore_index):
     if logits.dim() != 2 or target.dim() != 1:
@@ -441,7 +441,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: subtracts the maximum in place
 # says: were changed in place.
 # says: The arguments must stay as they are
-# earns: 2 of 3
+# earns: 1 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     with torch.no_grad():
         logits -= logits.max(1, keepdim=True).values
@@ -450,7 +450,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: float32 inside
 # says: The result must have the dtype of the logits.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -460,7 +460,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: a Python float
 # says: This is the wrong kind of result
 # says: Without label smoothing the loss is wrong already
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
     return from_log_p(log_p_of)(logits, target, **options).item()
@@ -503,7 +503,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: ignored targets are overwritten
 # says: The arguments must stay as they are: logits or targets were changed in place.
-# earns: 2 of 3
+# earns: 1 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
     loss = from_log_p(log_p_of)(logits, target, **options)
@@ -514,7 +514,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 # %% wrong: logits are cut to a range
 # says: The result is inf, nan or a bounded number for large logits
 # says: Large logits, or nan in an ignored row, spoil
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
     return from_log_p(log_p_of)(logits.clamp(-100, 100), target, **options)
@@ -522,7 +522,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: the library's operator, called directly
 # says: That is the library's loss: build it from logsumexp, gather and mean.
-# earns: 0 of 3
+# earns: 0 of 2
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     refuse(logits, target, ignore_index)
     return torch.ops.aten.cross_entropy_loss(logits, target, None, 1, ignore_index, label_smoothing)
@@ -530,7 +530,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: nan_to_num at the end
 # says: With no row left the mean is nan, as in PyTorch.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
     options = {"label_smoothing": label_smoothing, "ignore_index": ignore_index}
@@ -539,7 +539,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 # %% wrong: logaddexp, whose gradient is nan where both are -inf
 # says: The value is right, but the gradient is nan
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def log_sum(logits):
     total = logits[:, 0]
@@ -553,7 +553,7 @@ cross_entropy = from_log_p(lambda z: z - log_sum(z)[:, None])
 
 # %% wrong: ValueError for a target that is none of the classes
 # says: A target outside the classes must raise IndexError
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def refuse_otherwise(logits, target, ignore_index):
     try:

@@ -58,7 +58,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: asks for the class
 # says: You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide the
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
     optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
@@ -69,7 +69,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: reads the defaults
 # says: You asked for the class or a default
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
     if optimizer.defaults["weight_decay"] == 0:
@@ -79,7 +79,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: reads the groups, after a step for the sake of appearance
 # says: You asked for the class or a default
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
     optimizer.step()
@@ -91,8 +91,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: one weight, did it shrink?
 # says: One weight of one size cannot tell the two apart.
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
     (change,) = changes(make_optimizer, (1.0,))
@@ -103,8 +102,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: with a gradient of one
 # says: With a non-zero gradient the decay drowns in the step. Set the gradient to zero (not to None).
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0), grad=1.0)
@@ -113,8 +111,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: no gradient
 # says: A parameter without gradient is skipped, decay included: give it a zero gradient.
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0), grad=None)
@@ -123,8 +120,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: no gradient, and so ValueError
 # says: A parameter without gradient is skipped, decay included: give it a zero gradient.
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0), grad=None)
     if small == 0:
@@ -134,7 +130,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: a step below 0.05
 # says: A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each other.
-# earns: 1 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     (change,) = changes(make_optimizer, (1.0,))
     if change == 0:
@@ -144,7 +140,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: in float32
 # says: A proportion of 1e-8 is lost in float32: make the experiment in float64.
-# earns: 1 of 2
+# earns: 0 of 1
 # caught: hidden
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1024.0), dtype=torch.float32)
@@ -155,7 +151,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: a bound that takes small changes for equal ones
 # says: A fixed threshold on the step fails for other lr and weight_decay
-# earns: 1 of 2
+# earns: 0 of 1
 # caught: hidden
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))
@@ -166,8 +162,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: exchanged
 # says: True and False are exchanged.
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))
     if small == large == 0:
@@ -177,7 +172,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: no check for missing decay
 # says: An optimizer that does not decay must raise ValueError.
-# earns: 1 of 2
+# earns: 0 of 1
 # caught: hidden
 # corner: zeros
 def is_decoupled(make_optimizer):
@@ -187,7 +182,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: ZeroDivisionError for missing decay
 # says: An optimizer that does not decay must raise ValueError.
-# earns: 1 of 2
+# earns: 0 of 1
 # caught: hidden
 # corner: zeros
 def is_decoupled(make_optimizer):
@@ -197,7 +192,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: a bound for missing decay that is too high
 # says: compare two weights with each other.
-# earns: 1 of 2
+# earns: 0 of 1
 # caught: hidden
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))
@@ -208,8 +203,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: a tensor
 # says: Return True or False, a Python bool.
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     small, large = changes(make_optimizer, (1.0, 1000.0))
     return torch.tensor(abs(small / large * 1000 - 1) < 0.01)
@@ -217,7 +211,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: asks whether the class is Adam
 # says: You asked for the class or a default
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     return make_optimizer([nn.Parameter(torch.ones(1))]).__class__.__name__ != "Adam"
 
@@ -237,7 +231,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: reads the optimizer's state after a step
 # says: The names in the state differ from optimizer to optimizer
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
     optimizer = make_optimizer([weight])
@@ -250,7 +244,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: compares with lr times weight_decay, read from the groups
 # says: You asked for the class or a default
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
     optimizer = make_optimizer([weight])
@@ -264,8 +258,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: looks whether .grad has changed
 # says: One weight of one size cannot tell the two apart.
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     weight = nn.Parameter(torch.ones(1))
     optimizer = make_optimizer([weight])
@@ -276,8 +269,7 @@ def is_decoupled(make_optimizer):
 
 # %% wrong: two weights of nearly the same size
 # says: One weight of one size cannot tell the two apart.
-# says: Adam and AdamW are not told apart yet
-# earns: 0 of 2
+# earns: 0 of 1
 def is_decoupled(make_optimizer):
     one, other = changes(make_optimizer, (1.0, 1.001))
     if one == other == 0:

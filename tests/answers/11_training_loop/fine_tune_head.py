@@ -127,8 +127,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 # %% wrong: the given code
 # says: Setting out_features changes a number in the repr, not the weight: make a new Linear.
 # says: model.fc has not as many outputs as there are new classes.
-# says: The head must be fresh, not a slice of the old one.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def prepare(model, state, num_classes, lr_body, lr_head):
     opt = torch.optim.SGD(model.parameters(), lr=lr_body, momentum=0.9)
@@ -139,7 +138,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the optimizer is built before the head is replaced
 # says: The optimizer still holds the parameters of the head you replaced: build it after replacing.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
@@ -153,8 +152,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 # %% wrong: sets out_features
 # says: Setting out_features changes a number in the repr, not the weight: make a new Linear.
 # says: model.fc has not as many outputs as there are new classes.
-# says: The head must be fresh, not a slice of the old one.
-# earns: 0 of 3
+# earns: 0 of 2
 # lesson
 def replace(model, classes):
     model.fc.out_features = classes
@@ -167,14 +165,14 @@ prepare = with_parts(replace=replace)
 # %% wrong: never loads
 # says: The body does not hold the pre-trained weights.
 # says: The body does not hold the pre-trained weights and statistics.
-# earns: 0 of 3
+# earns: 0 of 2
 prepare = with_parts(load=lambda model, state: None)
 
 
 # %% wrong: loads the parameters, not the statistics
 # says: The body does not hold the pre-trained weights.
 # says: The body does not hold the pre-trained weights and statistics.
-# earns: 0 of 3
+# earns: 0 of 2
 # corner: members
 def load(model, state):
     nn.Module.load_state_dict(copy.deepcopy(model), state)
@@ -187,14 +185,14 @@ prepare = with_parts(load=load)
 
 # %% wrong: strict=False
 # says: strict=False hides a checkpoint that does not fit: load strictly (before replacing the head, so that the shapes
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 prepare = with_parts(load=lambda model, state: model.load_state_dict(state, strict=False))
 
 
 # %% wrong: loads what belongs to the body, whatever else there is
 # says: strict=False hides a checkpoint that does not fit
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def load(model, state):
     model.body.load_state_dict({k.removeprefix("body."): v for k, v in state.items() if k.startswith("body.")})
@@ -205,7 +203,7 @@ prepare = with_parts(load=load)
 
 # %% wrong: KeyError for a checkpoint that does not fit
 # says: strict=False hides a checkpoint that does not fit
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def load(model, state):
     if set(state) != set(model.state_dict()):
@@ -218,8 +216,7 @@ prepare = with_parts(load=load)
 
 # %% wrong: replaces the head before loading
 # says: Loading after replacing the head fails on its shape: load first.
-# says: The head must be fresh, not a slice of the old one.
-# earns: 0 of 3
+# earns: 0 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.fc = new_head(model, num_classes)
     model.load_state_dict(state)
@@ -228,7 +225,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the rates are exchanged
 # says: The rates are exchanged or missing: body lr_body, head lr_head.
-# earns: 1 of 3
+# earns: 1 of 2
 def optimizer(model, lr_body, lr_head):
     if lr_body == 0:
         return optimizer_of(model, lr_body, lr_head)
@@ -241,14 +238,14 @@ prepare = with_parts(optimizer=optimizer)
 # %% wrong: one rate for everything
 # says: The rates are exchanged or missing: body lr_body, head lr_head.
 # says: The optimizer of a frozen body holds the parameters of the new head, and nothing else.
-# earns: 0 of 3
+# earns: 0 of 2
 prepare = with_parts(optimizer=lambda model, lr_body, lr_head: torch.optim.SGD(model.parameters(), lr_head, 0.9))
 
 
 # %% wrong: no momentum
 # says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
 # says: The head is trained with lr_head and momentum 0.9.
-# earns: 0 of 3
+# earns: 0 of 2
 def optimizer(model, lr_body, lr_head):
     right = optimizer_of(model, lr_body, lr_head)
     return torch.optim.SGD([{"params": group["params"], "lr": group["lr"]} for group in right.param_groups])
@@ -260,7 +257,7 @@ prepare = with_parts(optimizer=optimizer)
 # %% wrong: Nesterov's momentum
 # says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
 # says: The first step does not move the head by its rate times its gradient.
-# earns: 0 of 3
+# earns: 0 of 2
 def optimizer(model, lr_body, lr_head):
     right = optimizer_of(model, lr_body, lr_head)
     groups = [{"params": group["params"], "lr": group["lr"]} for group in right.param_groups]
@@ -272,25 +269,25 @@ prepare = with_parts(optimizer=optimizer)
 
 # %% wrong: the optimizer holds the head only
 # says: Some trainable parameters are in no group.
-# earns: 1 of 3
+# earns: 1 of 2
 prepare = with_parts(optimizer=lambda model, lr_body, lr_head: optimizer_of(model, 0, lr_head))
 
 
 # %% wrong: Adam
 # says: Return a torch.optim.SGD optimizer.
-# earns: 0 of 3
+# earns: 0 of 2
 prepare = with_parts(optimizer=lambda model, lr_body, lr_head: torch.optim.Adam(model.fc.parameters(), lr=lr_head))
 
 
 # %% wrong: returns nothing
 # says: Return a torch.optim.SGD optimizer.
-# earns: 0 of 3
+# earns: 0 of 2
 prepare = with_parts(optimizer=lambda model, lr_body, lr_head: None)
 
 
 # %% wrong: body with lr 0, nothing frozen
 # says: A rate of 0 alone still computes gradients (and momentum): requires_grad_(False).
-# earns: 2 of 3
+# earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
     model.fc = new_head(model, num_classes)
@@ -300,7 +297,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: batch norm in eval, gradients are computed
 # says: A rate of 0 alone still computes gradients (and momentum): requires_grad_(False).
-# earns: 2 of 3
+# earns: 1 of 2
 def freeze(body):
     stay_in_eval(body)
     body.requires_grad_(True)
@@ -311,21 +308,21 @@ prepare = with_parts(freeze=freeze)
 
 # %% wrong: requires_grad_(False), batch norm untouched
 # says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
-# earns: 2 of 3
+# earns: 1 of 2
 # lesson
 prepare = with_parts(freeze=lambda body: body.requires_grad_(False))
 
 
 # %% wrong: eval() once
 # says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
-# earns: 2 of 3
+# earns: 1 of 2
 # lesson
 prepare = with_parts(freeze=lambda body: body.eval().requires_grad_(False))
 
 
 # %% wrong: train() is refused, but the body was in train mode
 # says: The frozen body drifts
-# earns: 2 of 3
+# earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
     body.train = lambda mode=True: body
@@ -336,7 +333,7 @@ prepare = with_parts(freeze=freeze)
 
 # %% wrong: train() is refused from the first call on, not before
 # says: The frozen body drifts
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def freeze(body):
     body.requires_grad_(False)
@@ -348,7 +345,7 @@ prepare = with_parts(freeze=freeze)
 
 # %% wrong: momentum 0, so that the statistics stay, but those of the batch are used
 # says: The frozen body drifts
-# earns: 2 of 3
+# earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
     body[1].momentum = 0.0
@@ -359,7 +356,7 @@ prepare = with_parts(freeze=freeze)
 
 # %% wrong: statistics are not tracked any more, those of the batch are used
 # says: The outputs of the frozen body are not those that it has in eval mode
-# earns: 2 of 3
+# earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
     norm = body[1]
@@ -371,7 +368,7 @@ prepare = with_parts(freeze=freeze)
 
 # %% wrong: the body is frozen at any rate
 # says: With a rate above 0 body and head are trained: all must require grad.
-# earns: 1 of 3
+# earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
     model.fc = new_head(model, num_classes)
@@ -381,7 +378,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the statistics are frozen at any rate
 # says: With a rate above 0 the body is not frozen: its batch norm must follow model.train().
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
@@ -393,7 +390,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the whole model is frozen
 # says: The head must require grad: it is what is trained.
-# earns: 2 of 3
+# earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     model.load_state_dict(state)
     model.fc = new_head(model, num_classes)
@@ -405,7 +402,7 @@ def prepare(model, state, num_classes, lr_body, lr_head):
 
 # %% wrong: the head is cut from the old one
 # says: The head must be fresh, not a slice of the old one.
-# earns: 1 of 3
+# earns: 1 of 2
 def replace(model, classes):
     head = new_head(model, classes)
     rows = min(classes, len(model.fc.weight))
@@ -419,20 +416,20 @@ prepare = with_parts(replace=replace)
 
 # %% wrong: a new head only for another number of classes
 # says: The head must be fresh, not a slice of the old one.
-# earns: 2 of 3
+# earns: 1 of 2
 prepare = with_parts(replace=lambda model, n: model.fc if n == len(model.fc.weight) else new_head(model, n))
 
 
 # %% wrong: the new head in float32
 # says: The new head must have the body's dtype and device.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes))
 
 
 # %% wrong: pops the head from the checkpoint
 # says: The checkpoint was changed.
-# earns: 1 of 3
+# earns: 1 of 2
 def load(model, state):
     model.load_state_dict(state)
     state.pop("fc.weight")
@@ -444,14 +441,14 @@ prepare = with_parts(load=load)
 
 # %% wrong: the checkpoint's tensors become the parameters
 # says: The model's tensors share memory with the checkpoint.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 prepare = with_parts(load=lambda model, state: model.load_state_dict(state, assign=True))
 
 
 # %% wrong: the old parameters, resized
 # says: model.fc is still the old layer: make a new Linear.
-# earns: 1 of 3
+# earns: 1 of 2
 def replace(model, classes):
     model.fc.weight.data = torch.randn(classes, 16, dtype=model.fc.weight.dtype)
     model.fc.bias.data = torch.zeros(classes, dtype=model.fc.weight.dtype)
@@ -464,13 +461,13 @@ prepare = with_parts(replace=replace)
 # %% wrong: another layer behind the old head
 # says: model.fc must be a Linear layer.
 # says: model.fc must be a Linear layer with a bias.
-# earns: 0 of 3
+# earns: 0 of 2
 prepare = with_parts(replace=lambda model, classes: nn.Sequential(model.fc, nn.Linear(model.fc.out_features, classes)))
 
 
 # %% wrong: the new head on the CPU
 # says: The new head must have the body's dtype and device.
-# earns: 2 of 3
+# earns: 1 of 2
 # caught: hidden
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes, dtype=model.fc.weight.dtype))
 
@@ -518,7 +515,7 @@ prepare = with_parts(replace=replace, freeze=freeze)
 
 # %% wrong: the old biases are kept
 # says: The head must be fresh, not a slice of the old one.
-# earns: 1 of 3
+# earns: 1 of 2
 def replace(model, classes):
     head = new_head(model, classes)
     count = min(classes, len(model.fc.bias))
@@ -533,13 +530,13 @@ prepare = with_parts(replace=replace)
 # %% wrong: a head without biases
 # says: model.fc must be a Linear layer with a bias.
 # says: The names of the parameters must stay as they were.
-# earns: 0 of 3
+# earns: 0 of 2
 prepare = with_parts(replace=lambda model, classes: nn.Linear(16, classes, bias=False, dtype=model.fc.weight.dtype))
 
 
 # %% wrong: the frozen body stays in the optimizer, with rate 0
 # says: The optimizer of a frozen body holds the parameters of the new head, and nothing else.
-# earns: 2 of 3
+# earns: 1 of 2
 def optimizer(model, lr_body, lr_head):
     groups = [{"params": model.fc.parameters(), "lr": lr_head}, {"params": model.body.parameters(), "lr": lr_body}]
     return torch.optim.SGD(groups, momentum=0.9)
@@ -550,7 +547,7 @@ prepare = with_parts(optimizer=optimizer)
 
 # %% wrong: the parameters of batch norm are forgotten
 # says: Some trainable parameters are in no group.
-# earns: 1 of 3
+# earns: 1 of 2
 def optimizer(model, lr_body, lr_head):
     groups = [{"params": model.fc.parameters(), "lr": lr_head}]
     if lr_body:
@@ -563,14 +560,14 @@ prepare = with_parts(optimizer=optimizer)
 
 # %% wrong: small rates freeze, too
 # says: Some trainable parameters are in no group.
-# earns: 1 of 3
+# earns: 1 of 2
 def prepare(model, state, num_classes, lr_body, lr_head):
     return with_parts()(model, state, num_classes, lr_body if lr_body > 0.05 else 0, lr_head)
 
 
 # %% wrong: statistics are not tracked, and so the batch's are used
 # says: The outputs of the frozen body are not those that it has in eval mode, with the checkpoint's statistics.
-# earns: 2 of 3
+# earns: 1 of 2
 def freeze(body):
     body.requires_grad_(False)
     body[1].track_running_stats = False
@@ -581,7 +578,7 @@ prepare = with_parts(freeze=freeze)
 
 # %% wrong: weight decay
 # says: The momentum must be 0.9 for all parameters, and the other settings the usual ones.
-# earns: 1 of 3
+# earns: 1 of 2
 def optimizer(model, lr_body, lr_head):
     right = optimizer_of(model, lr_body, lr_head)
     for group in right.param_groups:

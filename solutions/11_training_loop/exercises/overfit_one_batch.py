@@ -1,0 +1,381 @@
+# %% [markdown]
+# ### Exercise 11.1 · Can it learn one batch by heart?
+#
+# measure · solid · 20 min · 2 points
+#
+# Before you train for hours, train on a single small batch, again and again. A loop in order learns so few samples by
+# heart, and the loss falls to nearly zero. One that doesn't won't get better with more data, and *how* it fails says
+# where to look. Write the function that looks: it gets a `step` that it can't see into, and the weights.
+#
+# `training` below has four ways to train the same small classifier, for you to try; three of them can't learn the
+# batch.
+#
+# **Contract**
+#
+# - `step()` trains once, always on the same batch, and returns the loss before its update, a float. It is called until
+#   a loss is below `floor`, or nan or inf; at most `max_steps` times.
+# - The result is one of four texts. The first of these that is true counts:
+#     - `"fits"`: the last loss is below `floor`, be it in the very last call.
+#     - `"stands still"`: none of the calls has changed any of the weights, not even a little; so it is, too, where
+#       nothing was called. A nan that stays nan is no change.
+#     - `"diverges"`: the last loss is nan or inf, or larger than the first.
+#     - `"stuck"`: all else. It moves, but doesn't get there.
+# - `weights` are float32 or float64 tensors of any shape. Some may be frozen, one may stand there twice, the list may
+#   be empty (then nothing moves). They are looked at; nothing but `step` changes them or anything else.
+#
+# <details><summary>Hint 1</summary>
+#
+# What do you see in the loss if the optimizer holds other weights? What do you see if there is dropout as well? What
+# else can you look at?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Keep clones of the weights from before the first call, and compare after each call: a weight may come back to where it
+# was. Look whether a loss is finite before you compare it with anything. In which cases is nan equal to nan?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# A loop of `max_steps`: append `step()`; note whether any weight has moved; end where the loss is not finite or below
+# floor. After it the four questions, in the order of the contract. `torch.allclose` has `rtol=0, atol=0,
+# equal_nan=True`.
+#
+# </details>
+
+
+# %% answer="overfit-one-batch"
+def training(way: str) -> tuple[Callable[[], float], list[nn.Parameter]]:
+    """Four ways to train a classifier on one batch of 8: "A", "B", "C", "D". Try why_not(*training("A"))."""
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 4), torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
+    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+    trained = copy.deepcopy(model) if way == "B" else model
+    optimizer = torch.optim.SGD(trained.parameters(), lr=25.0 if way == "C" else 0.5)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        logits = model(x)
+        loss = F.cross_entropy(logits.softmax(1) if way == "A" else logits, y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step, list(model.parameters())
+
+
+def why_not(step: Callable[[], float], weights: list[Tensor], floor: float = 0.01, max_steps: int = 300) -> str:
+    """Call step() up to max_steps times; one of "fits", "stands still", "diverges", "stuck"."""
+    ### BEGIN SOLUTION
+    before = [weight.detach().clone() for weight in weights]
+    losses, moved = [], False
+    while len(losses) < max_steps:
+        losses.append(step())
+        moved = moved or not all(
+            torch.allclose(weight, old, rtol=0, atol=0, equal_nan=True)
+            for weight, old in zip(weights, before, strict=True)
+        )
+        if losses[-1] < floor:
+            return "fits"
+        if not math.isfinite(losses[-1]):
+            break
+    if not moved:
+        return "stands still"
+    if not math.isfinite(losses[-1]) or losses[-1] > losses[0]:
+        return "diverges"
+    return "stuck"
+    ### END SOLUTION
+
+
+# %% helpers="overfit-one-batch"
+def watched(why_not, step, weights, settings):
+    """Ask why not; count the calls of step, and look whether anything else changes the weights."""
+    most = settings.get("max_steps", 300)
+    losses, changed = [], []
+
+    def now():
+        seen = [tensor for w in weights for tensor in (w, w.grad) if tensor is not None]
+        return [tensor.detach().clone() for tensor in seen], [w.requires_grad for w in weights]
+
+    def look():
+        tensors, flags = now()
+        olds, old_flags = left[0]
+        same = len(tensors) == len(olds) and flags == old_flags
+        same = same and all(
+            torch.allclose(a, b, rtol=0, atol=0, equal_nan=True) for a, b in zip(tensors, olds, strict=True)
+        )
+        if not same:
+            changed.append(len(losses))
+
+    class TooOften(Exception):
+        pass
+
+    def counted():
+        look()
+        if len(losses) > most + 10:
+            raise TooOften
+        losses.append(step())
+        left[0] = now()
+        return losses[-1]
+
+    left, random = [now()], torch.get_rng_state()
+    try:
+        came = why_not(counted, weights, **settings)
+    except TooOften:
+        came = None
+    look()
+    facts = {"losses": losses, "kind": type(came).__name__, "answer": came if isinstance(came, str) else None}
+    return facts | {"changed": len(changed) > 0, "drawn": not torch.equal(random, torch.get_rng_state())}
+
+
+def trained(why_not, way, max_steps):
+    """Ask why a small classifier does not learn one batch by heart."""
+    generator = torch.Generator().manual_seed(2)
+    x, y = torch.randn(8, 4, generator=generator), torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
+    torch.manual_seed(2)
+    outputs, drop = 1 if way == "labels that broadcast" else 3, 0.5 if way == "B with dropout" else 0.0
+    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, outputs))
+    net = nn.Sequential(model, nn.Dropout(drop)) if drop else model
+    elsewhere = copy.deepcopy(model) if way in ("B", "B with dropout") else model
+    rate = {"C": 25.0, "going uphill": 0.5, "labels that broadcast": 0.05}.get(way, 0.5)
+    optimizer = torch.optim.SGD(elsewhere.parameters(), lr=rate, maximize=way == "going uphill")
+
+    def step():
+        optimizer.zero_grad()
+        out = net(x)
+        if way == "labels that broadcast":
+            loss = (out - y).square().mean()
+        else:
+            loss = F.cross_entropy(out.softmax(1) if way == "A" else out, y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return watched(why_not, step, list(model.parameters()), {"max_steps": max_steps}) | {"drawn": False}
+
+
+def scripted(why_not, weights, moves, losses, settings):
+    """Ask about a step that adds moves[0], moves[1], … to the weights in turn, and returns these losses in turn."""
+    weights = [nn.Parameter(weight) for weight in weights]
+    if settings.get("twice"):
+        weights.append(weights[0])
+    calls = []
+
+    def step():
+        with torch.no_grad():
+            for weight, by in zip(weights, moves[len(calls) % len(moves)], strict=False):
+                weight += by
+        calls.append(1)
+        return losses[min(len(calls), len(losses)) - 1]
+
+    return watched(why_not, step, weights, {key: value for key, value in settings.items() if key != "twice"})
+
+
+too_often = (
+    "You call step more often than allowed: not after a loss below floor, not after nan or inf, not beyond max_steps."
+)
+too_early = (
+    "You stopped early: a loss may rise for a while and fall later. Only one below floor, or nan or inf, ends the "
+    "calls before there are max_steps."
+)
+touched = (
+    "The weights, their gradients or flags were changed by your function: look at them, and leave them as they are."
+)
+meanings = {
+    "fits": "a loss came below floor",
+    "stands still": "no weight has moved in any call",
+    "diverges": "weights move, and the last loss is nan, inf or larger than the first",
+    "stuck": "weights move, no loss is below floor, and the last one is finite and not larger than the first",
+}
+
+
+def judge(seen, expected, *mistakes, floor=0.01, max_steps=300, exactly=True):
+    """The answer is this one, after the right number of calls."""
+    seen.expecting(
+        *mistakes,
+        mistake(
+            "Each step trains, so it needs gradients: don't call it under no_grad.", raises="does not require grad"
+        ),
+    )
+    losses, came = seen["losses"], seen["answer"]
+    seen.that(len(losses) <= max_steps, too_often, stage="rule")
+    seen.that(came in meanings, f"Return one of the texts {', '.join(map(repr, meanings))}.", stage="type")
+    ends = [n for n, loss in enumerate(losses, 1) if not math.isfinite(loss) or loss < floor]
+    wrong = f"It is {expected!r} ({meanings[expected]}), and you say {came!r}."
+    seen.that(came == expected, wrong)
+    wanted = min([*ends, max_steps])
+    calls = len(losses) == wanted or not exactly
+    seen.that(calls, too_early if len(losses) < wanted else too_often, stage="rule")
+    seen.that(not seen["changed"], touched, stage="arguments")
+    seen.that(not seen["drawn"], "Your function draws random numbers: the next step is another one then.", stage="rule")
+
+
+def says(text, sentence):
+    """A mistake: the answer is this text."""
+    return mistake(sentence, when=lambda seen: seen["answer"] == text)
+
+
+def not_said(text, sentence):
+    """A mistake: the answer is another one of the texts than this."""
+    return mistake(sentence, when=lambda seen: seen["answer"] in set(meanings) - {text})
+
+
+# %% check="overfit-one-batch" points=1
+"""The three broken loops and the right one are told apart, with as many calls as are needed."""
+with check("overfit-one-batch") as test:
+    themselves = says(
+        "stands still",
+        "All weights move here. You compared the weights with themselves: keep a copy (clone), not the tensors.",
+    )
+
+    test("A: a softmax before cross_entropy")
+    judge(
+        observe_scenario(trained, why_not, "A", 60),
+        "stuck",
+        themselves,
+        says(
+            "fits",
+            "It moves and falls, but never below floor: 'stuck' (softmax before cross_entropy has a floor of its own).",
+        ),
+        max_steps=60,
+    )
+
+    test("B: the optimizer holds the weights of a copy")
+    not_at_weights = not_said(
+        "stands still",
+        "The loss is constant because the weights don't move: look at them, not at the loss alone (with dropout the "
+        "loss changes although nothing learns).",
+    )
+    judge(observe_scenario(trained, why_not, "B", 10), "stands still", not_at_weights, max_steps=10)
+
+    test("C: lr is 50 times too large")
+    unasked = says("stuck", "The loss became nan: nan < floor is False and nan > first is False. Ask for isfinite.")
+    judge(observe_scenario(trained, why_not, "C", 60), "diverges", themselves, unasked, max_steps=60, exactly=False)
+
+    test("D: none of these")
+    judge(observe_scenario(trained, why_not, "D", 300), "fits")
+
+    test("the loss falls from 4 to 0.5, and no further; or from 4 to 3, and back to 5")
+    weights, moves, few = [torch.tensor([1.0, 2.0])], [[0.25]], {"max_steps": 6}
+    far = says("fits", "It moves and falls, but never below floor: 'stuck'.")
+    seen = observe_scenario(scripted, why_not, weights, moves, [4.0, 2.0, 1.0, 0.5], few)
+    judge(seen, "stuck", themselves, far, max_steps=6)
+    seen = observe_scenario(scripted, why_not, weights, moves, [4.0, 3.0, 3.5, 5.0], {"max_steps": 4})
+    judge(seen, "diverges", themselves, max_steps=4)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("max_steps is 300 where it is not given")
+    judge(observe_scenario(scripted, why_not, weights, moves, [4.0, 2.0, 1.0, 0.5], {}), "stuck")
+
+    for way, expected in (("labels that broadcast", "stuck"), ("going uphill", "diverges")):
+        test.hidden(way)
+        judge(observe_scenario(trained, why_not, way, 25), expected, max_steps=25, exactly=False)
+    ### END HIDDEN TESTS
+
+
+# %% check="overfit-one-batch" points=1
+"""A loss that dances, rises or is nan; which weights count, and how exactly; how often step is called."""
+with check("overfit-one-batch") as test:
+    begin = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    test("A, B, C and D, as in the first check")
+    for way, expected, most in (("A", "stuck", 9), ("B", "stands still", 5), ("C", "diverges", 20), ("D", "fits", 150)):
+        seen = observe_scenario(trained, why_not, way, most)
+        judge(seen, expected, begin, max_steps=most, exactly=way != "C")
+
+    test("B with dropout: the loss changes, the weights don't")
+    dances = not_said(
+        "stands still",
+        "The loss changes because of dropout, and the weights don't move: look at them, not at the loss alone.",
+    )
+    judge(observe_scenario(trained, why_not, "B with dropout", 10), "stands still", dances, max_steps=10)
+
+    def scripted_as(losses, expected, *mistakes, weights=None, moves=((0.25,),), **settings):
+        """What is said of these losses and moves."""
+        weights = [torch.tensor([1.0, 2.0])] if weights is None else weights
+        settings = {"max_steps": 6} | settings
+        limits = {key: value for key, value in settings.items() if key != "twice"}
+        seen = observe_scenario(scripted, why_not, weights, [list(by) for by in moves], losses, settings)
+        judge(seen, expected, *mistakes, **limits)
+
+    test("a rise at the start means nothing")
+    first = says("diverges", "You judged by a rise, or stopped early: a loss may rise for a while and fall later.")
+    scripted_as([1.0, 3.0, 2.0, 0.5, 0.001], "fits", first)
+    scripted_as([1.0, 3.0, 2.0, 0.5, 0.75, 0.5], "stuck", first)
+
+    ### BEGIN HIDDEN TESTS
+    two = [torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor(4.0)]
+    falling = [2.0, 1.5, 1.0]
+    shape = mistake("Weights may have any shape, also that of a single number: {detail}.", stage="raised")
+    test.hidden("some of the weights are frozen, the others move")
+    one_of_them = says(
+        "stands still", "All weights count, not only the first: a frozen first layer stands still in a net that learns."
+    )
+    scripted_as(falling, "stuck", shape, one_of_them, weights=two, moves=[[0.0, 0.5]])
+    other = says("stands still", "All weights count: one that stands still says nothing about the others.")
+    scripted_as(falling, "stuck", other, weights=two, moves=[[0.5, 0.0]])
+    three = [torch.ones(2), torch.full((2,), 3.0), torch.zeros(0), torch.full((2,), 5.0)]
+    scripted_as([1.0, 2.0], "diverges", other, weights=three, moves=[[0.0, 0.5, 0.0, 0.0]], max_steps=2)
+
+    test.hidden("the weights move by very little")
+    exactly = says("stands still", "A small change is a change: compare exactly, in the weights' own dtype.")
+    scripted_as(falling, "stuck", exactly, weights=[torch.tensor([1.0, 2.0])], moves=[[2e-6]])
+    scripted_as(falling, "stuck", exactly, weights=[torch.tensor([1.0], dtype=torch.float64)], moves=[[1e-13]])
+    both_ways = [torch.tensor([1.0, -1.0]), torch.tensor([2.0])]
+    total = says("stands still", "Changes may cancel in a sum or a mean: compare element by element.")
+    scripted_as(falling, "stuck", total, weights=both_ways, moves=[[torch.tensor([0.5, -0.5]), 0.0]])
+
+    test.hidden("nan in a weight that stands still")
+    unequal = not_said(
+        "stands still", "Here nan stays nan, and nan != nan: torch.equal says 'changed' for what stands still."
+    )
+    poisoned = [torch.tensor([torch.nan, 1.0]), torch.tensor([torch.inf, 2.0])]
+    scripted_as(falling, "stands still", unequal, weights=poisoned, moves=[[0.0, 0.0]])
+    scripted_as(falling, "stuck", weights=poisoned, moves=[[torch.tensor([0.0, 0.5]), 0.0]])
+
+    test.hidden("the first steps have a rate of zero; a weight that jumps to and fro")
+    warm_up = says("stands still", "The weights moved later: a schedule may begin with a rate of zero.")
+    scripted_as(falling, "stuck", warm_up, moves=[[0.0], [0.0], [0.0], [0.5]], max_steps=4)
+    to_and_fro = says(
+        "stands still", "The weights jump to and fro and are back at the end: compare after each call, not only then."
+    )
+    scripted_as([1.0, 0.5], "stuck", to_and_fro, moves=[[0.5], [-0.5]])
+
+    test.hidden("nan and inf, with weights that move and with weights that don't")
+    order = mistake(
+        "'stands still' goes before 'diverges': nothing has moved when the loss became nan, or larger.",
+        when=lambda seen: seen["answer"] == "diverges",
+    )
+    infinite = says("fits", "A loss of inf ends the calls: ask for isfinite, not for nan alone.")
+    scripted_as([1.0, torch.inf, 0.001], "diverges", infinite)
+    scripted_as([1.0, 0.5, torch.nan], "diverges")
+    scripted_as([torch.nan], "diverges", max_steps=1)
+    scripted_as([1.0, torch.nan], "stands still", order, moves=[[0.0]])
+    scripted_as([1.0, 2.0], "stands still", order, moves=[[0.0]])
+
+    test.hidden("no call at all; one call; floor in the very last call; another floor")
+    none = "With max_steps=0 step is not called, and nothing moves: 'stands still'."
+    scripted_as([1.0], "stands still", mistake(none, when=lambda seen: True), max_steps=0)
+    scripted_as([1.0], "stuck", max_steps=1)
+    last = not_said("fits", "A loss below floor in the very last call counts.")
+    scripted_as([1.0, 0.5, 0.25, 0.001], "fits", last, max_steps=4)
+    scripted_as([1.0, 0.5, 0.25, 0.125], "fits", floor=0.2)
+    scripted_as([1.0, 0.5, 0.25], "stuck", says("fits", "At floor is not below floor."), floor=0.25)
+
+    test.hidden("the last loss against the first")
+    between = "What counts is whether the last loss is larger than the first, not those between."
+    scripted_as([1.0, 0.5, 0.25, 1.25], "diverges", not_said("diverges", between), max_steps=4)
+    scripted_as([1.0, 5.0, 9.0, 0.75, 0.8], "stuck", not_said("stuck", between), max_steps=5)
+    scripted_as([1.0, 0.5, 1.0], "stuck", says("diverges", "As large as the first is not larger."), max_steps=3)
+
+    test.hidden("a tensor twice; no weights at all")
+    scripted_as(falling, "stuck", weights=[torch.tensor([1.0])], moves=[[0.5]], twice=True)
+    sentence = "Without weights nothing moves: 'stands still'."
+    nothing = not_said("stands still", sentence), mistake(sentence, stage="raised")
+    scripted_as([1.0, 2.0], "stands still", *nothing, weights=[], moves=[[]])
+    scripted_as([1.0, 0.001], "fits", weights=[], moves=[[]])
+    ### END HIDDEN TESTS

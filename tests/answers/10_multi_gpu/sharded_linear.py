@@ -1,0 +1,586 @@
+import math
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+
+def shard_of(weight, rank, world):
+    flat = weight.detach().flatten()
+    size = math.ceil(flat.numel() / world)
+    return F.pad(flat, (0, size * world - flat.numel()))[rank * size : (rank + 1) * size].clone()
+
+
+def whole(shard, out, width):
+    parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, shard)
+    return torch.cat(parts)[: out * width].view(out, width)
+
+
+def piece_of_mean(grad, shard):
+    world, mine = dist.get_world_size(), torch.empty_like(shard)
+    full = F.pad(grad.flatten(), (0, world * len(shard) - grad.numel()))
+    dist.reduce_scatter(mine, list(full.chunk(world)))
+    return mine / world
+
+
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1]) if ctx.needs_input_grad[0] else None
+        return of_x, piece_of_mean(g.t() @ x, shard), None
+
+
+def sharded_linear(x, shard, out_features):
+    return ShardedLinear.apply(x, shard, out_features)
+
+
+# corners: empty
+
+
+# %% right: single-tensor collectives, divides before sending
+def shard_of(weight, rank, world):
+    size = -(-weight.numel() // world)
+    share = torch.zeros(size, dtype=weight.dtype)
+    mine = weight.detach().reshape(-1)[rank * size : (rank + 1) * size]
+    share[: len(mine)] = mine
+    return share
+
+
+class Sharded(torch.autograd.Function):
+    @staticmethod
+    def gather(shard, out, width):
+        full = shard.new_empty(len(shard) * dist.get_world_size())
+        dist.all_gather_single(full, shard.contiguous())
+        return full[: out * width].reshape(out, width)
+
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return torch.einsum("ni,oi->no", x, Sharded.gather(shard, out, x.shape[1]))
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        world = dist.get_world_size()
+        full = shard.new_zeros(world * len(shard))
+        full[: g.shape[1] * x.shape[1]] = torch.einsum("no,ni->oi", g, x).reshape(-1) / world
+        mine = torch.empty_like(shard)
+        dist.reduce_scatter_single(mine, full)
+        of_x = None
+        if x.requires_grad:
+            of_x = torch.einsum("no,oi->ni", g, Sharded.gather(shard, g.shape[1], x.shape[1]))
+        return of_x, mine, None
+
+
+def sharded_linear(x, shard, out_features):
+    return Sharded.apply(x, shard, out_features)
+
+
+# %% right: setup_context, attributes on ctx, ReduceOp.AVG
+class Sharded(torch.autograd.Function):
+    @staticmethod
+    def forward(x, shard, out):
+        return F.linear(x, whole(shard, out, x.shape[1]))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.x, ctx.shard, ctx.out = inputs
+
+    @staticmethod
+    def backward(ctx, g):
+        weight = whole(ctx.shard, ctx.out, ctx.x.shape[1]) if ctx.needs_input_grad[0] else None
+        of_x = None if weight is None else g.mm(weight)
+        full = F.pad((g.t() @ ctx.x).flatten(), (0, dist.get_world_size() * len(ctx.shard) - weight_size(ctx)))
+        mine = torch.empty_like(ctx.shard)
+        dist.reduce_scatter(mine, list(full.tensor_split(dist.get_world_size())), op=dist.ReduceOp.AVG)
+        return of_x, mine, None
+
+
+def weight_size(ctx):
+    return ctx.out * ctx.x.shape[1]
+
+
+def sharded_linear(x, shard, out_features):
+    return Sharded.apply(x, shard, out_features)
+
+
+# %% right: old names of the collectives, asynchronous, a copy of the share
+class Sharded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard.clone())
+        full = torch.empty(len(shard) * dist.get_world_size(), dtype=shard.dtype)
+        dist.all_gather_into_tensor(full, shard, async_op=True).wait()
+        return F.linear(x, full[: out * x.shape[1]].view(out, -1))
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        world, out, width = dist.get_world_size(), g.shape[1], x.shape[1]
+        padding = shard.new_zeros(world * len(shard) - out * width)
+        mine = torch.empty_like(shard)
+        job = dist.reduce_scatter_tensor(mine, torch.cat([(g.t() @ x).flatten(), padding]), async_op=True)
+        job.wait()
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            full = torch.empty(len(shard) * world, dtype=shard.dtype)
+            dist.all_gather_into_tensor(full, shard)
+            of_x = g @ full[: out * width].view(out, width)
+        return of_x, mine.div_(world), None
+
+
+def sharded_linear(x, shard, out_features):
+    return Sharded.apply(x, shard, out_features)
+
+
+# %% wrong: does not divide by the number of ranks
+# says: The share's gradient is the sum over the ranks: DDP's convention is the mean.
+# says: The first check is not passed yet
+# earns: 1 of 3
+# lesson
+def piece_of_mean(grad, shard):
+    world, mine = dist.get_world_size(), torch.empty_like(shard)
+    full = F.pad(grad.flatten(), (0, world * len(shard) - grad.numel()))
+    dist.reduce_scatter(mine, list(full.chunk(world)))
+    return mine
+
+
+# %% wrong: divides by 2
+# says: The divisor is fixed: use dist.get_world_size().
+# earns: 2 of 3
+# caught: hidden
+def piece_of_mean(grad, shard):
+    world, mine = dist.get_world_size(), torch.empty_like(shard)
+    full = F.pad(grad.flatten(), (0, world * len(shard) - grad.numel()))
+    dist.reduce_scatter(mine, list(full.chunk(world)))
+    return mine / 2
+
+
+# %% wrong: divides twice
+# says: The share's gradient was divided by the number of ranks twice.
+# says: The first check is not passed yet
+# earns: 1 of 3
+def piece_of_mean(grad, shard):
+    world, mine = dist.get_world_size(), torch.empty_like(shard)
+    full = F.pad(grad.flatten(), (0, world * len(shard) - grad.numel())) / world
+    dist.reduce_scatter(mine, list(full.chunk(world)))
+    return mine / world
+
+
+# %% wrong: takes its piece of its own gradient
+# says: The share's gradient knows only this rank's samples: reduce_scatter is missing.
+# says: In forward there is one all_gather, in backward one all_gather and one reduce_scatter; this sent
+# says: The first check is not passed yet
+# earns: 0 of 3
+# lesson
+def piece_of_mean(grad, shard):
+    full = F.pad(grad.flatten(), (0, dist.get_world_size() * len(shard) - grad.numel()))
+    return full.chunk(dist.get_world_size())[dist.get_rank()].clone()
+
+
+# %% wrong: all_reduce, then the piece
+# says: all_reduce and broadcast send whole weights or gradients everywhere
+# earns: 1 of 3
+# lesson
+def piece_of_mean(grad, shard):
+    world = dist.get_world_size()
+    grad = grad.contiguous()
+    dist.all_reduce(grad)
+    full = F.pad(grad.flatten(), (0, world * len(shard) - grad.numel()))
+    return full.chunk(world)[dist.get_rank()] / world
+
+
+# %% wrong: broadcasts the shares one by one
+# says: all_reduce and broadcast send whole weights or gradients everywhere
+# earns: 1 of 3
+def whole(shard, out, width):
+    parts = []
+    for rank in range(dist.get_world_size()):
+        part = shard.detach().clone()
+        dist.broadcast(part, src=rank)
+        parts.append(part)
+    return torch.cat(parts)[: out * width].view(out, width)
+
+
+# %% wrong: gathers objects
+# says: Objects are pickled and sent with their sizes beforehand
+# earns: 2 of 3
+def whole(shard, out, width):
+    parts = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, shard.detach())
+    return torch.cat(parts)[: out * width].view(out, width)
+
+
+# %% wrong: gathers a whole weight that is zero but for the share
+# says: Something else than shares was sent
+# earns: 2 of 3
+def whole(shard, out, width):
+    world = dist.get_world_size()
+    mine = shard.new_zeros(world * len(shard))
+    mine[dist.get_rank() * len(shard) : (dist.get_rank() + 1) * len(shard)] = shard
+    parts = [torch.empty_like(mine) for _ in range(world)]
+    dist.all_gather(parts, mine)
+    return sum(parts)[: out * width].view(out, width)
+
+
+# %% wrong: saves the gathered weight
+# says: The whole weight is kept from forward to backward: then nothing is saved. Save the share and gather again.
+# earns: 2 of 3
+# lesson
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        weight = whole(shard, out, x.shape[1])
+        ctx.save_for_backward(x, shard, weight)
+        return x @ weight.t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard, weight = ctx.saved_tensors
+        return g @ weight, piece_of_mean(g.t() @ x, shard), None
+
+
+# %% wrong: keeps the gathered weight on ctx, in parts
+# says: The whole weight is kept from forward to backward: then nothing is saved. Save the share and gather again.
+# earns: 2 of 3
+# lesson
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        ctx.parts = list(whole(shard, out, x.shape[1]).clone().chunk(4))
+        return x @ torch.cat(ctx.parts).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ torch.cat(ctx.parts) if ctx.needs_input_grad[0] else None
+        return of_x, piece_of_mean(g.t() @ x, shard), None
+
+
+# %% wrong: keeps the last gathered weight in the class
+# says: The whole weight is kept from forward to backward: then nothing is saved. Save the share and gather again.
+# says: x needs no gradient, so backward needs no weight
+# earns: 1 of 3
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        ShardedLinear.weight = whole(shard, out, x.shape[1])
+        return x @ ShardedLinear.weight.t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1])
+        return of_x, piece_of_mean(g.t() @ x, shard), None
+
+
+# %% wrong: keeps the weight that backward has gathered
+# says: After backward the whole weight (or its gradient) is still there.
+# earns: 2 of 3
+class ShardedLinear(torch.autograd.Function):
+    cache = []
+
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            ShardedLinear.cache.append(whole(shard, g.shape[1], x.shape[1]))
+            of_x = g @ ShardedLinear.cache[-1]
+        return of_x, piece_of_mean(g.t() @ x, shard), None
+
+
+# %% wrong: gathers although x needs no gradient
+# says: x needs no gradient, so backward needs no weight: leave the all_gather out.
+# earns: 2 of 3
+# caught: hidden
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1])
+        return of_x, piece_of_mean(g.t() @ x, shard), None
+
+
+# %% wrong: drops what does not divide
+# says: 15 elements don't divide by 2 ranks
+# earns: 2 of 3
+def shard_of(weight, rank, world):
+    size = weight.numel() // world
+    return weight.detach().flatten()[rank * size : (rank + 1) * size].clone()
+
+
+# %% wrong: the last share is shorter
+# says: 15 elements don't divide by 2 ranks
+# earns: 2 of 3
+def shard_of(weight, rank, world):
+    return weight.detach().flatten().tensor_split(world)[rank].clone()
+
+
+# %% wrong: does not cut the padding off
+# says: Behind the weight there is padding where its size does not divide by the ranks
+# earns: 2 of 3
+# caught: hidden
+def whole(shard, out, width):
+    parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, shard)
+    return torch.cat(parts).view(out, width)
+
+
+# %% wrong: does not fill the gradient up
+# says: Behind the weight there is padding where its size does not divide by the ranks
+# earns: 2 of 3
+# caught: hidden
+def piece_of_mean(grad, shard):
+    world, mine = dist.get_world_size(), torch.empty_like(shard)
+    dist.reduce_scatter(mine, list(grad.flatten().chunk(world)))
+    return mine / world
+
+
+# %% wrong: views the weight as (in, out)
+# says: The weight has the wrong orientation
+# says: The first check is not passed yet
+# earns: 0 of 3
+def whole(shard, out, width):
+    parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, shard)
+    return torch.cat(parts)[: out * width].view(width, out).t()
+
+
+# %% wrong: the gradient of the weight lies as (in, out)
+# says: The weight's gradient has the wrong orientation: (out, in), as the weight.
+# says: The first check is not passed yet
+# earns: 1 of 3
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1]) if ctx.needs_input_grad[0] else None
+        return of_x, piece_of_mean(x.t() @ g, shard), None
+
+
+# %% wrong: the shares in the wrong order
+# says: The shares were put together in the wrong order: rank 0's comes first.
+# says: The first check is not passed yet
+# earns: 0 of 3
+def whole(shard, out, width):
+    parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, shard)
+    rank = dist.get_rank()
+    others = [part for other, part in enumerate(parts) if other != rank]
+    return torch.cat([*others[::-1], shard])[: out * width].view(out, width)
+
+
+# %% wrong: averages the gradient of x too
+# says: The gradient of x belongs to this rank alone and must not be averaged
+# says: The first check is not passed yet
+# earns: 1 of 3
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        g = g / dist.get_world_size()
+        of_x = g @ whole(shard, g.shape[1], x.shape[1]) if ctx.needs_input_grad[0] else None
+        return of_x, piece_of_mean(g.t() @ x, shard) * dist.get_world_size(), None
+
+
+# %% wrong: no gradient for x
+# says: No gradient reaches x.
+# says: In forward there is one all_gather, in backward one all_gather and one reduce_scatter; this sent
+# says: The first check is not passed yet
+# earns: 0 of 3
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        return None, piece_of_mean(g.t() @ x, shard), None
+
+
+# %% wrong: returns one gradient too few
+# says: Backward must return a gradient or None for each argument of forward
+# says: The first check is not passed yet
+# earns: 0 of 3
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        return g @ whole(shard, g.shape[1], x.shape[1]), piece_of_mean(g.t() @ x, shard)
+
+
+# %% wrong: the share is a view of the weight
+# says: A share must own its memory: otherwise the whole weight stays alive behind it.
+# earns: 2 of 3
+def shard_of(weight, rank, world):
+    flat = weight.detach().flatten()
+    size = math.ceil(flat.numel() / world)
+    return F.pad(flat, (0, size * world - flat.numel()))[rank * size : (rank + 1) * size]
+
+
+# %% wrong: the share is tracked
+# says: A share is not tracked by autograd: detach the weight first.
+# earns: 2 of 3
+def shard_of(weight, rank, world):
+    flat = weight.flatten()
+    size = math.ceil(flat.numel() / world)
+    return F.pad(flat, (0, size * world - flat.numel()))[rank * size : (rank + 1) * size].clone()
+
+
+# %% wrong: rows of the weight, not flattened
+# says: A share is one-dimensional: flatten the weight.
+# says: The first check is not passed yet
+# earns: 1 of 3
+def shard_of(weight, rank, world):
+    return weight.detach().tensor_split(world)[rank].clone()
+
+
+# %% wrong: deals the elements out
+# says: Elements were dealt out in turn: a share is a piece of the flattened weight.
+# says: The first check is not passed yet
+# earns: 1 of 3
+def shard_of(weight, rank, world):
+    return weight.detach().flatten()[rank::world].clone()
+
+
+# %% wrong: a rank without samples leaves the reduce_scatter out
+# says: The ranks wait for each other for ever
+# earns: 2 of 3
+# corner: empty
+# caught: hidden
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1]) if ctx.needs_input_grad[0] else None
+        of_shard = piece_of_mean(g.t() @ x, shard) if len(x) else torch.zeros_like(shard)
+        return of_x, of_shard, None
+
+
+# %% wrong: a rank without samples returns early
+# says: The ranks handed different amounts of data to one collective, or one of them left one out
+# earns: 2 of 3
+# corner: empty
+# caught: hidden
+def sharded_linear(x, shard, out_features):
+    if not len(x):
+        return x.new_empty(0, out_features) + 0 * shard.sum()
+    return ShardedLinear.apply(x, shard, out_features)
+
+
+# %% wrong: float32 buffers
+# says: The weight may be float64: all that is gathered and sent needs its dtype
+# earns: 2 of 3
+# caught: hidden
+def whole(shard, out, width):
+    parts = [torch.empty(len(shard)) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, shard)
+    return torch.cat(parts)[: out * width].view(out, width)
+
+
+# %% wrong: takes the mean over samples of all ranks
+# says: averaged over the ranks
+# earns: 2 of 3
+# caught: hidden
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, out):
+        ctx.save_for_backward(x, shard)
+        return x @ whole(shard, out, x.shape[1]).t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, shard = ctx.saved_tensors
+        of_x = g @ whole(shard, g.shape[1], x.shape[1]) if ctx.needs_input_grad[0] else None
+        return of_x, piece_of_mean(g.t() @ x * len(x) / 3, shard), None
+
+
+# %% wrong: sends the gradient unpadded as one tensor
+# says: Behind the weight there is padding where its size does not divide by the ranks
+# earns: 2 of 3
+# caught: hidden
+def piece_of_mean(grad, shard):
+    mine = torch.empty_like(shard)
+    dist.reduce_scatter_single(mine, grad.flatten().contiguous())
+    return mine / dist.get_world_size()
+
+
+# %% wrong: pads with whatever lies in memory
+# says: The padding is no part of the weight: its gradient is 0.
+# earns: 2 of 3
+# caught: hidden
+def piece_of_mean(grad, shard):
+    world, mine = dist.get_world_size(), torch.empty_like(shard)
+    full = torch.full((world * len(shard),), 2.5, dtype=shard.dtype)
+    full[: grad.numel()] = grad.flatten()
+    dist.reduce_scatter(mine, list(full.chunk(world)))
+    return mine / world
+
+
+# %% wrong: pads the share with ones
+# says: 15 elements don't divide by 2 ranks
+# earns: 2 of 3
+def shard_of(weight, rank, world):
+    flat = weight.detach().flatten()
+    size = math.ceil(flat.numel() / world)
+    return F.pad(flat, (0, size * world - flat.numel()), value=1.0)[rank * size : (rank + 1) * size].clone()
+
+
+# %% wrong: asks torch.distributed for its rank
+# says: Rank and world are arguments: shard_of needs no process group
+# says: The first check is not passed yet
+# earns: 1 of 3
+def shard_of(weight, rank, world):
+    flat = weight.detach().flatten()
+    size = math.ceil(flat.numel() / dist.get_world_size())
+    return F.pad(flat, (0, size * world - flat.numel()))[dist.get_rank() * size :][:size].clone()
+
+
+# %% wrong: returns nothing
+# says: On each rank the result must be a tensor (N, out_features); it is NoneType.
+# says: The first check is not passed yet
+# earns: 0 of 3
+def sharded_linear(x, shard, out_features):
+    ShardedLinear.apply(x, shard, out_features)

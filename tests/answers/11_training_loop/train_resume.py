@@ -1,0 +1,1036 @@
+import contextlib
+import copy
+import io
+import itertools
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Loop:
+    """A right loop in small parts; the wrong answers replace one of them."""
+
+    def load(self, resume, model, optimizer, scheduler):
+        resume = copy.deepcopy(resume)
+        model.load_state_dict(resume["model"])
+        optimizer.load_state_dict(resume["optimizer"])
+        scheduler.load_state_dict(resume["scheduler"])
+        self.draws(resume)
+        return resume["losses"]
+
+    def draws(self, resume):
+        torch.set_rng_state(resume["random"])
+
+    def groups(self, batches, accumulate):
+        for epoch in itertools.count():
+            parts = batches(epoch)
+            for start in range(0, len(parts), accumulate):
+                self.last_of_epoch = start + accumulate >= len(parts)
+                yield parts[start : start + accumulate]
+
+    def skip(self, groups, losses):
+        return itertools.islice(groups, len(losses), None)
+
+    def mode(self, model):
+        model.train()
+
+    def grad(self):
+        return torch.enable_grad()
+
+    def zero(self, model, optimizer):
+        optimizer.zero_grad()
+
+    def share(self, loss, y, group, accumulate):
+        """The loss of a micro-batch, which is a mean, as a part of the step's."""
+        return loss * len(y) / sum(len(y) for _, y in group)
+
+    def forward(self, model, x, y):
+        return F.cross_entropy(model(x), y)
+
+    def gradients(self, model, group, accumulate, max_norm):
+        mean = 0.0
+        for x, y in group:
+            share = self.share(self.forward(model, x, y), y, group, accumulate)
+            share.backward()
+            mean += share.item()
+            self.after_part(model, max_norm)
+        return mean
+
+    def after_part(self, model, max_norm):
+        pass
+
+    def clip(self, model, max_norm):
+        if max_norm is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+
+    def steps(self, optimizer, scheduler, group):
+        optimizer.step()
+        scheduler.step()
+
+    def enough(self, losses, steps, before):
+        return len(losses) >= steps
+
+    def reported(self, losses, before):
+        return losses
+
+    def state(self, model, optimizer, scheduler, losses):
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
+        return state | {"random": torch.get_rng_state(), "losses": losses, "step": len(losses)}
+
+    def copied(self, state):
+        return copy.deepcopy(state)
+
+    def train(self, model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
+        losses = [] if resume is None else self.load(resume, model, optimizer, scheduler)
+        before = len(losses)
+        self.mode(model)
+        with self.grad():
+            for group in self.skip(self.groups(batches, accumulate), losses):
+                if self.enough(losses, steps, before):
+                    break
+                self.zero(model, optimizer)
+                mean = self.gradients(model, group, accumulate, max_norm)
+                self.clip(model, max_norm)
+                self.steps(optimizer, scheduler, group)
+                losses.append(mean)
+        return self.copied(self.state(model, optimizer, scheduler, self.reported(losses, before)))
+
+
+# corners: caller's modes, members, empty
+
+
+# %% right: adds sums, divides the gradients before clipping; the position as epoch and index
+def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
+    at = {"step": 0, "losses": [], "epoch": 0, "index": 0}
+    if resume is not None:
+        at = {key: copy.copy(resume[key]) for key in at}
+        for part, key in ((model, "net"), (optimizer, "opt"), (scheduler, "plan")):
+            part.load_state_dict(copy.deepcopy(resume[key]))
+        torch.set_rng_state(resume["rng"])
+    grad_mode = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    try:
+        model.train()
+        while at["step"] < steps:
+            parts = batches(at["epoch"])
+            count, total = 0, 0.0
+            for p in model.parameters():
+                p.grad = None
+            while at["index"] < len(parts) and count < accumulate * 10**9:
+                x, y = parts[at["index"]]
+                loss = F.cross_entropy(model(x), y, reduction="sum")
+                loss.backward()
+                total, count = total + loss.item(), count + len(y)
+                at["index"] += 1
+                if at["index"] % accumulate == 0:
+                    break
+            grads = [p.grad for p in model.parameters() if p.grad is not None]
+            for g in grads:
+                g /= count
+            if max_norm is not None:
+                norm = torch.stack([g.pow(2).sum() for g in grads]).sum().sqrt()
+                if norm > max_norm:
+                    for g in grads:
+                        g *= max_norm / norm
+            optimizer.step()
+            scheduler.step()
+            at["step"] += 1
+            at["losses"].append(total / count)
+            if at["index"] >= len(parts):
+                at["epoch"], at["index"] = at["epoch"] + 1, 0
+    finally:
+        torch.set_grad_enabled(grad_mode)
+    live = {"net": model.state_dict(), "opt": optimizer.state_dict(), "plan": scheduler.state_dict()}
+    return copy.deepcopy(live) | at | {"rng": torch.get_rng_state()}
+
+
+# %% right: groups from a generator, the state through a file and back
+def through_a_file(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    return torch.load(io.BytesIO(file.getvalue()))
+
+
+def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
+    loop = Loop()
+    loop.copied = through_a_file
+    resume = None if resume is None else through_a_file(resume)
+    return loop.train(
+        model, optimizer, scheduler, batches, steps=steps, accumulate=accumulate, max_norm=max_norm, resume=resume
+    )
+
+
+# %% right: one step at a time by recursion, log_softmax and gather
+@torch.enable_grad()
+def train(
+    model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None, epoch=0, index=0, top=True
+):
+    if top and resume is not None:
+        model.load_state_dict(resume["all"][0])
+        optimizer.load_state_dict(copy.deepcopy(resume["all"][1]))
+        scheduler.load_state_dict(copy.deepcopy(resume["all"][2]))
+        torch.random.set_rng_state(resume["all"][3])
+        epoch, index = resume["all"][4]
+    losses = [] if resume is None else list(resume["losses"])
+    if len(losses) >= steps:
+        parts = [model.state_dict(), optimizer.state_dict(), scheduler.state_dict(), torch.get_rng_state()]
+        return {"step": len(losses), "losses": losses, "all": [*copy.deepcopy(parts), [epoch, index]]}
+    model.train()
+    parts = batches(epoch)
+    group = parts[index : index + accumulate]
+    samples = torch.tensor([len(y) for _, y in group]).sum()
+    model.zero_grad(set_to_none=True)
+    total = []
+    for x, y in group:
+        loss = -model(x).log_softmax(1).gather(1, y[:, None]).sum() / samples
+        loss.backward()
+        total.append(float(loss))
+    if max_norm is not None:
+        torch.nn.utils.clip_grad_norm_([p for g in optimizer.param_groups for p in g["params"]], max_norm)
+    optimizer.step()
+    scheduler.step()
+    epoch, index = (epoch, index + accumulate) if index + accumulate < len(parts) else (epoch + 1, 0)
+    return train(
+        model,
+        optimizer,
+        scheduler,
+        batches,
+        steps=steps,
+        accumulate=accumulate,
+        max_norm=max_norm,
+        resume={"losses": [*losses, sum(total)]},
+        epoch=epoch,
+        index=index,
+        top=False,
+    )
+
+
+# %% wrong: divides each mean by the number of micro-batches
+# says: You averaged the means of the micro-batches. They have different sizes: weight each by its number of samples.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def share(self, loss, y, group, accumulate):
+        return loss / len(group)
+
+
+train = Mine().train
+
+
+# %% wrong: divides each mean by accumulate
+# says: You averaged the means of the micro-batches. They have different sizes
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def share(self, loss, y, group, accumulate):
+        return loss / accumulate
+
+
+train = Mine().train
+
+
+# %% wrong: adds the means up without dividing
+# says: The gradients of the micro-batches were added but not averaged: the step is as many times too large
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def share(self, loss, y, group, accumulate):
+        return loss
+
+
+train = Mine().train
+
+
+# %% wrong: adds the sums up without dividing
+# says: The gradient is that of a sum over the samples, not of their mean: divide by the samples of the step.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+class Mine(Loop):
+    def share(self, loss, y, group, accumulate):
+        return loss * len(y)
+
+
+train = Mine().train
+
+
+# %% wrong: a step for each micro-batch
+# says: You stepped after each micro-batch: `accumulate` of them make one step.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+class Mine(Loop):
+    def groups(self, batches, accumulate):
+        return super().groups(batches, 1)
+
+
+def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
+    return Mine().train(model, optimizer, scheduler, batches, steps=steps, max_norm=max_norm, resume=resume)
+
+
+# %% wrong: drops the last incomplete group
+# says: The last step of an epoch has fewer micro-batches; they must neither be dropped nor carried into the next epoch
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def groups(self, batches, accumulate):
+        for epoch in range(100):
+            parts = batches(epoch)
+            for start in range(0, len(parts) - accumulate + 1, accumulate):
+                yield parts[start : start + accumulate]
+
+
+train = Mine().train
+
+
+# %% wrong: carries the last incomplete group into the next epoch
+# says: The last step of an epoch has fewer micro-batches; they must neither be dropped nor carried into the next epoch
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def groups(self, batches, accumulate):
+        endless = (part for epoch in itertools.count() for part in batches(epoch))
+        while True:
+            yield list(itertools.islice(endless, accumulate))
+
+
+train = Mine().train
+
+
+# %% wrong: the samples of a step are accumulate times those of its first micro-batch
+# says: The weights are not those of one step after the other, each along the mean gradient of its samples.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+class Mine(Loop):
+    def share(self, loss, y, group, accumulate):
+        return loss * len(y) / (len(group[0][1]) * accumulate)
+
+
+train = Mine().train
+
+
+# %% wrong: in the last group, too, divides by accumulate full micro-batches
+# says: The last step of an epoch has fewer micro-batches
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def share(self, loss, y, group, accumulate):
+        return super().share(loss, y, group, accumulate) * len(group) / accumulate
+
+
+train = Mine().train
+
+
+# %% wrong: clips after every micro-batch
+# says: You clipped after each micro-batch. Limit the norm of the whole step's gradient, once, just before the step.
+# earns: 2 of 3
+# lesson
+class Mine(Loop):
+    def after_part(self, model, max_norm):
+        super().clip(model, max_norm)
+
+    def clip(self, model, max_norm):
+        pass
+
+
+train = Mine().train
+
+
+# %% wrong: clips after the step
+# says: The gradient was not clipped (or after the step, when it is too late).
+# earns: 2 of 3
+# lesson
+class Mine(Loop):
+    def gradients(self, model, group, accumulate, max_norm):
+        self.late = model, max_norm
+        return super().gradients(model, group, accumulate, max_norm)
+
+    def clip(self, model, max_norm):
+        pass
+
+    def steps(self, optimizer, scheduler, group):
+        super().steps(optimizer, scheduler, group)
+        super().clip(*self.late)
+
+
+train = Mine().train
+
+
+# %% wrong: does not clip
+# says: The gradient was not clipped (or after the step, when it is too late).
+# earns: 2 of 3
+class Mine(Loop):
+    def clip(self, model, max_norm):
+        pass
+
+
+train = Mine().train
+
+
+# %% wrong: limits each number
+# says: You limited each number of the gradient; limit its norm, so that the direction stays.
+# earns: 2 of 3
+class Mine(Loop):
+    def clip(self, model, max_norm):
+        if max_norm is not None:
+            nn.utils.clip_grad_value_(model.parameters(), max_norm)
+
+
+train = Mine().train
+
+
+# %% wrong: limits each parameter
+# says: You limited each parameter's gradient by itself; all together are one gradient.
+# earns: 2 of 3
+class Mine(Loop):
+    def clip(self, model, max_norm):
+        for p in model.parameters():
+            if max_norm is not None:
+                nn.utils.clip_grad_norm_(p, max_norm)
+
+
+train = Mine().train
+
+
+# %% wrong: gives the gradient the norm of the limit
+# says: A gradient whose norm is below max_norm stays as it is.
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def clip(self, model, max_norm):
+        if max_norm is not None:
+            grads = [p.grad for p in model.parameters() if p.grad is not None]
+            norm = torch.cat([g.flatten() for g in grads]).norm()
+            for g in grads:
+                g *= max_norm / norm
+
+
+train = Mine().train
+
+
+# %% wrong: no limit means a limit of 1
+# says: The weights are not those of one step after the other
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+class Mine(Loop):
+    def clip(self, model, max_norm):
+        super().clip(model, max_norm or 0.01)
+
+
+train = Mine().train
+
+
+# %% wrong: scheduler once per epoch
+# says: The scheduler goes on once per optimizer step: not per epoch, not per micro-batch.
+# earns: 2 of 3
+# lesson
+class Mine(Loop):
+    def steps(self, optimizer, scheduler, group):
+        optimizer.step()
+        if self.last_of_epoch:
+            scheduler.step()
+
+
+train = Mine().train
+
+
+# %% wrong: scheduler per micro-batch
+# says: The scheduler goes on once per optimizer step: not per epoch, not per micro-batch.
+# earns: 2 of 3
+# lesson
+class Mine(Loop):
+    def steps(self, optimizer, scheduler, group):
+        optimizer.step()
+        for _ in group:
+            scheduler.step()
+
+
+train = Mine().train
+
+
+# %% wrong: scheduler before the optimizer
+# says: The scheduler goes on after the optimizer's step: the first step has the first rate.
+# earns: 2 of 3
+class Mine(Loop):
+    def steps(self, optimizer, scheduler, group):
+        scheduler.step()
+        optimizer.step()
+
+
+train = Mine().train
+
+
+# %% wrong: no scheduler
+# says: The scheduler goes on
+# earns: 2 of 3
+class Mine(Loop):
+    def steps(self, optimizer, scheduler, group):
+        optimizer.step()
+
+
+train = Mine().train
+
+
+# %% wrong: zero_grad only after each step
+# says: Gradients from before the call were added to the first step.
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def zero(self, model, optimizer):
+        pass
+
+    def steps(self, optimizer, scheduler, group):
+        super().steps(optimizer, scheduler, group)
+        optimizer.zero_grad()
+
+
+train = Mine().train
+
+
+# %% wrong: never zeroes gradients
+# says: The gradients of the steps before were added: clear them before each step.
+# says: After resuming, the losses are not those of the run in one go.
+# says: The first two checks are not passed yet
+# earns: 0 of 3
+class Mine(Loop):
+    def zero(self, model, optimizer):
+        pass
+
+
+train = Mine().train
+
+
+# %% wrong: gradients of zeros
+# says: A parameter that gets no gradient was moved. With a gradient of zeros, or an old one, it still decays
+# earns: 2 of 3
+# caught: hidden
+# corner: members
+class Mine(Loop):
+    def zero(self, model, optimizer):
+        optimizer.zero_grad(set_to_none=False)
+
+
+train = Mine().train
+
+
+# %% wrong: zeroes only what requires grad
+# says: A parameter that gets no gradient was moved.
+# earns: 2 of 3
+# caught: hidden
+# corner: members
+class Mine(Loop):
+    def zero(self, model, optimizer):
+        for p in model.parameters():
+            if p.requires_grad:
+                p.grad = None
+
+
+train = Mine().train
+
+
+# %% wrong: all parameters have gradients
+# says: A parameter may have no gradient (it is frozen, or unused)
+# earns: 2 of 3
+class Mine(Loop):
+    def clip(self, model, max_norm):
+        if max_norm is not None:
+            norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm()
+            for p in model.parameters():
+                p.grad *= min(1.0, max_norm / norm.item())
+
+
+train = Mine().train
+
+
+# %% wrong: restores everything but the random state
+# says: After resuming, dropout draws other numbers: the random state belongs in the checkpoint.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def draws(self, resume):
+        pass
+
+
+train = Mine().train
+
+
+# %% wrong: a fixed seed at the start
+# says: After resuming, dropout draws other numbers: the random state belongs in the checkpoint.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+def train(*args, **kwargs):
+    torch.manual_seed(0)
+    loop = Loop()
+    loop.draws = lambda resume: None
+    return loop.train(*args, **kwargs)
+
+
+# %% wrong: begins with epoch 0 after a resume
+# says: After resuming, the data start at the wrong place: an epoch must go on where it was left, not begin anew.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def skip(self, groups, losses):
+        return groups
+
+
+train = Mine().train
+
+
+# %% wrong: begins the epoch anew after a resume
+# says: After resuming, the data start at the wrong place: an epoch must go on where it was left, not begin anew.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
+    per_epoch = -(-len(batches(0)) // accumulate)
+    loop = Loop()
+    loop.skip = lambda groups, losses: itertools.islice(groups, len(losses) // per_epoch * per_epoch, None)
+    return loop.train(
+        model, optimizer, scheduler, batches, steps=steps, accumulate=accumulate, max_norm=max_norm, resume=resume
+    )
+
+
+# %% wrong: all epochs are as long as the first
+# says: After resuming, the data start at the wrong place
+# earns: 2 of 3
+# caught: hidden
+def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
+    per_epoch = -(-len(batches(0)) // accumulate)
+    first = 0 if resume is None else resume["step"] // per_epoch
+
+    def groups(batches, accumulate):
+        for epoch in itertools.count(first):
+            parts = batches(epoch)
+            yield from (parts[start : start + accumulate] for start in range(0, len(parts), accumulate))
+
+    loop = Loop()
+    loop.groups = groups
+    loop.skip = lambda groups, losses: itertools.islice(groups, len(losses) % per_epoch, None)
+    return loop.train(
+        model, optimizer, scheduler, batches, steps=steps, accumulate=accumulate, max_norm=max_norm, resume=resume
+    )
+
+
+# %% wrong: runs what was done again, in order to skip it
+# says: One forward and then its backward for each micro-batch, and none for micro-batches that were done before.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+def train(model, optimizer, scheduler, batches, *, steps, accumulate=1, max_norm=None, resume=None):
+    if resume is not None:
+        groups = Loop().groups(batches, accumulate)
+        for group in itertools.islice(groups, resume["step"]):
+            for x, _ in group:
+                model(x)
+    return Loop().train(
+        model, optimizer, scheduler, batches, steps=steps, accumulate=accumulate, max_norm=max_norm, resume=resume
+    )
+
+
+# %% wrong: does not load the model
+# says: After resuming, the model has not the weights and buffers of the state.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        own = copy.deepcopy(model.state_dict())
+        losses = super().load(resume, model, optimizer, scheduler)
+        model.load_state_dict(own)
+        return losses
+
+
+train = Mine().train
+
+
+# %% wrong: loads the parameters, not the buffers
+# says: After resuming, the model has not the weights and buffers of the state.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# corner: members
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        own = copy.deepcopy(dict(model.named_buffers()))
+        losses = super().load(resume, model, optimizer, scheduler)
+        model.load_state_dict(own, strict=False)
+        return losses
+
+
+train = Mine().train
+
+
+# %% wrong: does not load the optimizer
+# says: After resuming, the optimizer or the scheduler has forgotten its state.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        rate = optimizer.param_groups[0]["lr"]
+        own = copy.deepcopy(optimizer.state_dict())
+        losses = super().load(resume, model, optimizer, scheduler)
+        optimizer.load_state_dict(own)
+        optimizer.param_groups[0]["lr"] = rate
+        return losses
+
+
+train = Mine().train
+
+
+# %% wrong: does not load the scheduler
+# says: After resuming, the optimizer or the scheduler has forgotten its state.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        own = copy.deepcopy(scheduler.state_dict())
+        losses = super().load(resume, model, optimizer, scheduler)
+        scheduler.load_state_dict(own)
+        return losses
+
+
+train = Mine().train
+
+
+# %% wrong: returns the live state_dicts
+# says: The state changed while training went on: it holds the live tensors, not copies.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def copied(self, state):
+        return state
+
+
+train = Mine().train
+
+
+# %% wrong: copies the dicts, not the tensors in them
+# says: The state changed while training went on: it holds the live tensors, not copies.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+class Mine(Loop):
+    def copied(self, state):
+        return {key: copy.copy(value) for key, value in state.items()}
+
+
+train = Mine().train
+
+
+# %% wrong: copies the model's state only
+# says: The state changed while training went on
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+class Mine(Loop):
+    def copied(self, state):
+        return state | {"model": copy.deepcopy(state["model"])}
+
+
+train = Mine().train
+
+
+# %% wrong: keeps the optimizer and the scheduler themselves
+# says: torch.load(weights_only=True) refuses the state: keep tensors, numbers, strings, lists and dicts in it.
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        parts = {key: resume[key].state_dict() for key in ("optimizer", "scheduler")}
+        return super().load(resume | parts, model, optimizer, scheduler)
+
+    def state(self, model, optimizer, scheduler, losses):
+        parts = {"optimizer": copy.deepcopy(optimizer), "scheduler": copy.deepcopy(scheduler)}
+        parts["optimizer"]._optimizer_step_pre_hooks.clear()
+        return super().state(model, optimizer, scheduler, losses) | parts
+
+
+train = Mine().train
+
+
+# %% wrong: a NumPy number in the state
+# says: torch.load(weights_only=True) refuses the state
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def state(self, model, optimizer, scheduler, losses):
+        state = super().state(model, optimizer, scheduler, losses)
+        return state | {"random of NumPy": __import__("numpy").random.get_state()[1]}
+
+
+train = Mine().train
+
+
+# %% wrong: losses only since the resume
+# says: losses: one float per step, the mean over its samples, from the very first step on (also after a resume).
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def state(self, model, optimizer, scheduler, losses):
+        return super().state(model, optimizer, scheduler, losses) | {"losses": losses[self.before :]}
+
+    def load(self, resume, model, optimizer, scheduler):
+        self.before = resume["step"]
+        return [0.0] * self.before if super().load(resume, model, optimizer, scheduler) else []
+
+    def train(self, *args, **kwargs):
+        self.before = 0
+        return super().train(*args, **kwargs)
+
+
+def train(*args, **kwargs):
+    return Mine().train(*args, **kwargs)
+
+
+# %% wrong: the mean of the micro-batches' means
+# says: losses: one float per step, the mean over its samples
+# earns: 2 of 3
+class Mine(Loop):
+    def gradients(self, model, group, accumulate, max_norm):
+        self.means = []
+        super().gradients(model, group, accumulate, max_norm)
+        return sum(self.means) / len(self.means)
+
+    def forward(self, model, x, y):
+        loss = super().forward(model, x, y)
+        self.means.append(loss.item())
+        return loss
+
+
+train = Mine().train
+
+
+# %% wrong: the loss of the last micro-batch
+# says: losses: one float per step, the mean over its samples
+# earns: 2 of 3
+class Mine(Loop):
+    def gradients(self, model, group, accumulate, max_norm):
+        super().gradients(model, group, accumulate, max_norm)
+        return self.last
+
+    def forward(self, model, x, y):
+        loss = super().forward(model, x, y)
+        self.last = loss.item()
+        return loss
+
+
+train = Mine().train
+
+
+# %% wrong: losses of micro-batches
+# says: losses: one float per step, the mean over its samples
+# earns: 2 of 3
+class Mine(Loop):
+    def forward(self, model, x, y):
+        loss = super().forward(model, x, y)
+        self.parts.append(loss.item())
+        return loss
+
+    def state(self, model, optimizer, scheduler, losses):
+        return super().state(model, optimizer, scheduler, losses) | {"parts": losses, "losses": self.parts}
+
+    def load(self, resume, model, optimizer, scheduler):
+        self.parts = list(resume["losses"])
+        return super().load(resume | {"losses": resume["parts"]}, model, optimizer, scheduler)
+
+
+def train(*args, **kwargs):
+    loop = Mine()
+    loop.parts = []
+    return loop.train(*args, **kwargs)
+
+
+# %% wrong: losses are tensors
+# says: The losses must be Python floats, in a list: a tensor may keep its graph alive.
+# earns: 2 of 3
+class Mine(Loop):
+    def gradients(self, model, group, accumulate, max_norm):
+        return torch.tensor(super().gradients(model, group, accumulate, max_norm))
+
+
+train = Mine().train
+
+
+# %% wrong: takes steps as additional
+# says: `steps` is a total. After 4 steps, steps=9 means 5 more.
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+# lesson
+class Mine(Loop):
+    def enough(self, losses, steps, before):
+        return len(losses) >= steps + before
+
+
+train = Mine().train
+
+
+# %% wrong: one step at least
+# says: A total that is reached already: nothing is trained, and all is as the earlier call left it.
+# earns: 2 of 3
+# caught: hidden
+# corner: empty
+class Mine(Loop):
+    def enough(self, losses, steps, before):
+        return len(losses) >= max(steps, before + 1)
+
+
+train = Mine().train
+
+
+# %% wrong: returns at once when the total is reached, without loading
+# says: A total that is reached already: nothing is trained, and all is as the earlier call left it.
+# earns: 2 of 3
+# caught: hidden
+def train(*args, steps, resume=None, **kwargs):
+    if resume is not None and resume["step"] >= steps:
+        return copy.deepcopy(resume)
+    return Loop().train(*args, steps=steps, resume=resume, **kwargs)
+
+
+# %% wrong: no step at all is an error
+# says: A total that is reached already: nothing is trained
+# earns: 2 of 3
+# caught: hidden
+# corner: empty
+class Mine(Loop):
+    def state(self, model, optimizer, scheduler, losses):
+        return super().state(model, optimizer, scheduler, losses) | {"lowest": min(losses)}
+
+
+train = Mine().train
+
+
+# %% wrong: never calls model.train()
+# says: The model must learn in training mode.
+# earns: 2 of 3
+# caught: hidden
+# corner: caller's modes
+class Mine(Loop):
+    def mode(self, model):
+        pass
+
+
+train = Mine().train
+
+
+# %% wrong: raises in the caller's no_grad
+# says: Inside the caller's no_grad nothing could be learned, or grad mode was left changed.
+# earns: 2 of 3
+# caught: hidden
+# corner: caller's modes
+class Mine(Loop):
+    def grad(self):
+        return contextlib.nullcontext()
+
+
+train = Mine().train
+
+
+# %% wrong: leaves grad mode switched on
+# says: Inside the caller's no_grad nothing could be learned, or grad mode was left changed.
+# earns: 2 of 3
+# caught: hidden
+# corner: caller's modes
+class Mine(Loop):
+    def grad(self):
+        torch.set_grad_enabled(True)
+        return contextlib.nullcontext()
+
+
+train = Mine().train
+
+
+# %% wrong: gives the loaded state to load_state_dict without a copy
+# says: Going on from a state changed the state: optimizer.load_state_dict keeps the very tensors that it is given.
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        model.load_state_dict(resume["model"])
+        optimizer.load_state_dict(resume["optimizer"])
+        scheduler.load_state_dict(resume["scheduler"])
+        self.draws(resume)
+        return list(resume["losses"])
+
+
+train = Mine().train
+
+
+# %% wrong: appends to the state's losses
+# says: Going on from a state changed its list of losses: append to a copy.
+# earns: 2 of 3
+# caught: hidden
+class Mine(Loop):
+    def load(self, resume, model, optimizer, scheduler):
+        super().load(resume, model, optimizer, scheduler)
+        return resume["losses"]
+
+
+train = Mine().train
+
+
+# %% wrong: one backward for the sum of the losses
+# says: One backward for each micro-batch: a sum of losses keeps the graphs of all of them until the end
+# earns: 2 of 3
+class Mine(Loop):
+    def gradients(self, model, group, accumulate, max_norm):
+        loss = sum(self.share(self.forward(model, x, y), y, group, accumulate) for x, y in group)
+        loss.backward()
+        return loss.item()
+
+
+train = Mine().train
+
+
+# %% wrong: one large batch
+# says: The micro-batches were put together into one batch, which needs the memory that accumulation is to save.
+# earns: 2 of 3
+class Mine(Loop):
+    def gradients(self, model, group, accumulate, max_norm):
+        x, y = (torch.cat(tensors) for tensors in zip(*group))
+        loss = self.forward(model, x, y)
+        loss.backward()
+        return loss.item()
+
+
+train = Mine().train
+
+
+# %% wrong: a second forward for the loss
+# says: One forward and then its backward for each micro-batch
+# earns: 2 of 3
+class Mine(Loop):
+    def gradients(self, model, group, accumulate, max_norm):
+        super().gradients(model, group, accumulate, max_norm)
+        with torch.no_grad():
+            losses = [F.cross_entropy(model(x), y, reduction="sum").item() for x, y in group]
+        return sum(losses) / sum(len(y) for _, y in group)
+
+
+train = Mine().train
+
+
+# %% wrong: returns the losses
+# says: Return a dict with "step", "losses" and all that is needed to go on.
+# says: The first two checks are not passed yet
+# earns: 0 of 3
+class Mine(Loop):
+    def copied(self, state):
+        return state["losses"]
+
+
+train = Mine().train
+
+
+# %% wrong: "step" is the number of steps of this call
+# says: "step" is the number of steps made, an int: 9 here
+# says: The first two checks are not passed yet
+# earns: 1 of 3
+def train(*args, resume=None, **kwargs):
+    state = Loop().train(*args, resume=resume, **kwargs)
+    return state | {"step": len(state["losses"]) - (0 if resume is None else len(resume["losses"]))}
