@@ -9,8 +9,8 @@
 # - tell an honest loss from one that a leak or a copy made;
 # - take it out of Python and let it write.
 #
-# **MINUTES minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which
-# of them it is built on. The last run takes a few minutes of one core and can be stopped and resumed.
+# **30 minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which of
+# them it is built on. The last run takes a few minutes of one core and can be stopped and resumed.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -19,17 +19,32 @@
 
 # %% setup=true
 import copy
+import gc
+import itertools
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import onnxruntime as ort
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
+from torchkata.exporting import quiet_exporter
 from torchkata.facts import folklore, prove
 from torchkata.own_model import finish, long_run, own_folder, write_own_model
 from torchkata.pictures.attention_map import attention_explorer
+from torchkata.processes import run_on_ranks
 from torchkata.small_lm import (
     Block,
     SmallLM,
@@ -45,10 +60,13 @@ from torchkata.small_lm import (
 )
 from torchkata.verdicts import (
     check,
+    incoming_gradient,
     mistake,
     observe,
     observe_scenario,
 )
+
+quiet_exporter()
 
 # %% [markdown]
 # Here is what waits at the end of the chapter. A smaller sister of your model, trained for a minute and stored with
@@ -131,6 +149,8 @@ for length, loss in enumerate(table_losses(text, rest, longest=6), 1):
 #
 # **Now you know.** Hold out what is really new, and count first: a loss means something only beside a rival.
 
+# %% exercise="text-windows"
+
 # %% [markdown]
 # ## 12.2 Looking back only
 #
@@ -195,6 +215,8 @@ print("nan_to_num:", weights.detach(), "gradient", scores.grad)
 #
 # **Now you know.** A causal model is one whose outputs don't move when later inputs change. Test that, not the loss.
 
+# %% exercise="causal-attention"
+
 # %% [markdown]
 # ## 12.3 One weight, two places
 #
@@ -249,6 +271,8 @@ for spread in (1.0, 0.02):
 #
 # **Now you know.** Count `parameters()` before you believe in a tie, and look at the first loss before you train.
 
+# %% exercise="tied-model"
+
 # %% [markdown]
 # ## 12.4 How wrong, and where
 #
@@ -275,6 +299,8 @@ print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
 # their logits.
 #
 # **Now you know.** Keep the loss of each position as long as you can; take the mean last.
+
+# %% exercise="token-loss"
 
 # %% [markdown]
 # ## 12.5 Remember less
@@ -306,6 +332,8 @@ print(f"checkpointed: {lean / x.nbytes:.0f} times the input")
 #
 # **Now you know.** Memory for backward is a choice: keep, or compute again.
 
+# %% exercise="remember-less"
+
 # %% [markdown]
 # ## 12.6 When it explodes
 #
@@ -316,7 +344,7 @@ print(f"checkpointed: {lean / x.nbytes:.0f} times the input")
 torch.manual_seed(0)
 model = SmallLM(width=48, layers=2, length=32)
 optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
-windows = text.unfold(0, 33, 1)
+stretches = text.unfold(0, 33, 1)
 sizes = {}
 for name, module in model.named_modules():
     if not list(module.children()):
@@ -327,7 +355,7 @@ for name, module in model.named_modules():
 watched = ("emb", "blocks.0.out", "blocks.0.down", "blocks.1.down", "head")
 print("step " + "".join(f"{name:>15}" for name in watched) + f"{'loss':>10}")
 for step in range(6):
-    batch = windows[torch.arange(16) * 1000 + step]
+    batch = stretches[torch.arange(16) * 1000 + step]
     loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
     print(f"{step:4} " + "".join(f"{sizes[name]:15.2g}" for name in watched) + f"{loss.item():10.3g}")
     optimizer.zero_grad()
@@ -349,6 +377,8 @@ print(size > 10, size <= 10, not size <= 10)
 #
 # **Now you know.** The first layer that leaves the range is the culprit, and a monitor must see nan.
 
+# %% exercise="find-exploder"
+
 # %% [markdown]
 # ## 12.7 The step
 #
@@ -366,7 +396,7 @@ for gradient in (1e-6, 1.0, 1e6):
 # %% [markdown]
 # Whatever the gradient, every weight goes as far as it is allowed. The first steps are the boldest, and they are
 # taken with the least knowledge. So the rate *warms up*: it climbs over the first steps, then falls along half a
-# cosine. In a model as small as ours you may leave that out and lose little; try it in the run of 12.10.
+# cosine. In a model as small as ours you may leave that out and lose little; try it in the run of 12.13.
 #
 # **Predict.** A warm-up is written as `peak * step / warmup`. How large is the first step, and which one is missing
 # at the end?
@@ -375,6 +405,8 @@ for gradient in (1e-6, 1.0, 1e6):
 # and ends at the top.
 #
 # **Now you know.** AdamW's rate is a distance, and the first steps go that far in every direction.
+
+# %% exercise="adamw-by-hand"
 
 # %% [markdown]
 # ## 12.8 More text than memory
@@ -413,6 +445,8 @@ print(f"loss of these, in bfloat16:     {F.cross_entropy(half, piece[1:]).item()
 # **Now you know.** Divide by what counts in the whole batch, once; clip the finished gradient, once; and leave
 # autocast before the loss.
 
+# %% exercise="token-accumulation"
+
 # %% [markdown]
 # ## 12.9 Stop, go on; two for one
 #
@@ -425,7 +459,7 @@ print(f"loss of these, in bfloat16:     {F.cross_entropy(half, piece[1:]).item()
 # %% facts=["12-halves-add-up-exactly"]
 torch.manual_seed(0)
 model = SmallLM(width=48, layers=2, length=32)
-batch = windows[torch.arange(16) * 1000]
+batch = stretches[torch.arange(16) * 1000]
 
 
 def gradient(rows: Tensor) -> Tensor:
@@ -450,36 +484,20 @@ print(
 # **Now you know.** Same operations, same order: ask for equality. Another order: ask for closeness, and say how
 # close.
 
+# %% exercise="resume-exactly"
+
+# %% exercise="two-equal-one"
+
 # %% [markdown]
-# ## 12.10 The run
+# ## 12.10 The loop
 #
-# Everything at once. First the loop, on a smaller model so that it can be judged in seconds. The check measures the
-# loss itself, on bytes that your function never saw, and it looks whether the model is still causal.
-
-# %% [markdown]
-# ### Your own model
+# Windows, model, loss, rate, step: the loop puts them together. You write it for a smaller model, so that it can be
+# judged in seconds. The check measures the loss itself, on bytes that your function never saw, and it looks whether
+# the model is still causal. After this chapter's leaks and copies you know why.
 #
-# Now the large one. The next cell writes `my_model/my_model.py`: your answers where their checks have passed, the
-# course's parts elsewhere. It says which are whose.
+# **Now you know.** A low number is a question. Whose bytes, which mask, which rival?
 
-# %% varies="parts are yours where you have solved the exercise"
-folder = own_folder()
-my_model = write_own_model(folder, globals())
-
-# %% [markdown]
-# **Predict.** 900 steps of 16 windows: the model reads each byte of the text four or five times. Where among the
-# tables of section 12.1 will its held-out loss end?
-#
-# The cell trains for some minutes on one core, and draws the curve while it grows. The square button stops it; run
-# the cell again and it goes on where it last saved. (`python my_model/my_model.py` in a terminal does the same.) In
-# the course's own tests it makes 20 steps, which is the curve that you see before you have run it.
-
-# %% varies="the run is yours"
-run = long_run(my_model, folder)
-
-# %% [markdown]
-# Set the last number beside the tables. A run of ours ended at 1.38, after about a minute on one quiet core: better
-# than all counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
+# %% exercise="train-it"
 
 # %% [markdown]
 # ## 12.11 Out of Python
@@ -492,6 +510,8 @@ run = long_run(my_model, folder)
 #
 # It refuses it: the 5 is written into the file. A model that writes needs every length from 1 to its longest. And the
 # file is made in eval mode, without leaving *your* model in eval mode.
+
+# %% exercise="export-lm"
 
 # %% [markdown]
 # ## 12.12 It writes
@@ -523,6 +543,34 @@ for temperature in (0.05, 0.7, 1.5):
 #
 # Yes, and that is all it can do. Every byte is drawn with the same number, so always the same part of the
 # distribution is hit: no dice are left. Seed once, outside the loop.
+
+# %% exercise="write-on"
+
+# %% [markdown]
+# ## 12.13 Your own model
+#
+# Everything at once, and larger: 3 blocks, a width of 128, 64 bytes of context. The next cell writes
+# `my_model/my_model.py`: your answers where their checks have passed, the course's parts elsewhere. It says which are
+# whose.
+
+# %% varies="parts are yours where you have solved the exercise"
+folder = own_folder()
+my_model = write_own_model(folder, globals())
+
+# %% [markdown]
+# **Predict.** 900 steps of 16 windows: the model reads each byte of the text four or five times. Where among the
+# tables of section 12.1 will its held-out loss end?
+#
+# The cell trains for some minutes on one core, and draws the curve while it grows. The square button stops it; run
+# the cell again and it goes on where it last saved. (`python my_model/my_model.py` in a terminal does the same.) In
+# the course's own tests it makes 20 steps, which is the curve that you see before you have run it.
+
+# %% varies="the run is yours"
+run = long_run(my_model, folder)
+
+# %% [markdown]
+# Set the last number beside the tables. A run of ours ended at 1.38, after about a minute on one quiet core: better
+# than all counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
 
 # %% [markdown]
 # ### What is yours now

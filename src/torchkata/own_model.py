@@ -20,7 +20,7 @@ from typing import Any
 from torchkata.pictures.attention_map import draw_attention
 from torchkata.pictures.loss_curve import LiveCurve, draw_losses
 from torchkata.places import course_of_package, solutions_for, workbook_here
-from torchkata.verdicts.at_hand import solution_of, standing_of
+from torchkata.verdicts.at_hand import solution_of, standing_of, without_marks
 
 # what each exercise gives to the model, in the order in which the file needs them
 PARTS = {
@@ -44,6 +44,7 @@ body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 syst
 svg { max-width: 100%; height: auto } th { text-align: left; padding-right: 1rem }
 blockquote { font-family: monospace; white-space: pre-wrap; overflow-wrap: anywhere }
 """
+STUB = re.compile(r"(?m)^ *raise NotImplementedError")
 SEAL = re.compile(r"# as written: ([0-9a-f]{16})\n\Z")
 
 
@@ -92,9 +93,9 @@ def _own_source(exercise: str, provided: tuple[str, ...], names: Mapping[str, An
     if workbook_here() is not None and not standing_of(exercise):
         return None
     sources = {source: None for name in provided if (source := _cell_of(names.get(name)))}
-    if len(sources) != 1 or "raise NotImplementedError" in (source := next(iter(sources))):
+    if len(sources) != 1 or STUB.search(source := without_marks(next(iter(sources)))):
         return None
-    return source.strip()
+    return source
 
 
 def _cell_of(defined: object) -> str | None:
@@ -143,9 +144,13 @@ def long_run(my_model: ModuleType, folder: Path) -> Any:
     every = 50 if here else 5
     run = my_model.Run(folder, my_model.STEPS if here else 20)
     curve = LiveCurve(run.steps // every, "training", "held out", unit=f"{every} steps")
+
+    def show(training: float, held_out: float) -> None:
+        curve.add(**{"training": training, "held out": held_out})
+
     for _, training, held_out in run.curve:
-        curve.add(training=training, held_out=held_out)
-    run.train(every, lambda training, held_out: curve.add(training=training, held_out=held_out))
+        show(training, held_out)
+    run.train(every, show)
     return run
 
 

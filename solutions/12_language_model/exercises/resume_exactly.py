@@ -126,6 +126,7 @@ with check("resume-exactly") as test:
             facts["went on"] = state_of(run)
             save(os.path.join(folder, "later.pt"), run[0], run[1], step + more, run[2])
             os.replace(path, moved)
+            facts["bytes"] = os.path.getsize(moved)
             other = new_run(seed)
             facts["step"] = load(moved, *other)
             facts["loaded"] = state_of(other)
@@ -190,6 +191,12 @@ with check("resume-exactly") as test:
             type(seen["step"]) is int and seen["step"] == step, "load_run must return the saved step.", stage="value"
         )
         seen.that(not seen["opens"], plain_data, stage="rule")
+        states = 2 * len(torch.get_rng_state())
+        seen.that(
+            seen["bytes"] > states,
+            "All of it must be in the one file at `path`: this one is too small for the states of two generators.",
+            stage="rule",
+        )
 
     test("3 steps, save, load into new objects, 3 steps: the same as 6 steps, bit for bit")
     judge(observe_scenario(story, save_run, load_run, 3, 3, 5, 3), 3)

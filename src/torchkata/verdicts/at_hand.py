@@ -134,8 +134,13 @@ def solution_of(solutions: Path, exercise: str) -> str | None:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
         if meta.get("solution") and meta.get("grade_id") == exercise:
-            return MARKS.sub("", GIVEN.sub("", "".join(cell["source"]))).strip()
+            return without_marks("".join(cell["source"]))
     return None
+
+
+def without_marks(source: str) -> str:
+    """An answer cell as its author wrote it, without the marks of the solution and without given code."""
+    return MARKS.sub("", GIVEN.sub("", source)).strip()
 
 
 def _earned(verdict: Remembered | None, full: float) -> float:
