@@ -14,6 +14,7 @@
 import torch
 from torch import nn
 
+from torchkata.pictures.attention_map import attention_explorer
 from torchkata.pictures.backward_graph import graph_explorer
 from torchkata.pictures.batch_anatomy import batch_anatomy_explorer
 from torchkata.pictures.batch_norm import bn_explorer
@@ -240,3 +241,14 @@ batch_anatomy_explorer()
 
 # %%
 optimizer_explorer()
+
+# %% [markdown]
+# ## 12 A small language model, by hand
+#
+# ### What a head looks at
+#
+# Move *position* along the text in layer 0, head by head: which head looks at the letter before? Which position makes
+# the model surest of what comes next? From [chapter 12](12_language_model/language_model.ipynb).
+
+# %%
+attention_explorer()

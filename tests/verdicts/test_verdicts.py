@@ -365,9 +365,10 @@ def test_what_torch_itself_replaces_is_nobodys_fault():
     happened already."""
     code = (
         "from torchkata.verdicts.originals import put_back_torch; import torch, torch._dynamo\n"
-        "torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]).step(); print(put_back_torch())"
+        "for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adam):\n"
+        "    kind([torch.nn.Parameter(torch.ones(1))]).step(); print(put_back_torch())"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n" * 3
 
 
 def test_the_default_device_of_the_notebook_stays():

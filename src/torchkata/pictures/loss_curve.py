@@ -34,15 +34,15 @@ def scale(values: Sequence[float]) -> tuple[float, float]:
     return math.ceil(largest / step - 1e-9) * step, step
 
 
-def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int) -> Picture:
-    """Draw the losses of the epochs that are over; the axis has room for all of them.
+def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int, unit: str = "epoch") -> Picture:
+    """Draw the losses of the epochs (or other units) that are over; the axis has room for all of them.
 
     A value that is not finite breaks its curve and is named below it.
     """
     done = max((len(values) for values in losses.values()), default=0)
     top, step = scale([value for values in losses.values() for value in values])
     canvas = Canvas(LEFT + WIDE + 110, TOP + HIGH + 46)
-    title = f"Loss after {done} of {epochs} epochs"
+    title = f"Loss after {done} of {epochs} {unit}s"
     canvas.title(title)
     plot = Plot(canvas, LEFT, TOP, WIDE, HIGH, 0, top)
     plot.frame()
@@ -51,7 +51,7 @@ def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int) -> Picture:
     for epoch in sorted({1, *range(max(1, math.ceil(epochs / 8)), epochs + 1, max(1, math.ceil(epochs / 8)))}):
         if epoch != 1 or epochs < 16:
             canvas.note(_across(epoch, epochs), TOP + HIGH + 10, str(epoch), "center")
-    canvas.note(LEFT + WIDE / 2, TOP + HIGH + 26, "epoch", "center")
+    canvas.note(LEFT + WIDE / 2, TOP + HIGH + 26, unit, "center")
 
     words = []
     for number, (name, values) in enumerate(losses.items()):
@@ -98,11 +98,11 @@ def _in_words(name: str, values: Sequence[float]) -> str:
 class LiveCurve:
     """Losses by epoch, drawn anew in one place of the notebook with each `add`; a script prints the words at the end.
 
-    epochs: how many there will be. names: of the curves.
+    epochs: how many there will be. names: of the curves. unit: what is counted, if not epochs.
     """
 
-    def __init__(self, epochs: int, *names: str):
-        self.epochs = epochs
+    def __init__(self, epochs: int, *names: str, unit: str = "epoch"):
+        self.epochs, self.unit = epochs, unit
         self.losses: dict[str, list[float]] = {name: [] for name in names}
         self._place, self._shown = f"torchkata-loss-curve-{next(NUMBERS)}", False
 
@@ -119,7 +119,7 @@ class LiveCurve:
         return min(self.losses[name])
 
     def picture(self) -> Picture:
-        return draw_losses(self.losses, self.epochs)
+        return draw_losses(self.losses, self.epochs, self.unit)
 
     def _draw(self, last: bool) -> None:
         show_growing(self.picture, self._place, first=not self._shown, last=last)

@@ -20,6 +20,8 @@ from torchkata.places import solutions_for, workbook_here
 from torchkata.remembering import Remembered, digest_of, read_verdict
 
 HIDDEN = re.compile(r"^ *### BEGIN HIDDEN TESTS\n(.*?)^ *### END HIDDEN TESTS\n?", re.M | re.S)
+GIVEN = re.compile(r"(?ms)^ *### BEGIN GIVEN$.*?^ *### END GIVEN\n?")
+MARKS = re.compile(r"(?m)^ *### (BEGIN|END) SOLUTION\n?")
 WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
 _HERE = Path.cwd().name if WORKBOOK else ""
 
@@ -113,6 +115,32 @@ def own_check(exercise: str, digest: str) -> OwnCheck | None:
         return None
     found = next((one for one in chapter if one.id == exercise), None)
     return OwnCheck(WORKBOOK, chapter, found, found.check_of(digest)) if found else None
+
+
+def standing_of(exercise: str) -> bool:
+    """Whether an exercise is solved in the learner's own workbook, as far as the course at hand can tell."""
+    folder = solutions_for(WORKBOOK) if WORKBOOK else None
+    path = _notebook_with(folder, exercise) if folder else None
+    if not (WORKBOOK and path):
+        return False
+    found = [one for one in _exercises(path, path.stat().st_mtime_ns) if one.id == exercise]
+    return bool(found) and found[0].standing(WORKBOOK)[1]
+
+
+def solution_of(solutions: Path, exercise: str) -> str | None:
+    """The author's answer to an exercise, without marks and given code; None where the solutions don't hold it."""
+    if (path := _notebook_with(solutions, exercise)) is None:
+        return None
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        meta = cell["metadata"].get("nbgrader", {})
+        if meta.get("solution") and meta.get("grade_id") == exercise:
+            return without_marks("".join(cell["source"]))
+    return None
+
+
+def without_marks(source: str) -> str:
+    """An answer cell as its author wrote it, without the marks of the solution and without given code."""
+    return MARKS.sub("", GIVEN.sub("", source)).strip()
 
 
 def _earned(verdict: Remembered | None, full: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -128,4 +129,11 @@ def _is_torchs(value: object) -> bool:
 
 def _hides_inherited(owner: type, new: set[str]) -> list[str]:
     """Those of the names, new in the class, that hide what it inherits."""
-    return [name for name in new if _counts(name) and any(name in vars(base) for base in owner.__mro__[1:-1])]
+    inherited = {name for base in owner.__mro__[1:-1] for name in vars(base) if _counts(name)}
+    return [name for name in new & inherited if not _wrapped_by_torch(owner, name)]
+
+
+def _wrapped_by_torch(owner: type, name: str) -> bool:
+    """Whether torch has only wrapped what the class inherits, as AdamW's step when the first AdamW is made."""
+    now, inherited = getattr(owner, name), getattr(super(owner, owner), name)
+    return _is_torchs(now) and inspect.unwrap(now) is inspect.unwrap(inherited)

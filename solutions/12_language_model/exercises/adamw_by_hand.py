@@ -1,0 +1,402 @@
+# %% [markdown]
+# ### Exercise 12.7 · AdamW and its schedule by hand
+#
+# implement · solid · 25 min · 2 points
+#
+# Write the step that trains your model, and the rate that it is given.
+#
+# **Contract**
+#
+# - `learning_rate(step, peak, warmup, total, floor)` is a float. In the steps 0 … warmup - 1 it climbs evenly: peak /
+#   warmup in step 0, peak in step warmup - 1. In step warmup, with peak, half a cosine begins; it falls to floor in
+#   step total, and there the rate stays. With warmup 0 it begins at peak. 0 ≤ warmup < total.
+# - `adamw_step(params, state, lr, betas, eps, weight_decay)` changes params in place as `torch.optim.AdamW` does, and
+#   returns None. Only parameters of two or more dimensions decay. The decay comes before the step, and does not pass
+#   through the moments.
+# - `state` is an empty dict before the first call. It is yours: keep in it, under the parameter's index, what the next
+#   call needs, and nothing anywhere else.
+# - A parameter whose `.grad` is None is skipped: no decay, and this call does not count for it.
+# - Nothing is added to a graph; gradients are left alone.
+#
+# **Rule.** `torch.optim` is not used.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which rate would step 0 have if the climb began at zero? How far has a moment that began at zero come after one step?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Keep two moments and a count for each parameter. In its t-th step divide the moments by 1 - beta1 ** t and
+# 1 - beta2 ** t. The cosine's progress is (step - warmup) / (total - warmup), at most 1.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Under `torch.no_grad()`, for each parameter with a gradient g: `p.mul_(1 - lr * weight_decay)` if it has two or more
+# dimensions; count up; `m.lerp_(g, 1 - beta1)` and `v.lerp_(g * g, 1 - beta2)`; then subtract
+# lr * m̂ / (√v̂ + eps), where m̂ and v̂ are the corrected moments. The rate falls as
+# floor + (peak - floor) * (1 + cos(π * progress)) / 2.
+#
+# </details>
+
+
+# %% answer="adamw-by-hand"
+def learning_rate(step: int, peak: float, warmup: int, total: int, floor: float) -> float:
+    """The rate of a step, counted from 0: up to peak, then along half a cosine down to floor."""
+    ### BEGIN SOLUTION
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    progress = min(1.0, (step - warmup) / (total - warmup))
+    return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
+    ### END SOLUTION
+
+
+def adamw_step(
+    params: list[Tensor],
+    state: dict[int, dict],
+    lr: float,
+    betas: tuple[float, float],
+    eps: float,
+    weight_decay: float,
+) -> None:
+    """One step of AdamW on params, each with its .grad, in place; state holds moments and counts by index."""
+    ### BEGIN SOLUTION
+    with torch.no_grad():
+        for index, p in enumerate(params):
+            if p.grad is None:
+                continue
+            if index not in state:
+                state[index] = {"t": 0, "m": torch.zeros_like(p), "v": torch.zeros_like(p)}
+            own = state[index]
+            own["t"] += 1
+            own["m"].lerp_(p.grad, 1 - betas[0])
+            own["v"].lerp_(p.grad.square(), 1 - betas[1])
+            mean = own["m"] / (1 - betas[0] ** own["t"])
+            square = own["v"] / (1 - betas[1] ** own["t"])
+            if p.dim() > 1:
+                p.mul_(1 - lr * weight_decay)
+            p.sub_(lr * mean / (square.sqrt() + eps))
+    ### END SOLUTION
+
+
+# %% helpers="adamw-by-hand"
+def rates(learning_rate, steps, peak, warmup, total, floor):
+    """Ask for the rates of these steps."""
+    found = [learning_rate(step, peak, warmup, total, floor) for step in steps]
+    return {"types": sorted({type(rate).__name__ for rate in found} - {"float", "int"}), "rates": found}
+
+
+def judge_rates(seen):
+    """They are numbers."""
+    seen.that(not seen["types"], f"The rate must be a float, not of type {', '.join(seen['types'])}.", stage="type")
+
+
+def near(a, b):
+    """Whether two numbers agree."""
+    return abs(a - b) < 1e-4
+
+
+def gradients(shapes, steps, zoom=1.0):
+    """For each step a gradient for each shape, without zeros or equal values."""
+    sizes = [math.prod(shape) for shape in shapes]
+    return [
+        [
+            ((torch.arange(float(size)) * (7 - 2 * k) + (3 - k) * t) % (11 - 4 * k) / (4 - k) - 1.1 + k / 5).mul(zoom)
+            for k, size in enumerate(sizes)
+        ]
+        for t in range(steps)
+    ]
+
+
+def stepped(adamw_step, start, grads, lr, betas, eps, weight_decay):
+    """Make parameters and, step by step, set their gradients and call `adamw_step`; note the values after each step."""
+    params, state, values, by_torch = [nn.Parameter(p.clone()) for p in start], {}, [], []
+    places, kept = [p.data_ptr() for p in params], True
+    watch = register_optimizer_step_pre_hook(lambda *args: by_torch.append(1))
+    try:
+        for of_step in grads:
+            for p, grad in zip(params, of_step, strict=True):
+                p.grad = None if grad is None else grad.clone().reshape(p.shape)
+            came = adamw_step(params, state, lr, betas, eps, weight_decay)
+            values.append([p.detach().clone() for p in params])
+            for p, grad in zip(params, of_step, strict=True):
+                same = p.grad is None if grad is None else p.grad is not None and torch.equal(p.grad.flatten(), grad)
+                kept = kept and same
+    finally:
+        watch.remove()
+    return {
+        "values": values,
+        "came": came,
+        "gradients kept": kept,
+        "in place": places == [p.data_ptr() for p in params] and all(p.requires_grad and p.is_leaf for p in params),
+        "torch.optim": bool(by_torch),
+    }
+
+
+def by_torch(start, grads, lr, betas, eps, weight_decay):
+    """The values after each step of torch's own AdamW, with decay for two and more dimensions only."""
+    params = [nn.Parameter(p.clone()) for p in start]
+    groups = [{"params": [p], "weight_decay": weight_decay if p.dim() > 1 else 0.0} for p in params]
+    optimizer, values = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps), []
+    for of_step in grads:
+        for p, grad in zip(params, of_step, strict=True):
+            p.grad = None if grad is None else grad.clone().reshape(p.shape)
+        optimizer.step()
+        values.append([p.detach().clone() for p in params])
+    return values
+
+
+def judge_steps(seen, right, *mistakes, because=""):
+    """The values after each step."""
+    seen.that(seen["came"] is None, "Nothing is to be returned: the parameters change in place.", stage="type")
+    own = "This exercise is AdamW by hand, without torch.optim."
+    seen.that(not seen["torch.optim"], own, stage="rule")
+    seen.avoided("_fused_adamw_", "_fused_adam_", because=own)
+    pairs = [pair for a, b in zip(seen["values"], right, strict=True) for pair in zip(a, b, strict=True)]
+    same = all(a.dtype == b.dtype and torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in pairs)
+    seen.that(same, because or "The parameters are not those of torch.optim.AdamW.", *mistakes)
+    seen.that(
+        seen["in place"],
+        "The parameters' memory, or whether they are leaves that require grad, has changed: update them in place.",
+        stage="aliasing",
+    )
+    seen.that(seen["gradients kept"], "A gradient was changed: leave them alone.", stage="arguments")
+
+
+under_no_grad = mistake(
+    "Update under no_grad, in place.", raises="leaf Variable that requires grad|a view of a leaf|does not require grad"
+)
+
+
+# %% check="adamw-by-hand" points=1
+"""The rate climbs, reaches the top and falls to floor; four steps are those of torch.optim.AdamW."""
+with check("adamw-by-hand") as test:
+    test("peak 0.8, four steps of warm-up, 10 steps in all, floor 0.2: the climb")
+    seen = observe_scenario(rates, learning_rate, list(range(11)), 0.8, 4, 10, 0.2)
+    judge_rates(seen)
+    climb = [round(rate, 4) for rate in seen["rates"][:4]]
+    seen.that(
+        all(map(near, climb, [0.2, 0.4, 0.6, 0.8])),
+        f"In steps 0 to 3 the rate is 0.2, 0.4, 0.6, 0.8, and you give {', '.join(map(str, climb))}.",
+        mistake(
+            "The rate of step 0 must be peak / warmup: with 0 the first step is wasted.",
+            when=lambda seen: seen["rates"][0] == 0,
+        ),
+    )
+
+    test("the same rate: the top in step 4, the middle in step 7, floor in step 10")
+    top, middle, end = (round(seen["rates"][step], 4) for step in (4, 7, 10))
+    seen.that(
+        near(top, 0.8) and near(middle, 0.5) and near(end, 0.2) and near(seen["rates"][5], 0.7598),
+        f"In steps 4, 7 and 10 the rate is 0.8, 0.5 and 0.2, and you give {top}, {middle} and {end}.",
+        mistake(
+            "The cosine begins after the warm-up, at peak; do not count from step 0.",
+            when=lambda seen: near(top, 0.5927),
+        ),
+        mistake(
+            "The fall takes total - warmup steps, not total: in step total it must be over.",
+            when=lambda seen: near(end, 0.4073),
+        ),
+        mistake("The cosine has the height peak - floor: yours begins above peak.", when=lambda seen: near(top, 1.0)),
+        mistake(
+            "A cosine to zero that is cut off at floor gets there too early: let it end at floor.",
+            when=lambda seen: near(middle, 0.4) and near(end, 0.2),
+        ),
+        mistake("The cosine must end at floor.", when=lambda seen: near(top, 0.8) and near(end, 0.0)),
+    )
+
+    test("four steps of a matrix and a bias: the same as torch.optim.AdamW, with decay for the matrix only")
+    shapes, settings = [(2, 3), (3,)], (0.1, (0.8, 0.9), 0.05, 0.5)  # lr, betas, eps, weight_decay
+    start = [torch.tensor([[1.0, -2.0, 0.5], [3.0, -0.25, 1.5]]), torch.tensor([0.8, -1.2, 0.4])]
+    seen = observe_scenario(stepped, adamw_step, start, gradients(shapes, 4), *settings)
+    seen.expecting(under_no_grad)
+
+    def ends(weight, bias):
+        """Whether the first values of matrix and bias are these in the end."""
+        return lambda seen: all(
+            abs(p.flatten()[0].item() - wrong) < 2e-4
+            for p, wrong in zip(seen["values"][-1], (weight, bias), strict=True)
+        )
+
+    judge_steps(
+        seen,
+        by_torch(start, gradients(shapes, 4), *settings),
+        mistake(
+            "The parameters are as before: change them in place; `p = p - …` makes a new tensor.",
+            when=lambda seen: all(map(torch.equal, seen["values"][-1], start)),
+        ),
+        mistake(
+            "The count of a first step is 1: with 0, 1 - beta ** t is 0, and you divide by it.",
+            when=lambda seen: not seen["values"][0][0].isfinite().all(),
+        ),
+        mistake("That is Adam with decay in the gradient: AdamW shrinks the weight itself.", when=ends(1.0149, 0.9581)),
+        mistake(
+            "Moments that begin at zero are too small at first: divide both by 1 - beta ** t.",
+            when=lambda seen: ends(0.9201, 0.8969)(seen) or ends(1.2204, 1.2114)(seen),
+        ),
+        mistake("The count of a first step is 1: yours lags one behind.", when=ends(1.0008, 0.984)),
+        mistake("`eps` is added after the square root, not inside.", when=ends(0.9782, 0.9613)),
+        mistake(
+            "`eps` is added last, to the root of the corrected moment; yours is corrected along with it.",
+            when=ends(0.9614, 0.9419),
+        ),
+        mistake(
+            "Parameters with fewer than two dimensions must not decay.",
+            when=lambda seen: ends(0.9745, 0.7877)(seen) or ends(1.1831, 0.7877)(seen),
+        ),
+        mistake("The decay comes before the step, on the old weight.", when=ends(0.9665, 0.9581)),
+        mistake("The decay of a step is lr * weight_decay, not weight_decay alone.", when=ends(0.0851, 0.9581)),
+        mistake("The matrix does not decay.", when=ends(1.1831, 0.9581)),
+    )
+
+
+# %% check="adamw-by-hand" points=1
+"""No warm-up, after the end; missing and tiny gradients, other shapes, a copied state."""
+with check("adamw-by-hand") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("the rate in steps 0, 3, 4, 7 and 10, and one step of a matrix (here both must be right, too)")
+    seen = observe_scenario(rates, learning_rate, [0, 3, 4, 7, 10], 0.8, 4, 10, 0.2).expecting(not_yet)
+    judge_rates(seen)
+    seen.that(all(map(near, seen["rates"], [0.2, 0.8, 0.8, 0.5, 0.2])), "")
+    usual = (0.1, (0.8, 0.9), 0.05, 0.5)  # lr, betas, eps, weight_decay
+    start = [torch.tensor([[1.0, -2.0, 0.5], [3.0, -0.25, 1.5]]), torch.tensor([0.8, -1.2, 0.4])]
+    grads = gradients([(2, 3), (3,)], 2)
+    seen = observe_scenario(stepped, adamw_step, start, grads, *usual).expecting(under_no_grad, not_yet)
+    judge_steps(seen, by_torch(start, grads, *usual))
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("a rate without warm-up")
+    seen = observe_scenario(rates, learning_rate, [0, 5, 10], 0.6, 0, 10, 0.0)
+    seen.expecting(mistake("With warmup 0 the rate begins at peak: {detail}", raises="ZeroDivisionError"))
+    judge_rates(seen)
+    seen.that(all(map(near, seen["rates"], [0.6, 0.3, 0.0])), "With warmup 0 the rate begins at peak, and falls.")
+
+    test.hidden("a rate after the last step")
+    seen = observe_scenario(rates, learning_rate, [12, 13, 20, 35], 0.6, 2, 12, 0.1)
+    judge_rates(seen)
+    seen.that(
+        all(near(rate, 0.1) for rate in seen["rates"]),
+        "After total the rate must stay at floor.",
+        mistake(
+            "After total the rate must stay at floor: a cosine that runs on rises again.",
+            when=lambda seen: near(seen["rates"][0], 0.1),
+        ),
+    )
+
+    def by_hand(start, grads, lr, betas, eps, weight_decay, shared=False, decays=False, as_zeros=False):
+        """The values after the last step, with misconceptions on parameters without gradient."""
+        values = []
+        for k, p in enumerate(start):
+            p, m, v, t = p.clone(), torch.zeros_like(p), torch.zeros_like(p), 0
+            for count, of_step in enumerate(grads, 1):
+                grad = of_step[k]
+                skipped = grad is None and not as_zeros
+                if not skipped or decays:
+                    p *= 1 - lr * weight_decay * (p.dim() > 1)
+                if not skipped:
+                    grad, t = torch.zeros_like(p) if grad is None else grad.reshape(p.shape), t + 1
+                    m, v = betas[0] * m + (1 - betas[0]) * grad, betas[1] * v + (1 - betas[1]) * grad**2
+                    n = count if shared else t
+                    p -= lr * (m / (1 - betas[0] ** n)) / ((v / (1 - betas[1] ** n)).sqrt() + eps)
+            values.append(p)
+        return values
+
+    def looks_like(**misconception):
+        """Whether the last values are those of a misconception."""
+
+        def asked(seen):
+            wrong = by_hand(start, grads, *usual, **misconception)
+            return all(torch.allclose(a, b, rtol=1e-3) for a, b in zip(seen["values"][-1], wrong, strict=True))
+
+        return asked
+
+    test.hidden("gradients that are missing in some steps, or always")
+    start.append(torch.tensor([[2.0, -1.5]]))
+    has = [(True, False), (False, True), (True, True), (False, False), (True, True)]
+    full = gradients([(2, 3), (3,)], 5)
+    grads = [
+        [*(grad if there else None for grad, there in zip(of_step, flags, strict=True)), None]
+        for of_step, flags in zip(full, has, strict=True)
+    ]
+    seen = observe_scenario(stepped, adamw_step, start, grads, *usual)
+    seen.expecting(mistake("A parameter whose .grad is None is skipped: {detail}", stage="raised"))
+    judge_steps(
+        seen,
+        by_torch(start, grads, *usual),
+        mistake(
+            "Each parameter has its own step count: one that was skipped must not be corrected as if it had taken "
+            "part.",
+            when=looks_like(shared=True),
+        ),
+        mistake("A parameter without gradient must be left alone, decay included.", when=looks_like(decays=True)),
+        mistake("A missing gradient is not a gradient of zeros: skip the parameter.", when=looks_like(as_zeros=True)),
+        because="Where gradients are missing, the parameters are not those of torch.optim.AdamW.",
+    )
+
+    shapes = [(2, 2, 2), (), (1, 4)]
+    odd = [(torch.arange(float(math.prod(shape))) * 3 % 7 / 2 - 1.25).reshape(shape).double() for shape in shapes]
+    usual_of_lm = (0.02, (0.9, 0.95), 1e-8, 0.1)
+    for idea, zoom, settings in (
+        ("a scalar, and three dimensions, in float64", 1.0, usual_of_lm),
+        ("gradients as small as eps", 1e-8, usual_of_lm),
+        ("gradients of zeros", 0.0, usual_of_lm),
+        ("no decay", 1.0, (0.02, (0.9, 0.95), 1e-8, 0.0)),
+    ):
+        test.hidden(idea)
+        grads = [[grad.double() for grad in of_step] for of_step in gradients(shapes, 3, zoom)]
+        seen = observe_scenario(stepped, adamw_step, odd, grads, *settings)
+        judge_steps(
+            seen,
+            by_torch(odd, grads, *settings),
+            mistake("The parameters must keep their dtype, here float64.", stage="dtype"),
+            because=f"The parameters are not those of torch.optim.AdamW: {idea}.",
+        )
+
+    def two_runs(adamw_step, start, grads, others, lr, betas, eps, weight_decay):
+        """Make two steps, copy parameters and state, and go on with both in turn, with different gradients."""
+        runs, settings = [([nn.Parameter(p.clone()) for p in start], {})], (lr, betas, eps, weight_decay)
+        for t, (of_step, of_other) in enumerate(zip(grads, others, strict=True)):
+            if t == 2:
+                params, state = runs[0]
+                runs.append(([nn.Parameter(p.detach().clone()) for p in params], copy.deepcopy(state)))
+            for (params, state), one in zip(runs, (of_step, of_other), strict=False):
+                for p, grad in zip(params, one, strict=True):
+                    p.grad = grad.clone().reshape(p.shape)
+                adamw_step(params, state, *settings)
+        return [[p.detach().clone() for p in params] for params, _ in runs]
+
+    test.hidden("a copy of parameters and state goes on by itself")
+    shapes, start = [(2, 3), (3,)], start[:2]
+    grads = gradients(shapes, 4)
+    others = [*grads[:2], *([grad * 0.5 - 0.3 for grad in of_step] for of_step in grads[2:])]
+    expected = [by_torch(start, one, *usual)[-1] for one in (grads, others)]
+    observe_scenario(two_runs, adamw_step, start, grads, others, *usual).returns(
+        expected,
+        because="A copy of params and state must go on like the original, and without it: keep all that the next call "
+        "needs in `state`, under the parameter's index.",
+    )
+
+    def with_graph(adamw_step, start, grads, lr, betas, eps, weight_decay):
+        """Make steps with gradients that have a graph, as after backward(create_graph=True)."""
+        params, state = [nn.Parameter(p.clone()) for p in start], {}
+        for of_step in grads:
+            for p, grad in zip(params, of_step, strict=True):
+                p.grad = (grad.clone().requires_grad_() * 1.0).reshape(p.shape)
+            adamw_step(params, state, lr, betas, eps, weight_decay)
+        return any(isinstance(t, Tensor) and t.requires_grad for t in tree_leaves(state))
+
+    test.hidden("gradients that have a graph of their own")
+    seen = observe_scenario(with_graph, adamw_step, start, grads, *usual).expecting(under_no_grad)
+    seen.that(seen.value is False, "What is in state hangs on a graph, which grows in each step: update under no_grad.")
+
+    test.hidden("no parameters")
+    seen = observe_scenario(stepped, adamw_step, [], [[], []], *usual)
+    judge_steps(seen, [[], []])
+    ### END HIDDEN TESTS

@@ -1,0 +1,364 @@
+# %% [markdown]
+# ### Exercise 12.2 · Attention that can't see the future, nor divide by nothing
+#
+# fix · solid · 20 min · 2 points
+#
+# This attention runs, a model with it trains, and its loss is splendid. Several things are wrong with it all the same.
+# Repair it. You need chapters 2 (broadcasting) and 4 (nan in backward).
+#
+# **Contract**
+#
+# - `q`, `k`, `v` are (B, H, T, D), `valid` is (B, T) bool, and False marks padding. Row t of the result, (B, H, T, D)
+#   in the dtype of q, is a mean of the rows of v, with weights softmax(q[t] · k[s] / √D) over the *keys* of t: the
+#   valid positions s <= t, t itself included.
+# - Padding is about keys: nobody attends to a padded position, while its own query is computed like any other.
+# - A query without any key gives exactly zeros.
+# - What padded rows of k and v hold, nan and inf included, reaches no output and no gradient. No gradient of q, k or v
+#   is nan or infinite, for any finite gradient that comes in.
+# - Scores of 1e5 and of -1e5 are fine. float64 and bfloat16 work, in their own precision. The arguments are not
+#   changed.
+#
+# **Rule.** `scaled_dot_product_attention` is not called.
+#
+# <details><summary>Hint 1</summary>
+#
+# Change the last token: which outputs may move? What is the softmax of a row of nothing but -inf, and what is its
+# gradient?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Make one boolean mask that says which query (row) may look at which key (column): `tril()` of ones for the order,
+# `valid[:, None, None, :]` for the padding. Then ask which of its rows have no True at all.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Before any product, put zeros where k and v are padded: 0 · nan is nan, in backward too. Fill masked scores by
+# selection (`masked_fill`, `torch.where`), and only in rows that have a key. Put zeros into the other rows at the end.
+#
+# </details>
+
+
+# %% answer="causal-attention"
+def causal_attention(q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+    """Each position's weighted mean over the valid positions up to its own; zeros where there is none.
+
+    q, k, v: (B, H, T, D) floating point; valid: (B, T) bool, False marks padding; returns (B, H, T, D).
+    """
+    ### BEGIN SOLUTION
+    T, D = q.shape[-2:]
+    padded = ~valid[:, None, :, None]
+    k, v = k.masked_fill(padded, 0.0), v.masked_fill(padded, 0.0)
+    keys = torch.ones(T, T, dtype=torch.bool, device=q.device).tril() & valid[:, None, None, :]
+    has_key = keys.any(-1, keepdim=True)
+    scores = q @ k.transpose(-2, -1) / D**0.5
+    weights = scores.masked_fill(~keys & has_key, -torch.inf).softmax(-1)
+    return torch.where(has_key, weights @ v, 0.0)
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    # T = q.shape[-2]
+    # w = q @ k.transpose(-2, -1) / q.shape[-1]
+    # future = torch.ones(T, T).tril(1) == 0
+    # w = w + torch.zeros(T, T).masked_fill(future, -torch.inf)
+    # w = w + torch.zeros_like(w).masked_fill(~valid[:, None, :, None], -torch.inf)
+    # return w.softmax(-1) @ v
+    ### END GIVEN
+
+
+# %% helpers="causal-attention"
+def by_position(q, k, v, valid, root=0.5):
+    """The result position by position, in float64: for each query only the keys that it has are looked at."""
+    q, k, v = q.double(), k.double(), v.double()
+    rows = []
+    for b, t in itertools.product(range(len(q)), range(q.shape[2])):
+        keys = [s for s in range(t + 1) if valid[b, s]]
+        scores = (k[b, :, keys] * q[b, :, None, t]).sum(-1) / q.shape[-1] ** root  # (H, keys)
+        weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+        rows.append((weights[..., None] * v[b, :, keys]).sum(1))  # the sum of nothing is zero
+    return torch.stack(rows).unflatten(0, (len(q), -1)).transpose(1, 2)
+
+
+def some(seed, *size):
+    """Queries, keys and values of this size."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(size, generator=generator) for _ in range(3)]
+
+
+# %% check="causal-attention" points=1
+"""Each position looks at the valid positions up to its own, by weights that sum to one."""
+with check("causal-attention") as test:
+    forbidden = "The mask and the softmax are what this exercise is about: do without scaled_dot_product_attention."
+
+    def weights_are(ask):
+        """A condition on the weights of the first test, (4, 4), nan where there are none."""
+
+        def asked(seen):
+            return bool(ask(seen.value[0, 0]))
+
+        return asked
+
+    def sums(w, dim):
+        """Whether the weights sum to one along a dimension."""
+        return torch.allclose(w.nansum(dim), torch.ones(4), atol=1e-3)
+
+    def like(came, wanted, rows=slice(None)):
+        """Whether these rows (of the time) are alike."""
+        return torch.allclose(came[:, :, rows].double(), wanted[:, :, rows], rtol=1e-3, atol=1e-4)
+
+    above, below = torch.ones(4, 4).triu(1) > 0, torch.ones(4, 4).tril(-1) > 0
+    first_above = above & (torch.ones(4, 4).tril(1) > 0)
+    known = (
+        mistake(
+            "The mask is upside down: position t sees what comes after it instead of what came before.",
+            when=weights_are(lambda w: not w[below].nan_to_num().any() and w[above].any()),
+        ),
+        mistake(
+            "Position t sees position t + 1: tril(1) keeps one diagonal too many. Such a model trains to a loss near "
+            "zero and writes nonsense.",
+            when=weights_are(lambda w: w[first_above].all() and not w[above & ~first_above].any()),
+        ),
+        mistake(
+            "Position t does not see itself: the diagonal must stay (tril(), not tril(-1)).",
+            when=weights_are(lambda w: not w.diagonal()[1:].any() and w[1:][below[1:]].all()),
+        ),
+        mistake(
+            "Masking after the softmax leaves weights that do not sum to one.",
+            when=weights_are(lambda w: not w[above].any() and sums(w[3:].expand(4, 4), 1) and not sums(w, 1)),
+        ),
+        mistake(
+            "The weights of a query must sum to one over the KEYS, the last dimension of the scores. Yours sum to one "
+            "over the queries.",
+            when=weights_are(lambda w: sums(w, 0) and not sums(w, 1)),
+        ),
+        mistake(
+            "Position t sees all of the future: there must be a weight only where s <= t.",
+            when=weights_are(lambda w: w[above].all()),
+        ),
+        mistake(
+            "Scores must be divided by the square root of D.",
+            when=lambda seen: any(like(seen.value, by_position(*seen.args, root=root)) for root in (0, 1)),
+        ),
+        mistake("The result has the shape of q: {detail}.", stage="shape"),
+    )
+
+    test("v is the unit matrix, so that the weights themselves come back; every position is valid")
+    unit = torch.eye(4)[None, None]
+    q, k, _ = some(1, 1, 1, 4, 4)
+    everything = torch.ones(1, 4, dtype=torch.bool)
+    seen = observe(causal_attention, 2 * q, k, unit, everything)
+    seen.returns(by_position(2 * q, k, unit, everything).float(), *known, rtol=1e-4, atol=1e-5)
+    seen.that(not any("scaled_dot_product" in name for name in seen.op_names()), forbidden, stage="rule")
+
+    test("the last token is changed: only the last output may move")
+
+    def moved(attention, q, k, v, valid):
+        """Change the last row of q, k and v, and say of each position whether its output moves."""
+        before = attention(q, k, v, valid)
+        changed = [torch.cat([tensor[:, :, :-1], tensor[:, :, -1:] + 1], 2) for tensor in (q, k, v)]
+        return ((attention(*changed, valid) - before).abs() > 1e-5).any(-1).any(1)[0].tolist()
+
+    q, k, v = some(2, 1, 2, 6, 3)
+    seen = observe_scenario(moved, causal_attention, q, k, v, torch.ones(1, 6, dtype=torch.bool))
+    seen.that(
+        seen.value == [False] * 5 + [True], "An output before the last one has moved, so it depends on what follows it."
+    )
+
+    test("two texts, three heads; padding at the end and inside")
+    q, k, v = some(3, 2, 3, 5, 4)
+    valid = torch.tensor([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1]]) > 0
+    seen = observe(causal_attention, q, k, v, valid)
+
+    def of_valid(tensor):
+        """Its rows at valid positions."""
+        return tensor.double().transpose(1, 2)[valid]
+
+    def without_padding(q, k, v, valid):
+        """What comes if all positions are valid."""
+        return by_position(q, k, v, torch.ones_like(valid))
+
+    expected = by_position(q, k, v, valid)
+    seen.returns(
+        expected.float(),
+        mistake("`valid` makes no difference: padded positions are keys like all others.", gives=without_padding),
+        mistake(
+            "`valid` was laid over the queries: it marks keys that must not be attended to (valid[:, None, None, :]).",
+            when=lambda seen: torch.allclose(of_valid(seen.value), of_valid(without_padding(*seen.args)), atol=1e-4),
+        ),
+        mistake(
+            "A padded position's own query is computed like any other: padding is about keys.",
+            when=lambda seen: torch.allclose(of_valid(seen.value), of_valid(expected), atol=1e-4),
+        ),
+        mistake(
+            "Masking after the softmax leaves weights that do not sum to one.",
+            gives=lambda q, k, v, valid: without_padding(q, k, v * valid[:, None, :, None], valid),
+        ),
+        mistake(
+            "False marks padding: you left out the valid keys.",
+            when=lambda seen: like(seen.value, by_position(q, k, v, ~valid), slice(2, None)),
+        ),
+        mistake(
+            "`valid` is (B, T) and the scores are (B, H, T, T): it must broadcast as (B, 1, 1, T). {detail}.",
+            raises="must match|broadcast",
+        ),
+        mistake(
+            "Scores must be divided by the square root of D, not of T.",
+            gives=lambda q, k, v, valid: by_position(q * 2 / 5**0.5, k, v, valid),
+        ),
+        because="These are not the means over the valid positions s <= t.",
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    seen.that(not any("scaled_dot_product" in name for name in seen.op_names()), forbidden, stage="rule")
+    seen.leaves_arguments_alone()
+
+# %% check="causal-attention" points=1
+"""Queries without a key give zeros; no nan in gradients or from padding; other dtypes, large scores."""
+with check("causal-attention") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    empty_row = mistake(
+        "A query without any key gives nan: softmax of a row of -inf is 0/0. Return zeros there.",
+        when=lambda seen: seen.value.isnan().any(),
+    )
+    averages = mistake(
+        "A query without any key must return zeros; a large negative number instead of -inf makes it average over "
+        "everything, the future too.",
+        when=lambda seen: seen.value[1, :, :2].any() and seen.value.isfinite().all(),
+    )
+
+    test("two texts, three heads; padding at the end and inside")
+    q, k, v = some(3, 2, 3, 5, 4)
+    valid = torch.tensor([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1]]) > 0
+    seen = observe(causal_attention, q, k, v, valid)
+    seen.returns(by_position(q, k, v, valid).float(), not_yet, rtol=1e-4, atol=1e-5)
+    by_hand = not any("scaled_dot_product" in name for name in seen.op_names())
+    seen.that(by_hand, "The rule of this exercise is broken: see the first check.", not_yet, stage="rule")
+
+    test("padding in front: the first queries of the second text have no key, and give zeros")
+    in_front = torch.tensor([[1, 1, 0, 1, 1], [0, 0, 1, 1, 0]]) > 0
+    seen = observe(causal_attention, q, k, v, in_front)
+    seen.returns(
+        by_position(q, k, v, in_front).float(),
+        empty_row,
+        averages,
+        mistake(
+            "A text with a query without keys is zeros altogether: only that query's row is.",
+            when=lambda seen: not seen.value[1].any(),
+        ),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+    ### BEGIN HIDDEN TESTS
+    def infinite(seen):
+        """Whether a gradient is not finite."""
+        found = [seen.gradient(n) for n in range(3)]
+        return any(gradient is not None and not gradient.isfinite().all() for gradient in found)
+
+    in_place = mistake("An argument was changed in place: make new tensors ({detail}).", raises="a leaf Variable")
+
+    def judge_gradients(seen, nan):
+        """Judge the gradients of q, k and v."""
+        seen.gives_gradients(
+            lambda q, k, v, valid: by_position(q, k, v, valid).float(),
+            mistake(nan, when=lambda seen: infinite(seen) and {"softmax", "_softmax"} & set(seen.op_names())),
+            mistake(
+                "The output is clean, a gradient is nan or infinite: leave out what is masked by selection, before you "
+                "divide by the sum. A product with 0 is too late, for backward divides as well.",
+                when=infinite,
+            ),
+            rtol=1e-3,
+            atol=1e-4,
+        )
+
+    after = (
+        "The output is clean, a gradient is nan: nan_to_num or where afterwards does not stop the backward pass of "
+        "softmax. No row of nothing but -inf may enter it."
+    )
+    for idea, valid in [
+        ("gradients with padding in front", in_front),
+        ("gradients where one text has none", torch.tensor([[0, 1, 1, 0, 1], [0, 0, 0, 0, 0]]) > 0),
+    ]:
+        test.hidden(idea)
+        leaves = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
+        seen = observe(causal_attention, *leaves, valid).expecting(in_place)
+        seen.returns(by_position(q, k, v, valid).float(), empty_row, averages, rtol=1e-4, atol=1e-5)
+        judge_gradients(seen, after)
+
+    for idea, number in [("nan in padded keys and values", torch.nan), ("inf in padded keys and values", torch.inf)]:
+        test.hidden(idea)
+        dirty = [tensor.masked_fill(~in_front[:, None, :, None], number).requires_grad_() for tensor in (k, v)]
+        seen = observe(causal_attention, q.clone().requires_grad_(), *dirty, in_front)
+        seen.returns(
+            by_position(q, *dirty, in_front).float(),
+            mistake(
+                "What padded rows of k and v hold has reached the output: 0 * nan is nan. Clear these rows before "
+                "the products.",
+                when=lambda seen: not seen.value.isfinite().all(),
+            ),
+            because="What padded rows of k and v hold has changed the output.",
+            rtol=1e-4,
+            atol=1e-5,
+        )
+        dirt = (
+            "The output is clean, a gradient is nan: backward multiplies by the padded rows of k and v, and "
+            "0 * nan is nan. Clear both before the products."
+        )
+        judge_gradients(seen, dirt)
+
+    for dtype, rtol, atol in [(torch.float64, 1e-9, 1e-10), (torch.bfloat16, 5e-2, 2e-2)]:
+        test.hidden(f"{dtype}".removeprefix("torch."))
+        arguments = [tensor.to(dtype) for tensor in (q, k, v)]
+        seen = observe(causal_attention, *arguments, in_front)
+        seen.returns(
+            by_position(*arguments, in_front).to(dtype),
+            mistake(
+                "The result has the dtype of q, and so must all that is added to the scores: {detail}.",
+                stage=("dtype", "raised"),
+            ),
+            mistake(
+                "float64 must be computed in float64: this is less exact.",
+                when=lambda seen: seen.looks_like(lambda q, k, v, valid: by_position(q, k, v, valid)),
+            ),
+            empty_row,
+            averages,
+            rtol=rtol,
+            atol=atol,
+        )
+
+    test.hidden("one position")
+    one = [tensor[:, :, :1] for tensor in (q, k, v)]
+    seen = observe(causal_attention, *one, in_front[:, :1])
+    seen.returns(by_position(*one, in_front[:, :1]).float(), empty_row, rtol=1e-4, atol=1e-5)
+
+    for idea, factor in [("large scores", 1e5), ("large negative scores", -1e5)]:
+        test.hidden(idea)
+        large = q.abs() * factor, k.abs(), v
+        seen = observe(causal_attention, *large, in_front)
+        seen.returns(
+            by_position(*large, in_front).float(),
+            mistake(
+                "Large scores give nan or inf: subtract the largest before the exponential, as softmax does.",
+                when=lambda seen: not seen.value[0].isfinite().all(),
+            ),
+            mistake(
+                "Valid scores may be as low as -1e5: what stands in for a masked score must be far below, such as "
+                "-inf.",
+                when=lambda seen: seen.value.isfinite().all(),
+            ),
+            rtol=1e-3,
+            atol=1e-3,
+        )
+
+    test.hidden("q, k and v as views")
+    turned = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in (q, k, v)]
+    seen = observe(causal_attention, *turned, in_front)
+    seen.returns(by_position(*turned, in_front).float(), rtol=1e-4, atol=1e-5)
+    seen.leaves_arguments_alone()
+    ### END HIDDEN TESTS

@@ -1,0 +1,374 @@
+# %% [markdown]
+# ### Exercise 12.5 · Compute twice, remember once
+#
+# implement · long · 30 min · 2 points
+#
+# Write checkpointing yourself, for one block and one input, as a custom Function (chapter 5).
+#
+# **Contract**
+#
+# - `remember_less(block, x)` returns `block(x)`, with the same gradients for x and for every trainable parameter of
+#   the block.
+# - For backward it keeps x, what the block owns, and the state of the random numbers. Nothing else: no copy and no
+#   intermediate result. Backward runs the block again.
+# - The second run repeats the random numbers of the first, so that dropout drops the same places. After the forward
+#   pass, and again after backward, torch's global generator stands where `block(x)` and its backward would have left
+#   it, also when other code has rolled dice in between.
+# - x may need no gradient; the parameters still get theirs. Parameters may be frozen or unused; they have no gradient.
+#   `torch.autograd.grad` works and touches no `.grad`. Several calls may stand in one graph, of one block too.
+# - x, the block's training flags and its hooks are left alone. First derivatives are enough.
+#
+# **Rule.** One custom autograd Function, without `torch.utils.checkpoint`.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which inputs of a Function decide whether its result has a graph at all? What must be the same when dropout runs a
+# second time?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `apply(block, x, *block.parameters())`. `forward` runs without a graph anyway: note `torch.get_rng_state()`, save x,
+# return `block(x)`. `backward` has to build the graph anew from a detached x, with gradients switched on.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# In `backward`: inside `torch.random.fork_rng()` and `torch.enable_grad()`, set the noted state and run the block on
+# `x.detach().requires_grad_()`. Then `torch.autograd.grad` for x and the parameters that require grad, with the
+# incoming gradient and `allow_unused=True`. Return None for the block and for frozen parameters, the gradients for the
+# others, in the order of the inputs.
+#
+# </details>
+
+
+# %% answer="remember-less"
+### BEGIN SOLUTION
+class Recomputed(torch.autograd.Function):
+    """block(x) without a memory: backward runs the block again."""
+
+    @staticmethod
+    def forward(ctx, block: nn.Module, x: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.block, ctx.dice = block, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        return block(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        inputs = (x, *ctx.block.parameters())
+        needed = [t for t, needs in zip(inputs, ctx.needs_input_grad[1:], strict=True) if needs]
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.set_rng_state(ctx.dice)
+            out = ctx.block(x)
+        found = iter(torch.autograd.grad(out, needed, gradient, allow_unused=True))
+        return None, *[next(found) if needs else None for needs in ctx.needs_input_grad[1:]]
+
+
+def remember_less(block: nn.Module, x: Tensor) -> Tensor:
+    """block(x) for x (...) float, with its gradients; keeps x for backward and computes the block again."""
+    return Recomputed.apply(block, x, *block.parameters())
+
+
+### END SOLUTION
+### BEGIN GIVEN
+# def remember_less(block: nn.Module, x: Tensor) -> Tensor:
+#     """block(x) for x (...) float, with its gradients; keeps x for backward and computes the block again."""
+#     raise NotImplementedError  # your code here
+### END GIVEN
+
+
+# %% helpers="remember-less"
+def small_block(drop):
+    """Linear, tanh, dropout and Linear with fixed weights, (..., 3) to (..., 3)."""
+    block = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Dropout(drop), nn.Linear(5, 3))
+    with torch.no_grad():
+        for shift, p in enumerate(block.parameters()):
+            p.copy_((torch.arange(p.numel()) * 7 % 11 / 8 + shift / 16 - 0.6).reshape(p.shape))
+    return block
+
+
+def backward_from(out):
+    """A backward pass from a fixed incoming gradient, where there is a graph."""
+    if isinstance(out, Tensor) and out.requires_grad:
+        out.backward((torch.arange(out.numel()).reshape(out.shape) * 37 % 101 / 101 + 0.3).to(out.dtype))
+
+
+def without_graph(out):
+    """The result's values."""
+    return out.detach() if isinstance(out, Tensor) else out
+
+
+def passed_through(remember_less, x, drop):
+    """Run a block of two Linear layers through `remember_less`, then backward; roll a die after each pass."""
+    torch.manual_seed(5)
+    block = small_block(drop)
+    out = remember_less(block, x)
+    between = torch.rand(()).item()
+    backward_from(out)
+    gradients = {name: p.grad for name, p in block.named_parameters()}
+    after = torch.rand(()).item()
+    return {"out": without_graph(out), "of x": x.grad, "of parameters": gradients, "between": between, "after": after}
+
+
+def plain(block, x):
+    """What `remember_less` should be like, seen from outside."""
+    return block(x)
+
+
+def fresh(x):
+    """A copy of x without a gradient of its own."""
+    return x.detach().clone().requires_grad_(x.requires_grad)
+
+
+class Makings(TorchDispatchMode):
+    """Notes the memory of every floating-point (or bool) tensor that an operation makes, without keeping it alive."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.dtype == torch.bool):
+                storage = tensor.untyped_storage()
+                self.made[storage.data_ptr()] = (StorageWeakRef(storage), storage.nbytes())
+        return out
+
+
+def bytes_kept(remember_less, x, drop):
+    """Run a block through `remember_less` and count the bytes, beside x, the block and the result, that are kept."""
+    block, makings = small_block(drop), Makings()
+    with makings:
+        out = remember_less(block, x)
+    own = {t.untyped_storage().data_ptr() for t in (x, out, *block.parameters()) if isinstance(t, Tensor)}
+    made = [one for place, one in makings.made.items() if place not in own]
+    if any(not ref.expired() for ref, _ in made):
+        gc.collect()
+    nodes = [out.grad_fn] if isinstance(out, Tensor) else []
+    for node in nodes:
+        nodes += [other for other, _ in getattr(node, "next_functions", ()) if other not in nodes]
+    names = [type(node).__name__ for node in nodes]
+    by_torch = any(part in name for part in ("Tanh", "CheckpointFunction") for name in names)
+    custom = any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes)
+    return {"kept": sum(size for ref, size in made if not ref.expired()), "own function": custom and not by_torch}
+
+
+def same(a, b):
+    """Whether two results, or two gradients, agree."""
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return a is None and b is None
+    return a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def judge_result(seen, right):
+    """The result is that of block(x)."""
+    seen.that(isinstance(seen["out"], Tensor), "Return the result of the block, a tensor.", stage="type")
+    seen.that(same(seen["out"], right["out"]), "The result is not block(x).")
+
+
+def wrong_gradients(seen, right):
+    """The names of the gradients that are not the plain ones."""
+    places = {"x": (seen["of x"], right["of x"])}
+    places |= {name: (seen["of parameters"][name], grad) for name, grad in right["of parameters"].items()}
+    return [name for name, pair in places.items() if not same(*pair)]
+
+
+def judge_kept(seen):
+    """Only x is kept, and the rule is kept."""
+    too_much = (
+        f"More than x is kept for backward: {seen['kept']} bytes beside x, the block and the result. The forward pass "
+        "must run without a graph, and nothing that it makes may stay."
+    )
+    seen.that(seen["kept"] == 0, too_much, stage="rule")
+    seen.that(seen["own function"], "Write the Function yourself, without torch.utils.checkpoint.", stage="rule")
+
+
+# %% check="remember-less" points=1
+"""Same result and gradients, dropout too, and nothing but x is kept."""
+with check("remember-less") as test:
+    x = (torch.arange(12.0).reshape(4, 3) * 5 % 13 / 4 - 1.4).requires_grad_()
+
+    test("result and gradients of a block without dropout")
+    seen = observe_scenario(passed_through, remember_less, x, 0.0)
+    right = passed_through(plain, fresh(x), 0.0)
+    judge_result(seen, right)
+    wrong = wrong_gradients(seen, right)
+    seen.that(
+        not wrong,
+        f"The result is right, a gradient is not: that of {' and '.join(wrong)}.",
+        mistake(
+            "The result has no graph, so nothing gets a gradient.",
+            when=lambda seen: seen["of x"] is None and not any(g is not None for g in seen["of parameters"].values()),
+        ),
+        mistake(
+            "The parameters got no gradient: hand them to apply() and return their gradients, too.",
+            when=lambda seen: all(g is None for g in seen["of parameters"].values()),
+        ),
+        mistake("x got no gradient.", when=lambda seen: seen["of x"] is None and wrong == ["x"]),
+        stage="gradient",
+    )
+
+    test("what is kept for backward: x, and nothing of the block's intermediate results")
+    judge_kept(observe_scenario(bytes_kept, remember_less, x, 0.5))
+
+    test("dropout drops the same places when the block runs again")
+    right = passed_through(plain, fresh(x), 0.5)
+    seen = observe_scenario(passed_through, remember_less, x, 0.5)
+    judge_result(seen, right)
+    seen.that(
+        not wrong_gradients(seen, right),
+        "The second run rolled other dice: the gradients belong to another dropout mask. Save the generator's state "
+        "before the first run, and set it before the second.",
+        stage="gradient",
+    )
+    seen.that(
+        seen["between"] == right["between"],
+        "After the forward pass the global generator does not stand where block(x) leaves it.",
+        stage="rule",
+    )
+    seen.that(
+        seen["after"] == right["after"],
+        "After backward the global generator does not stand where it stood before: the second run must leave no trace. "
+        "Put the state back.",
+        stage="rule",
+    )
+
+
+# %% check="remember-less" points=1
+"""An x without gradient, frozen parameters, autograd.grad, several calls; nothing is left changed."""
+with check("remember-less") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+    x = (torch.arange(12.0).reshape(4, 3) * 5 % 13 / 4 - 1.4).requires_grad_()
+
+    test("result and gradients with dropout, and only x is kept")
+    seen = observe_scenario(passed_through, remember_less, x, 0.5).expecting(not_yet)
+    right = passed_through(plain, fresh(x), 0.5)
+    judge_result(seen, right)
+    seen.that(not wrong_gradients(seen, right), "", stage="gradient")
+    judge_kept(observe_scenario(bytes_kept, remember_less, x, 0.5).expecting(not_yet))
+
+    ### BEGIN HIDDEN TESTS
+    def judge_run(seen, right, sentence, *mistakes):
+        """Result and gradients are those of the plain block."""
+        judge_result(seen, right)
+        seen.that(not wrong_gradients(seen, right), sentence, *mistakes, stage="gradient")
+
+    test.hidden("an x that needs no gradient")
+    inputs = x.detach().clone()
+    seen = observe_scenario(passed_through, remember_less, inputs, 0.5)
+    no_graph = mistake(
+        "With an x that needs no gradient the result has no graph: hand the parameters to apply() as well.",
+        when=lambda seen: all(g is None for g in seen["of parameters"].values()),
+    )
+    seen.leaves_arguments_alone(because="The caller's own x was changed: run the block on x.detach().")
+    right = passed_through(plain, inputs, 0.5)
+    judge_run(seen, right, "With an x that needs no gradient, a gradient is wrong.", no_graph)
+
+    def half_frozen(remember_less, x, dtype, frozen):
+        """Run a block, of which some parameters are frozen and one is not used, then backward."""
+        block = small_block(0.5)
+        block.register_parameter("spare", nn.Parameter(torch.ones(2)))
+        block.to(dtype)
+        for name, p in block.named_parameters():
+            p.requires_grad_(name not in frozen)
+        torch.manual_seed(6)
+        out = remember_less(block, x)
+        backward_from(out)
+        return {
+            "out": without_graph(out),
+            "of x": x.grad,
+            "of parameters": {name: p.grad for name, p in block.named_parameters()},
+        }
+
+    test.hidden("frozen parameters, and one that the block does not use")
+    names = ["0.weight", "0.bias", "3.weight", "3.bias", "spare"]
+    for dtype, frozen in ((torch.float32, ["0.weight", "3.bias"]), (torch.float64, []), (torch.float32, names)):
+        inputs = x.detach().to(dtype).requires_grad_()
+        seen = observe_scenario(half_frozen, remember_less, inputs, dtype, frozen)
+        seen.expecting(
+            mistake(
+                "Frozen or unused parameters must be allowed; their gradient is None: {detail}",
+                raises="not have been used in the graph|does not require grad",
+            )
+        )
+        judge_run(
+            seen,
+            half_frozen(plain, fresh(inputs), dtype, frozen),
+            "With frozen or unused parameters, a gradient is wrong, or one is there that should be None.",
+        )
+
+    def derived(remember_less, x):
+        """Ask `torch.autograd.grad` for gradients, where every parameter has a .grad already."""
+        block = small_block(0.5)
+        for p in block.parameters():
+            p.grad = torch.full_like(p, 0.25)
+        torch.manual_seed(7)
+        out = remember_less(block, x)
+        wanted = [*block.parameters(), x]
+        found = torch.autograd.grad(out.square().sum(), wanted, allow_unused=True)
+        untouched = x.grad is None and all(bool((p.grad == 0.25).all()) for p in block.parameters())
+        names = [name for name, _ in block.named_parameters()]
+        return {
+            "out": without_graph(out),
+            "untouched": untouched,
+            "of x": found[-1],
+            "of parameters": dict(zip(names, found[:-1], strict=True)),
+        }
+
+    test.hidden("torch.autograd.grad")
+    seen = observe_scenario(derived, remember_less, x)
+    seen.that(
+        seen["untouched"],
+        "torch.autograd.grad changed a .grad: backward() inside backward writes where nobody asked. Use autograd.grad "
+        "there, and return the results.",
+        stage="gradient",
+    )
+    judge_run(seen, derived(plain, fresh(x)), "torch.autograd.grad gives another gradient than for block(x).")
+
+    def several(remember_less, x):
+        """Run two blocks one after the other and one of them twice, on inputs (2, 2, 3); the flags are mixed."""
+        first, second = small_block(0.5), small_block(0.25)
+        first.eval()
+        first[2].train()
+        second.eval()
+        second[0].register_forward_hook(lambda *args: None)
+        hooks = [list(m._forward_hooks) for block in (first, second) for m in block.modules()]
+        results = [x.reshape(2, 2, 3)]
+        for seed, block in ((7, first), (8, second), (9, first)):
+            torch.manual_seed(seed)
+            results.append(remember_less(block, results[-1]))
+        out = results[-1] + results[-2]
+        backward_from(out)
+        now = [list(m._forward_hooks) for block in (first, second) for m in block.modules()]
+        flags = [m.training for block in (first, second) for m in block.modules()]
+        parameters = {f"parameter {n}": p.grad for n, p in enumerate([*first.parameters(), *second.parameters()])}
+        return {
+            "out": without_graph(out),
+            "of x": x.grad,
+            "of parameters": parameters,
+            "flags": flags,
+            "hooks": hooks == now,
+        }
+
+    test.hidden("two blocks in one graph, one of them twice")
+    seen, right = observe_scenario(several, remember_less, x), several(plain, fresh(x))
+    judge_run(seen, right, "With several calls in one graph, a gradient is wrong: each call needs its own x and dice.")
+    seen.that(
+        seen["flags"] == right["flags"] and seen["hooks"],
+        "The block's training flags or hooks are not what they were: leave them alone.",
+        stage="arguments",
+    )
+    ### END HIDDEN TESTS

@@ -1,0 +1,214 @@
+# %% [markdown]
+# ### Exercise 12.1 · All windows of a text, without copying it
+#
+# implement · warm-up · 10 min · 1 point
+#
+# In each step a model learns from a few windows of the text, and it must be cheap to have all of them at hand. This
+# one is built on chapter 2: views, strides, and who owns the memory.
+#
+# **Contract**
+#
+# - `ids` is (N,), of any integer dtype. Returned is the tuple (x, y) of two tensors (N - length, length) of the same
+#   dtype: row i of x holds ids i to i + length - 1, row i of y the ids one further on. So y[i, t] is what follows
+#   x[i, t] in the text.
+# - x and y are views of `ids`: they look into its memory, also where `ids` itself is a view with a stride and an
+#   offset.
+# - `ids` is not changed. `length` < 1 or N <= `length` raises `ValueError`; one row is allowed.
+#
+# **Rule.** No memory is allocated for the windows.
+#
+# <details><summary>Hint 1</summary>
+#
+# In how many rows does the last target still exist? And which method of chapter 2 makes windows that overlap?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Each row needs `length` ids, and one more for its last target. Begin with windows of that many.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `unfold` makes windows of length + 1 that begin one apart. x is all but their last column, y all but their first.
+# Refuse what is too short before that.
+#
+# </details>
+
+
+# %% answer="text-windows"
+def windows(ids: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """All windows of a text and what follows: ids (N,) -> x, y, both (N - length, length) and views of ids.
+
+    Raises ValueError for length < 1 or N <= length.
+    """
+    ### BEGIN SOLUTION
+    if not 1 <= length < len(ids):
+        raise ValueError(f"no windows of {length} with targets in {len(ids)} ids")
+    both = ids.unfold(0, length + 1, 1)
+    return both[:, :-1], both[:, 1:]
+    ### END SOLUTION
+
+
+# %% check="text-windows" points=1
+"""Row i of x begins at id i, y is one id further on, and both look into the memory of the text."""
+with check("text-windows") as test:
+
+    def from_places(first, apart=1):
+        """A function that makes windows which begin at `first`, `apart` ids from each other, id by id."""
+
+        def made(ids, length):
+            starts = range(0, len(ids) - length, apart)
+            rows = [[int(ids[(i + first + t) % len(ids)]) for t in range(length)] for i in starts]
+            return torch.tensor(rows, dtype=ids.dtype)
+
+        return made
+
+    def are(x_first, y_first, apart=1):
+        """A function that says whether x and y are windows that begin at these places."""
+
+        def ask(seen):
+            wanted = [from_places(first, apart)(*seen.args) for first in (x_first, y_first)]
+            return all(torch.equal(came, one) for came, one in zip(seen.value, wanted, strict=True))
+
+        return ask
+
+    def text_of(seen):
+        """The ids as they are after the call."""
+        return next(iter(seen.noted.arguments.values()))
+
+    def shapes(seen):
+        """The shapes of x and y."""
+        return [tuple(tensor.shape) for tensor in seen.value]
+
+    def judge(seen, *known):
+        """Judge the windows, then their memory."""
+        ids, length = seen.args
+        rows = len(ids) - length
+        expected = from_places(0)(ids, length), from_places(1)(ids, length)
+        seen.returns(
+            expected,
+            mistake(
+                "The text itself was changed: `ids` stays as it is.",
+                when=lambda seen: not torch.equal(text_of(seen), seen.args[0]),
+            ),
+            mistake(
+                "y equals x: the target of a position is the NEXT id. Otherwise the model learns to copy.",
+                when=lambda seen: torch.equal(*seen.value),
+            ),
+            mistake(
+                "The last target wrapped around to the first id: roll() moves the end to the front, and to the back.",
+                when=lambda seen: "roll" in seen.op_names() and seen.value[1][-1, -1] == seen.args[0][0],
+            ),
+            mistake("y is shifted the wrong way: y[i, t] must follow x[i, t], not precede it.", when=are(1, 0)),
+            mistake("y is too far on: y[i, t] is the very next id after x[i, t].", when=are(0, 2)),
+            mistake(
+                "Your windows do not overlap: row i begins at id i, so that each id is learnt from in every place.",
+                when=are(0, 1, length),
+                stage="shape",
+            ),
+            mistake(
+                "Each window is a row: x and y are (N - length, length). Yours are windows in columns.",
+                when=lambda seen: shapes(seen) == [(length, rows)] * 2 and rows != length,
+            ),
+            mistake(
+                "Each position has a target, so y has the shape of x. Yours has one target for a whole window.",
+                when=lambda seen: shapes(seen)[0] == (rows, length) and shapes(seen)[1] in [(rows,), (rows, 1)],
+            ),
+            mistake(
+                "There must be N - length rows: each row needs length ids and one more for the last target.",
+                stage="shape",
+                when=lambda seen: all(shape[1:] == (length,) for shape in shapes(seen)),
+            ),
+            mistake("x and y are (N - length, length): {detail}.", stage="shape"),
+            mistake("The dtype of the ids is kept: {detail}.", stage="dtype"),
+            mistake("One row is allowed, and so is a length of 1: {detail}.", raises="^ValueError"),
+            *known,
+        )
+        memory = text_of(seen).untyped_storage()
+        for name, tensor in zip("xy", seen.value, strict=True):
+            own = tensor.untyped_storage()
+            seen.that(
+                own._cdata == memory._cdata,
+                f"{name} does not look into the memory of `ids`: a copy was made on the way. Return views.",
+                mistake(
+                    "The windows own their memory: with length 128 this is 128 times the text. Return views of `ids`.",
+                    when=lambda seen, own=own: own.nbytes() > memory.nbytes(),
+                ),
+                stage="aliasing",
+            )
+        seen.leaves_arguments_alone()
+
+    test("ten ids, windows of four")
+    judge(observe(windows, torch.tensor([7, 3, 9, 14, 2, 11, 5, 8, 12, 6]), 4))
+
+    test("a longer text, windows of three; what is written into the text later shows in the windows")
+
+    def write_after(windows, ids):
+        """Take windows of three, write into the text, return the windows."""
+        x, y = windows(ids, 3)
+        ids[4] = 99
+        return x, y
+
+    judge(observe(windows, torch.arange(40, 60), 3))
+    seen = observe_scenario(write_after, windows, torch.tensor([5, 6, 8, 9, 4, 7]))
+    seen.returns((torch.tensor([[5, 6, 8], [6, 8, 9], [8, 9, 99]]), torch.tensor([[6, 8, 9], [8, 9, 99], [9, 99, 7]])))
+
+    ### BEGIN HIDDEN TESTS
+    def with_strides(offset, stride):
+        """A function that makes x with this offset and this stride in the storage of ids."""
+
+        def made(ids, length):
+            size = len(ids) - length, length
+            offset_of = ids.storage_offset() if offset is None else offset
+            return ids.as_strided(size, (stride or ids.stride(0),) * 2, offset_of)
+
+        return made
+
+    def starts_with(offset, stride):
+        """A function that says whether x or y has been cut with this offset and this stride."""
+
+        def ask(seen):
+            ids, length = seen.args
+            first = with_strides(offset, stride)(ids, length)
+            after = with_strides((offset or 0) + 1 if offset is not None else None, stride)(ids, length)
+            return torch.equal(seen.value[0], first) or torch.equal(seen.value[1], after)
+
+        return ask
+
+    where_it_begins = [
+        mistake(
+            "`ids` may begin anywhere in its storage: storage_offset counts the cells of the storage, not the ids.",
+            when=starts_with(0, None),
+        ),
+        mistake(
+            "`ids` with a stride gave other values: the stride of a view is not always 1.",
+            when=starts_with(None, 1),
+        ),
+    ]
+    numbers = torch.arange(60) * 3 + 1
+    for idea, ids, length in [
+        ("every third id of a longer text", numbers[::3], 5),
+        ("a piece out of the middle", numbers[7:20], 4),
+        ("a column of a matrix", numbers.reshape(12, 5)[2:, 3], 3),
+        ("bytes", (numbers % 251).to(torch.uint8), 8),
+        ("int32 with a stride", numbers.int()[1::2], 6),
+        ("one row", numbers[:6], 5),
+        ("one row, length 1", numbers[4:6], 1),
+        ("length 1", numbers[:9], 1),
+        ("as many rows as columns", numbers[:8], 4),
+    ]:
+        test.hidden(idea)
+        judge(observe(windows, ids, length), *where_it_begins)
+
+    for length, count in [(0, 6), (-1, 6), (6, 6), (7, 6), (9, 6), (1, 1), (1, 0), (0, 0)]:
+        test.hidden("a length below 1, and texts that are too short")
+        seen = observe(windows, numbers[:count], length)
+        because = "A length below 1, or a text that is too short for it, must raise ValueError."
+        none_left = mistake(
+            "N = length leaves no target for the last position, and no row: that must raise ValueError.",
+            when=lambda seen: len(seen.args[0]) == seen.args[1],
+        )
+        seen.raises(ValueError, because=because, mistakes=[none_left])
+    ### END HIDDEN TESTS

@@ -1,0 +1,321 @@
+# %% [markdown]
+# ### Exercise 12.3 · One weight, two places, and a mask that moves along
+#
+# fix · solid · 20 min · 2 points
+#
+# A model is put together. It runs, and what it returns has the right shape. But its optimizer would miss all blocks,
+# its mask would stay behind, and its head is tied in appearance only. Repair it. It is built on chapter 7; `Block` is
+# given, `torchkata.small_lm.Block`.
+#
+# **Contract**
+#
+# - `emb` is an Embedding, `head` a Linear without bias, `norm` a LayerNorm, and `blocks` holds `layers` Blocks, so that
+#   the names of parameters are `emb.weight`, `blocks.0.qkv.weight` and so on, as in `SmallLM`. There are no others.
+# - `head.weight` and `emb.weight` are one and the same Parameter: `parameters()` counts it once, and it still is one
+#   object after `copy.deepcopy`, `.double()` and `load_state_dict`.
+# - `mask` is (length, length) bool, True where a position (row) may look (column): at itself and at what came before.
+#   It follows the module to another device, is not in the state_dict, not trained, and stays bool after `.double()`.
+# - `forward` takes ids (B, T), T <= length, through `emb`, all blocks in order, each with the first T rows and columns
+#   of `mask`, `norm` and `head`.
+# - At the start all matrices are drawn from N(0, 0.02²), except for those that write into the stream, `out.weight` and
+#   `down.weight` of each block: N(0, 0.02² / (2 · layers)). All biases are 0, and the weights of the norms 1. So the
+#   first loss is close to log(vocab).
+#
+# **Rule.** `SmallLM` itself is not used: it is this model.
+#
+# <details><summary>Hint 1</summary>
+#
+# How often does `parameters()` list the weight after `head.weight.data = emb.weight.data`? And in which attributes
+# does `.to()` look for tensors?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Assign the Parameter itself; keep the blocks in an `nn.ModuleList`; register the mask as a buffer with
+# `persistent=False`. A norm has parameters too, and they are no matrices.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Walk `named_parameters()`. Two dimensions: `nn.init.normal_`, with the smaller spread where the name ends in
+# `out.weight` or `down.weight`. A name that ends in `bias`: `nn.init.zeros_`. The rest, the weights of the norms, are
+# 1 already.
+#
+# </details>
+
+
+# %% answer="tied-model"
+class TinyLM(nn.Module):
+    """ids (B, T) int64, T at most `length` -> logits (B, T, vocab); the head shares its weight with the embedding."""
+
+    def __init__(self, vocab: int, width: int, layers: int, length: int) -> None:
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.emb = nn.Embedding(vocab, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocab, bias=False)
+        self.head.weight = self.emb.weight
+        self.register_buffer("mask", torch.ones(length, length, dtype=torch.bool).tril(), persistent=False)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2:
+                into_stream = name.endswith(("out.weight", "down.weight"))
+                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers) if into_stream else 0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+        ### END SOLUTION
+        ### BEGIN GIVEN
+        # raise NotImplementedError  # repair the code below, then delete this line
+        # super().__init__()
+        # self.emb = nn.Embedding(vocab, width)
+        # self.blocks = [Block(width) for _ in range(layers)]
+        # self.norm = nn.LayerNorm(width)
+        # self.head = nn.Linear(width, vocab, bias=False)
+        # self.head.weight.data = self.emb.weight.data
+        # self.mask = torch.ones(length, length, dtype=torch.bool).tril()
+        # for p in self.parameters():
+        #     nn.init.normal_(p, std=0.02)
+        ### END GIVEN
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """The logits of what follows each position."""
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% helpers="tied-model"
+forgotten = mistake("super().__init__() comes first in __init__.", raises="before Module.__init__|super\\(\\)")
+
+
+# %% check="tied-model" points=1
+"""One Parameter in two places, all blocks registered, a mask that moves; the forward pass."""
+with check("tied-model") as test:
+
+    def what_is_registered(answer, vocab, width, layers, length):
+        """Make TinyLM(vocab, width, layers, length) and list what it has registered."""
+        model = answer(vocab, width, layers, length)
+        emb, head = model.emb.weight, model.head.weight
+        facts = {
+            "the course's": isinstance(model, SmallLM),
+            "tied": head is emb,
+            "one memory": head.data_ptr() == emb.data_ptr(),
+            "equal": torch.equal(head, emb),
+            "parts": [isinstance(model.emb, nn.Embedding), isinstance(model.head, nn.Linear)],
+            "parameters": {name: list(p.shape) for name, p in model.named_parameters(remove_duplicate=False)},
+            "trained": all(parameter.requires_grad for parameter in model.parameters()),
+            "state": list(model.state_dict()),
+            "mask": model.mask.clone(),
+        }
+        model.double()
+        facts["mask after double"] = model.mask.dtype
+        model.to("meta")
+        facts["mask after to"] = model.mask.device.type
+        return facts
+
+    sizes = 50, 16, 2, 8
+    expected = {name: list(p.shape) for name, p in SmallLM(*sizes).named_parameters(remove_duplicate=False)}
+
+    test("head.weight and emb.weight are one Parameter, and every block is registered")
+    seen = observe_scenario(what_is_registered, TinyLM, *sizes).expecting(forgotten)
+    seen.that(not seen["the course's"], "This is the course's SmallLM. Put a model of your own together.", stage="rule")
+    seen.that(
+        seen["tied"],
+        "head.weight and emb.weight are two Parameters: assign the one to the other.",
+        mistake(
+            "`head` and `emb` share numbers, not the Parameter: the optimizer steps it twice, and .to() or deepcopy "
+            "parts them. Assign the Parameter itself.",
+            when=lambda seen: seen["one memory"],
+        ),
+        mistake(
+            "head.weight is a copy of emb.weight: after one step the two differ. Assign the Parameter itself.",
+            when=lambda seen: seen["equal"],
+        ),
+        stage="aliasing",
+    )
+    seen.that(seen["parts"] == [True, True], "`emb` must be an nn.Embedding and `head` an nn.Linear.", stage="type")
+    named = {name: shape for name, shape in seen["parameters"].items() if name != "mask"}
+    missing = ", ".join([name for name in expected if name not in named][:3])
+    unwanted = ", ".join([name for name in named if name not in expected][:3])
+    seen.that(
+        not missing,
+        f"Not among the named parameters: {missing}.",
+        mistake(
+            "The blocks are not registered: a plain list hides them from parameters() and .to(). Use nn.ModuleList.",
+            when=lambda seen: not any("qkv" in name for name in seen["parameters"]),
+        ),
+        stage="rule",
+    )
+    seen.that(
+        not unwanted,
+        f"Parameters that nobody asked for: {unwanted}.",
+        mistake("The head has no bias.", when=lambda seen: "head.bias" in seen["parameters"]),
+        stage="rule",
+    )
+    seen.that(named == expected, "The shapes of the parameters are not those of SmallLM.", stage="shape")
+
+    test("the mask: bool, never trained, moved with the module, not saved")
+    mask = seen["mask"]
+    seen.that(
+        "mask" not in seen["parameters"],
+        "`mask` must not be a Parameter: it is counted and handed to optimizers, and requires_grad_(True) wakes it.",
+        stage="rule",
+    )
+    seen.that(seen["trained"], "Every parameter must require grad.", stage="gradient")
+    seen.that(isinstance(mask, Tensor) and mask.dtype == torch.bool, "`mask` must be a bool tensor.", stage="dtype")
+    seen.that(
+        seen["mask after double"] == torch.bool,
+        "`mask` must stay bool after .double(), and a buffer of bools does.",
+        stage="dtype",
+    )
+    triangle = torch.tensor([[column <= row for column in range(8)] for row in range(8)])
+    seen.that(mask.shape == triangle.shape, "`mask` is (length, length).", stage="shape")
+    seen.that(
+        torch.equal(mask, triangle),
+        "`mask` is True where a position (row) may look (column): at itself and at what came before.",
+        mistake("`mask` is upside down.", when=lambda seen: torch.equal(seen["mask"], triangle.T)),
+        mistake(
+            "`mask` is True where a position may NOT look.", when=lambda seen: torch.equal(seen["mask"], ~triangle)
+        ),
+    )
+    seen.that(
+        seen["mask after to"] == "meta",
+        "`mask` stayed behind when the module moved to another device: register it as a buffer.",
+        stage="device",
+    )
+    seen.that(
+        "mask" not in seen["state"],
+        "`mask` is in the state_dict: a checkpoint could then not be loaded at another length. Use persistent=False.",
+        stage="rule",
+    )
+    seen.that(set(seen["state"]) == set(expected), "The state_dict holds the model's weights, no more.", stage="rule")
+
+    ### BEGIN HIDDEN TESTS
+    def after(answer, vocab, width, layers, length):
+        """Look at the tie after deepcopy, .double() and load_state_dict."""
+        model, other = answer(vocab, width, layers, length), answer(vocab, width, layers, length)
+        tied = {}
+        copied = copy.deepcopy(model)
+        tied["copy.deepcopy"] = copied.head.weight is copied.emb.weight
+        model.load_state_dict(other.state_dict())
+        tied["load_state_dict"] = model.head.weight is model.emb.weight
+        model.double()
+        tied[".double()"] = model.head.weight is model.emb.weight
+        return tied | {"loaded": torch.equal(model.emb.weight, other.emb.weight.double())}
+
+    test.hidden("the tie after deepcopy, double and load_state_dict")
+    seen = observe_scenario(after, TinyLM, *sizes)
+    for way in ("copy.deepcopy", "load_state_dict", ".double()"):
+        seen.that(seen[way], f"After {way} head.weight and emb.weight are two: tie them once, in __init__.")
+    seen.that(seen["loaded"], "After load_state_dict the model does not hold the weights that were loaded.")
+
+    def run(answer, ids, vocab, width, layers, length):
+        """Make the model, call it with ids, and run a backward pass."""
+        torch.set_num_threads(1)  # so small a model has no work for more
+        model = answer(vocab, width, layers, length)
+        with torch.no_grad():
+            for count, parameter in enumerate(model.parameters()):
+                parameter.add_(torch.linspace(-0.3, 0.5, parameter.numel()).reshape(parameter.shape) / (count % 3 + 1))
+        logits = model(ids)
+        logits.square().sum().backward()
+        without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+        return {"state": dict(model.state_dict()), "logits": logits, "without": without}
+
+    generator = torch.Generator().manual_seed(12)
+    for idea, layers, shape in [
+        ("three blocks, the longest text", 3, (2, 8)),
+        ("one block, one position", 1, (3, 1)),
+    ]:
+        test.hidden(idea)
+        ids = torch.randint(50, shape, generator=generator)
+        seen = observe_scenario(run, TinyLM, ids, 50, 16, layers, 8)
+        reference = SmallLM(50, 16, layers, 8)
+        reference.load_state_dict(seen["state"])
+        seen.that(
+            isinstance(seen["logits"], Tensor) and seen["logits"].shape == (*shape, 50),
+            "The logits are (B, T, vocab).",
+            stage="shape",
+        )
+        seen.that(
+            torch.allclose(seen["logits"], reference(ids), rtol=1e-3, atol=1e-3),
+            "The forward pass is not the one that was given: emb, every block in order with the mask, norm, head.",
+        )
+        if shape[1] > 1:  # the softmax of one score is 1, so nothing reaches queries and keys there
+            lost = ", ".join(seen["without"][:3])
+            seen.that(not lost, f"No gradient reaches {lost}.", stage="gradient")
+    ### END HIDDEN TESTS
+
+# %% check="tied-model" points=1
+"""The start: the first loss, and the spread of every parameter."""
+with check("tied-model") as test:
+
+    def at_the_start(answer, vocab, width, layers, length):
+        """Make TinyLM(vocab, width, layers, length) and look at its parameters and its first loss."""
+        torch.set_num_threads(1)
+        model = answer(vocab, width, layers, length)
+        ids = (torch.arange(2 * (length + 1)) * 37 % vocab).reshape(2, length + 1)
+        loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        other = answer(vocab, width, layers, length)
+        return {
+            "loss": loss.item(),
+            "parameters": {name: p.detach() for name, p in model.named_parameters(remove_duplicate=False)},
+            "alike": torch.equal(model.emb.weight, other.emb.weight),
+        }
+
+    vocab, width, layers, length = 256, 32, 2, 16
+    sizes = vocab, width, layers, length
+    seen = observe_scenario(at_the_start, TinyLM, *sizes).expecting(forgotten)
+    parameters = seen["parameters"]
+    not_yet = "The first check is not passed yet, and this one goes on from there: begin with that one."
+    names = [name for name, _ in SmallLM(*sizes).named_parameters()]
+
+    test("the first loss is that of a model that knows nothing, log(vocab)")
+    seen.that(all(name in parameters for name in names), not_yet, stage="rule")
+    seen.that(
+        abs(seen["loss"] - math.log(vocab)) < 0.1,
+        f"The first loss is {seen['loss']:.2f}; it should be close to log({vocab}) = {math.log(vocab):.2f}.",
+        mistake(
+            "The embedding still has its default spread of 1: tied to the head it makes logits of size sqrt(width), "
+            "and a first loss far above log(vocab).",
+            when=lambda seen: seen["parameters"]["emb.weight"].std() > 0.5,
+        ),
+    )
+
+    test("the weights of the norms are 1")
+    for name in names:
+        if name.endswith(("norm.weight", "before_attention.weight", "before_network.weight")):
+            seen.that(
+                bool((parameters[name] == 1).all()),
+                f"{name}: the weights of the norms must start at 1. They are parameters too, but no matrices.",
+            )
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("biases")
+    for name in names:
+        if name.endswith("bias"):
+            seen.that(not parameters[name].any(), f"{name}: biases must start at 0.")
+
+    test.hidden("the spread of every matrix")
+    layers = 3
+    sizes = vocab, width, layers, length
+    seen = observe_scenario(at_the_start, TinyLM, *sizes)
+    for name in [name for name, p in SmallLM(*sizes).named_parameters() if p.dim() == 2]:
+        values = seen["parameters"][name]
+        into_stream = name.endswith(("out.weight", "down.weight"))
+        spread = 0.02 / math.sqrt(2 * layers) if into_stream else 0.02
+        found = values.std().item()
+        seen.that(
+            0.88 * spread < found < 1.12 * spread,
+            f"{name}: its spread must be 0.02, and is {found:.4f}.",
+            mistake(
+                "`out` and `down` write into the residual stream: their spread must be 0.02 / sqrt(2 * layers).",
+                when=lambda seen, into_stream=into_stream: into_stream,
+            ),
+        )
+        bell = values.mean().abs() < 6 * spread / math.sqrt(values.numel()) and values.abs().max() > 2.5 * spread
+        seen.that(bool(bell), f"{name} must be drawn from a normal distribution around 0.")
+    seen.that(not seen["alike"], "Two models have the same weights: each draws its own, so seed nothing in __init__.")
+    ### END HIDDEN TESTS

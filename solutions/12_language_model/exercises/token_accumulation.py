@@ -1,0 +1,371 @@
+# %% [markdown]
+# ### Exercise 12.8 · Four small batches that equal a large one
+#
+# fix · long · 20 min · 2 points
+#
+# This step runs, and the loss falls. But it isn't the step of the large batch. Repair `train_step`; you know its parts
+# from chapters 8 and 11.
+#
+# **Contract**
+#
+# - `micro` is a list of pairs (ids, targets), each (B, T), perhaps of different sizes. A target of -100 doesn't
+#   count, and a micro-batch may hold no target that counts.
+# - One optimizer step, the same as for all micro-batches in one: the loss is the mean over *all* targets that count,
+#   whichever micro-batch they stand in. Gradients left over from before don't count.
+# - The forward pass runs under bfloat16 autocast, one micro-batch at a time; the loss is computed in float32. Weights
+#   and gradients stay float32.
+# - The finished gradient is clipped, once, to the norm `clip`. If its norm is inf or nan there is no step: weights and
+#   optimizer state stay as they are, and the gradients are cleared.
+# - Returns two Python floats: the mean loss, and the norm before clipping.
+# - No target at all, or no micro-batch: ValueError, before anything changes.
+#
+# <details><summary>Hint 1</summary>
+#
+# One micro-batch has 5 targets, the other 24: what does the mean of their means weigh? Is a clipped sum the sum of
+# clipped ones?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Count the targets of all micro-batches before the loop. With `reduction="sum"`, divided by that count, each
+# micro-batch adds exactly its part to loss and gradient. What belongs into the loop, and what before or after it?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Count; raise where the count is 0; `zero_grad`. In the loop: logits under autocast, outside of it
+# `F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum") / count`, `backward`, and add
+# `loss.item()` up. Then `clip_grad_norm_` once; if the norm is finite `optimizer.step()`, else `zero_grad`.
+#
+# </details>
+
+
+# %% answer="token-accumulation"
+def train_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, micro: list[tuple[Tensor, Tensor]], clip: float
+) -> tuple[float, float]:
+    """One step on micro-batches (ids, targets), each (B, T) int64; gives the mean loss and the norm before clipping."""
+    ### BEGIN SOLUTION
+    count = sum((targets != -100).sum().item() for _, targets in micro)
+    if not count:
+        raise ValueError("there is no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids)
+        loss = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum") / count
+        loss.backward()
+        total += loss.item()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), clip).item()
+    if math.isfinite(norm):
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return total, norm
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    # for ids, targets in micro:
+    #     with torch.autocast("cpu", torch.bfloat16):
+    #         logits = model(ids)
+    #         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten()) / len(micro)
+    #     loss.backward()
+    #     norm = nn.utils.clip_grad_norm_(model.parameters(), clip)
+    # optimizer.step()
+    # return loss.item(), norm.item()
+    ### END GIVEN
+
+
+# %% helpers="token-accumulation"
+class Notes(list):
+    """A list that a copy of its owner shares."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class Bigrams(nn.Module):
+    """An embedding and a head with fixed weights; notes how it is run. The id 6 makes logits that are inf or nan."""
+
+    def __init__(self):
+        super().__init__()
+        self.emb, self.head, self.runs = nn.Embedding(7, 8), nn.Linear(8, 7), []
+        with torch.no_grad():
+            for shift, p in enumerate(self.parameters()):
+                p.copy_((torch.arange(p.numel()) * 29 % 37 / 15 + shift / 16 - 1.2).reshape(p.shape))
+            self.emb.weight[6] = 3e38
+
+    def forward(self, ids):
+        out = self.head(self.emb(ids))
+        low = torch.is_autocast_enabled("cpu") and out.dtype == torch.bfloat16
+        self.runs.append({"low": low, "rows": len(ids), "dtype": str(self.head.weight.dtype)})
+        return out
+
+
+class LowLosses(TorchDispatchMode):
+    """Notes operations of a loss that get bfloat16 numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func._schema.name.split("::")[-1]
+        of_loss = name in ("_log_softmax", "_softmax", "logsumexp", "exp", "log", "nll_loss_forward")
+        if of_loss and isinstance(args[0], Tensor) and args[0].dtype == torch.bfloat16:
+            self.found.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def texts(sizes, broken=False):
+    """Micro-batches of sizes (rows, length, targets that count); the other targets, at the ends of rows, are -100."""
+    pairs = []
+    for k, (rows, length, count) in enumerate(sizes):
+        ids = (torch.arange(rows * length) * (k + 5) // 3 % 6).reshape(rows, length)
+        targets = (torch.arange(rows * length) * (2 * k + 3) // 2 % 7).reshape(rows, length)
+        counted = torch.arange(rows * length).reshape(length, rows).t() < count
+        pairs.append((ids.where(ids != 4, 6) if broken else ids, targets.where(counted, -100)))
+    return pairs
+
+
+def stepped(train_step, sizes, clip, old_gradients, calls):
+    """Call `train_step` with micro-batches of these sizes (rows, length, targets that count); note what has changed."""
+    model, low_losses, facts, made = Bigrams(), LowLosses(), [], []
+    model.runs = Notes()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    optimizer.register_step_pre_hook(lambda *args: made.append(1))
+    for p in model.parameters():
+        p.grad = None if old_gradients is None else torch.full_like(p, old_gradients)
+    for call in calls:
+        before = [p.detach().clone() for p in model.parameters()]
+        state = copy.deepcopy(optimizer.state_dict()["state"])
+        model.runs.clear()
+        made.clear()
+        raised, came = "nothing", None
+        try:
+            with low_losses:
+                came = train_step(model, optimizer, texts(sizes, call == "nan"), clip)
+        except ValueError as error:
+            raised = str(error)
+        is_pair = isinstance(came, (tuple, list)) and len(came) == 2
+        now = optimizer.state_dict()["state"]
+        grads = [p.grad for p in model.parameters()]
+        facts.append(
+            {
+                "raised": raised,
+                "types": [type(value).__name__ for value in came] if is_pair else [],
+                "values": [float(value) for value in came] if is_pair else [],
+                "runs": list(model.runs),
+                "low losses": sorted(set(low_losses.found)),
+                "steps": len(made),
+                "dtypes": sorted({str(t.dtype) for t in (*model.parameters(), *grads) if t is not None}),
+                "step": torch.cat(
+                    [(p - b).flatten() for p, b in zip(model.parameters(), before, strict=True)]
+                ).detach(),
+                "same state": now.keys() == state.keys()
+                and all(torch.equal(now[k]["momentum_buffer"], state[k]["momentum_buffer"]) for k in state),
+                "left": [None if g is None else [g.min().item(), g.max().item()] for g in grads],
+            }
+        )
+    return facts
+
+
+def in_one(pairs):
+    """Mean loss and gradient of all micro-batches in one, their positions laid in a row."""
+    model = Bigrams()
+    ids, targets = (torch.cat([one.flatten() for one in part]) for part in zip(*pairs, strict=True))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(ids[None])[0]
+    loss = F.cross_entropy(logits.float(), targets)
+    return loss.item(), torch.cat([g.flatten() for g in torch.autograd.grad(loss, [*model.parameters()])])
+
+
+def alike(a, b, tolerance=0.01):
+    """Whether two numbers or gradients agree to one per cent."""
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    return bool((a - b).norm() <= tolerance * b.norm())
+
+
+def judge_form(seen, fact, micro):
+    """Two floats came, from forward passes in bfloat16 and a loss in float32."""
+    seen.that(fact["raised"] == "nothing", f"This raised ValueError: {fact['raised']}.", stage="raised")
+    kinds = "Return two Python floats, the mean loss and the norm before clipping."
+    seen.that(fact["types"] == ["float", "float"], kinds, stage="type")
+    half = any(run["dtype"] != "torch.float32" for run in fact["runs"]) or fact["dtypes"] != ["torch.float32"]
+    seen.that(
+        not half,
+        "Weights or gradients are not float32 all the time: autocast casts copies, .bfloat16() casts the weights.",
+        stage="dtype",
+    )
+    low = [run["low"] for run in fact["runs"]]
+    seen.that(bool(low) and all(low), "The forward pass did not run under bfloat16 autocast.", stage="rule")
+    rows = sorted(len(ids) for ids, _ in micro)
+    with_target = sorted(len(ids) for ids, targets in micro if bool((targets != -100).any()))
+    seen.that(
+        sorted(run["rows"] for run in fact["runs"]) in (rows, with_target),
+        "The model is to run once for each micro-batch: all of them at once don't fit into memory.",
+        stage="rule",
+    )
+    seen.that(
+        not fact["low losses"],
+        "The loss was computed from bfloat16 logits: take .float() first, and leave autocast.",
+        stage="rule",
+    )
+
+
+def judge_step(seen, fact, micro, clip, *mistakes):
+    """Loss, norm and the first step of SGD are those of all micro-batches in one."""
+    judge_form(seen, fact, micro)
+    loss, gradient = in_one(micro)
+    norm = gradient.norm().item()
+    seen.that(alike(fact["values"][0], loss), "The loss is not the mean over all targets.", *mistakes)
+    seen.that(alike(fact["values"][1], norm), "The norm is not that of the gradient of this mean.", *mistakes)
+    step = -0.5 * gradient * min(1.0, clip / norm)
+    seen.that(alike(fact["step"], step), "The step is not that of all micro-batches in one.", *mistakes)
+
+
+# %% check="token-accumulation" points=1
+"""The step of all micro-batches in one; clipped once; without what was left from before."""
+with check("token-accumulation") as test:
+    sizes = [(2, 6, 5), (4, 6, 24)]
+    micro = texts(sizes)
+    (few, of_few), (many, of_many) = (in_one([one]) for one in micro)
+    loss, gradient = in_one(micro)
+    norm = gradient.norm().item()
+
+    def loss_is(*wrong):
+        """Whether the loss that was returned is one of these."""
+        return lambda seen: any(alike(seen.value[0]["values"][0], value, 1e-3) for value in wrong)
+
+    def norm_is(*wrong):
+        """Whether the norm that was returned is one of these, or the norm of one of these gradients."""
+        norms = [torch.as_tensor(value).norm().item() for value in wrong]
+        return lambda seen: any(alike(seen.value[0]["values"][1], value) for value in norms)
+
+    def step_is(*wrong):
+        """Whether the step is that of one of these gradients, not clipped."""
+        return lambda seen: any(alike(seen.value[0]["step"], -0.5 * value) for value in wrong)
+
+    def one_of(*conditions):
+        """Whether one of the conditions holds."""
+        return lambda seen: any(condition(seen) for condition in conditions)
+
+    test("two micro-batches, with 5 and with 24 targets; nothing is clipped")
+    means = (of_few + of_many) / 2
+    seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good"])
+    judge_step(
+        seen,
+        seen.value[0],
+        micro,
+        1e3,
+        mistake(
+            "There is to be one optimizer step, after the last micro-batch.",
+            when=lambda seen: seen.value[0]["steps"] != 1,
+        ),
+        mistake(
+            "Return the mean over all targets, not the last micro-batch's loss.",
+            when=loss_is(many, many / 2, many * 24 / 29),
+        ),
+        mistake(
+            "Every micro-batch weighs the same, whatever it holds: divide summed losses by the number of targets of "
+            "ALL micro-batches.",
+            when=one_of(loss_is((few + many) / 2), norm_is(means), step_is(means)),
+        ),
+        mistake(
+            "The gradient is a sum: divide by the number of targets.",
+            when=one_of(loss_is(29 * loss, 29 / 2 * loss), norm_is(29 * gradient, 29 / 2 * gradient)),
+        ),
+        mistake(
+            "The means of the micro-batches are added up: each is to count with its share of all targets.",
+            when=one_of(loss_is(few + many), norm_is(2 * means)),
+        ),
+        mistake(
+            "Targets of -100 don't count: divide by the number of the others, not by that of all positions.",
+            when=one_of(loss_is(loss * 29 / 36), norm_is(gradient * 29 / 36)),
+        ),
+    )
+
+    test("the gradient is clipped, once, and the norm is that before clipping")
+    seen = observe_scenario(stepped, train_step, sizes, 0.05, None, ["good"])
+    part = of_few * 5 / 29
+    each = part * (0.05 / part.norm()) + of_many * 24 / 29
+    judge_step(
+        seen,
+        seen.value[0],
+        micro,
+        0.05,
+        mistake("Return the norm before clipping.", when=norm_is(0.05)),
+        mistake(
+            "Clipped after every micro-batch: earlier ones are clipped again and again. Clip once, at the end.",
+            when=one_of(norm_is(each), step_is(each * (0.05 / each.norm()))),
+        ),
+        mistake("The step was made with a gradient that was not clipped.", when=step_is(gradient)),
+    )
+
+    test("gradients left over from before the call")
+    seen = observe_scenario(stepped, train_step, sizes, 1e3, 0.75, ["good"])
+    judge_step(
+        seen,
+        seen.value[0],
+        micro,
+        1e3,
+        mistake("Gradients from before the call were added.", when=norm_is(gradient + 0.75)),
+    )
+
+
+# %% check="token-accumulation" points=1
+"""Micro-batches without targets, of other lengths; no target at all; a norm that is not finite."""
+with check("token-accumulation") as test:
+    not_yet = mistake(
+        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        when=lambda seen: True,
+    )
+
+    test("two micro-batches, with 5 and with 24 targets; nothing is clipped (here this must be right, too)")
+    sizes = [(2, 6, 5), (4, 6, 24)]
+    seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good"]).expecting(not_yet)
+    judge_step(seen, seen.value[0], texts(sizes), 1e3)
+
+    ### BEGIN HIDDEN TESTS
+    empty_batch = mistake(
+        "A micro-batch without any target gives 0/0 = nan and spoils everything.",
+        when=lambda seen: math.isnan(seen.value[0]["values"][0]) or math.isnan(seen.value[0]["values"][1]),
+    )
+    for idea, sizes in (
+        ("a micro-batch without targets", [(3, 6, 0), (2, 6, 5), (1, 6, 0), (4, 6, 20)]),
+        ("texts of different length", [(2, 4, 7), (3, 9, 14), (1, 2, 1)]),
+        ("a single micro-batch", [(2, 6, 8)]),
+    ):
+        test.hidden(idea)
+        seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good"])
+        judge_step(seen, seen.value[0], texts(sizes), 1e3, empty_batch)
+
+    no_target = "Without any target raise ValueError before anything changes."
+    for idea, sizes in (("no target at all", [(2, 6, 0), (1, 6, 0)]), ("no micro-batch", [])):
+        test.hidden(idea)
+        seen = observe_scenario(stepped, train_step, sizes, 1e3, 0.75, ["good"])
+        seen.expecting(mistake(no_target, stage="raised"))
+        (fact,) = seen.value
+        unchanged = not fact["step"].any() and fact["same state"] and fact["left"] == [[0.75, 0.75]] * 3
+        seen.that(fact["raised"] != "nothing" and unchanged, no_target)
+
+    test.hidden("a norm that is not finite, after a step that is right")
+    sizes = [(2, 6, 5), (4, 6, 24)]
+    seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good", "nan"])
+    fact = seen.value[1]
+    judge_form(seen, fact, texts(sizes))
+    seen.that(not math.isfinite(fact["values"][1]), "The norm is not finite here: return it as it is.")
+    seen.that(
+        not fact["step"].any() and fact["same state"],
+        "The norm was not finite, yet a step was taken, or the optimizer's state has changed.",
+    )
+    cleared = all(own in (None, [0.0, 0.0]) for own in fact["left"])
+    seen.that(cleared, "Where the step is skipped, the gradients must be cleared.", stage="gradient")
+    ### END HIDDEN TESTS

@@ -1,0 +1,441 @@
+# %% [markdown]
+# ### Exercise 12.11 · Train it
+#
+# implement · long · 25 min · 2 points
+#
+# Write the loop that trains a model of bytes, with all that you know: windows, shifted targets, a rate that warms up,
+# clipping, dice of its own.
+#
+# **Contract**
+#
+# - `train` trains `model` in place on `ids` (N,) and returns a list with the loss of every step, as Python floats.
+# - In each step the model gets `batch` windows of `model.length` ids, (batch, length). They are drawn at random by a
+#   generator of `train`'s own that starts from `seed`, and each of the N - length windows is equally likely. A shuffled
+#   order of all windows is fine, too.
+# - The loss is the mean cross-entropy over all positions of the batch, each of which predicts the id that follows in
+#   the text. It is noted as it was before that step's update.
+# - A step uses the gradient of that loss alone, clipped to a norm of 1 over all parameters.
+# - The rate climbs over the first 5 % of the steps to `peak`, then it falls, to a fifth of `peak` or less. `steps` is
+#   20 or more.
+# - All training flags are on in the steps. Afterwards the model is in train mode or in eval mode as it was before.
+# - Equal seeds give equal weights to the last bit, other seeds other ones. `train` leaves torch's global generator
+#   alone.
+#
+# **Rule.** The optimizer is `torch.optim.AdamW`.
+#
+# The first check watches every step of a toy model. The second lets you train a `SmallLM` of one block, width 32 and 24
+# bytes of context on the course's text: 300 steps of 16 windows, `peak` 0.02, about two seconds. Its loss on bytes that
+# `train` has never seen must end below 2.5 nats, what the table of pairs gets. The model must still be causal, and
+# earlier bytes must help it.
+#
+# <details><summary>Hint 1</summary>
+#
+# A training loss that is nearly zero after seconds: what has the model seen that it should not see? A loss that stays
+# above 3: does what you computed ever reach the optimizer?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `ids.unfold(0, model.length + 1, 1)` has a row for each window, with its last target. Draw rows with
+# `torch.randint(..., generator=...)`; inputs are all columns but the last, targets all but the first. The rate is a
+# function of the step that you write into each group of `optimizer.param_groups`.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Before the loop: `was = model.training`, `model.train()`, the generator, AdamW. In step n: the rate, `peak * (n + 1) /
+# warmup` while n < warmup, then half a cosine down to 0; windows; `zero_grad`, `F.cross_entropy` of `logits.flatten(0,
+# 1)` and `targets.flatten()`, `backward`, `nn.utils.clip_grad_norm_(model.parameters(), 1.0)`, `step`, and append
+# `loss.item()`. At the end: `model.train(was)`.
+#
+# </details>
+
+
+# %% answer="train-it"
+def train(model: nn.Module, ids: Tensor, steps: int, batch: int, peak: float, seed: int) -> list[float]:
+    """Train model, (B, model.length) ids -> (B, model.length, vocab) logits, on ids (N,) int64; each step's loss."""
+    ### BEGIN SOLUTION
+    windows = ids.unfold(0, model.length + 1, 1)
+    dice = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak)
+    warmup, losses, was = max(1, steps // 20), [], model.training
+    model.train()
+    for n in range(steps):
+        climbed, fallen = (n + 1) / warmup, (n - warmup) / (steps - warmup)
+        rate = peak * (climbed if n < warmup else (1 + math.cos(math.pi * fallen)) / 2)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        rows = windows[torch.randint(len(windows), (batch,), generator=dice)]
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    model.train(was)
+    return losses
+    ### END SOLUTION
+
+
+# %% helpers="train-it"
+def judge_losses(seen, steps):
+    """One float for each step came back."""
+    losses = seen["losses"]
+    wanted = "Return one loss for each step, in a list of Python floats."
+    seen.that(isinstance(losses, list) and all(type(loss) is float for loss in losses), wanted, stage="type")
+    seen.that(len(losses) == steps, f"{wanted} Here {len(losses)} came for {steps} steps.", stage="shape")
+
+
+# %% check="train-it" points=1
+"""Every step of a toy model: windows, loss, gradient and rate; then flags, seeds, generator."""
+with check("train-it") as test:
+
+    def watched(train, count, steps, batch, seed, scale=1.0, training=True, world=0):
+        """Train a toy model of 4 ids at a time on a text of `count` ids, peak 0.05, and watch every step."""
+        torch.set_num_threads(1)  # more threads would only wait for one another
+        text = torch.arange(count) * 7 % 37  # what follows an id is 7 more, around 37
+        passes, updates = [], []
+
+        class Toy(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.length = 4
+                self.emb, self.head = nn.Embedding(37, 8), nn.Linear(8, 37)
+                dice = torch.Generator().manual_seed(1)
+                with torch.no_grad():
+                    for p in self.parameters():
+                        p.copy_(torch.randn(p.shape, generator=dice) * scale)
+
+            def forward(self, ids):
+                if torch.is_grad_enabled():
+                    self.note(ids)
+                return self.head(self.emb(ids))
+
+            def note(self, ids):
+                """The loss of these ids and its gradient, computed aside."""
+                logits = self.head(self.emb(ids)).flatten(0, -2)
+                by_shift = [F.cross_entropy(logits, (ids + 7 * k).flatten() % 37, reduction="sum") for k in range(3)]
+                gradient = torch.autograd.grad(by_shift[1], list(self.parameters()))
+                passes.append(
+                    {
+                        "ids": ids.detach().clone(),
+                        "sums": [one.item() for one in by_shift],
+                        "gradient": torch.cat([part.flatten() for part in gradient]),
+                        "training": all(module.training for module in self.modules()),
+                    }
+                )
+
+        model = Toy().train(training)
+        before = [p.detach().clone() for p in model.parameters()]
+
+        def note_step(optimizer, args, kwargs):
+            """What a step has used."""
+            given = [p.grad for p in model.parameters()]
+            rate = float(max(group["lr"] for group in optimizer.param_groups))
+            used = None if any(part is None for part in given) else torch.cat([part.flatten() for part in given])
+            adamw = isinstance(optimizer, torch.optim.AdamW)
+            updates.append({"passes": list(passes), "used": used, "rate": rate, "adamw": adamw})
+            passes.clear()
+
+        torch.manual_seed(world)
+        dice = torch.get_rng_state()
+        handle = register_optimizer_step_post_hook(note_step)
+        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+            losses = train(model, text, steps, batch, 0.05, seed)
+        handle.remove()
+        return {
+            "losses": losses,
+            "updates": [update for update in updates if update["passes"]],
+            "flags": [module.training for module in model.modules()],
+            "same dice": torch.equal(dice, torch.get_rng_state()),
+            "same text": torch.equal(text, torch.arange(count) * 7 % 37),
+            "moved": not all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True)),
+            "weights": torch.cat([p.detach().flatten() for p in model.parameters()]),
+        }
+
+    def judge_steps(seen, steps):
+        """An optimizer has stepped as often as asked for, and it is AdamW."""
+        number = len(seen["updates"])
+        seen.that(
+            number == steps,
+            f"{steps} steps were asked for. An optimizer of torch has stepped {number} times after the model had run.",
+            stage="rule",
+        )
+        still = "The weights are the old ones: the optimizer must step the parameters of the model that was given."
+        seen.that(seen["moved"], still)
+        is_adamw = all(update["adamw"] for update in seen["updates"])
+        seen.that(is_adamw, "The optimizer must be torch.optim.AdamW.", stage="rule")
+
+    def judge_inputs(seen, batch):
+        """Each step got `batch` pieces of the text, 4 ids each."""
+        for update in seen["updates"]:
+            given = [one["ids"] for one in update["passes"]]
+            shapes = " and ".join(str(tuple(ids.shape)) for ids in given)
+            seen.that(
+                all(ids.dim() == 2 and ids.shape[1] == 4 for ids in given) and sum(map(len, given)) == batch,
+                f"In each step the model must get ({batch}, 4) ids here, batch and model.length. It got {shapes}.",
+                stage="shape",
+            )
+            rows = torch.cat(given)
+            seen.that(
+                torch.equal(rows[:, 1:], (rows[:, :-1] + 7) % 37),
+                "A window must be a piece of the text: neighbours in it are neighbours in the text, in the same order.",
+            )
+
+    def judge_draws(seen, count):
+        """Each window of the text had its turns."""
+        drawn = []
+        for update in seen["updates"]:
+            firsts = torch.cat([one["ids"][:, 0] for one in update["passes"]])
+            drawn.append(sorted((firsts * 16 % 37).tolist()))  # places in the text: 16 times 7 is 1, around 37
+        hits = [sum(starts.count(place) for starts in drawn) for place in range(count - 4)]
+        never = [place for place, number in enumerate(hits) if number == 0]
+        seen.that(
+            not never,
+            f"Of the {count - 4} windows of this text {len(never)} never had a turn. Each must be equally likely.",
+            mistake(
+                "The same windows come in every step: draw them anew in each, from all of the text.",
+                when=lambda seen: all(starts == drawn[0] for starts in drawn),
+            ),
+            mistake(
+                "The last window never has a turn. There are N - length windows that have a target at each position.",
+                when=lambda seen: never == [count - 5],
+            ),
+        )
+        even = "Some windows come much more often than others. Each must be equally likely."
+        seen.that(max(hits) < 3 * sum(hits) / len(hits), even)
+
+    def judge_curve(seen):
+        """The losses are those of the steps, as they were before their updates."""
+        positions = [sum(one["ids"].numel() for one in update["passes"]) for update in seen["updates"]]
+        of_inputs, right, of_second = (
+            [
+                sum(one["sums"][shift] for one in update["passes"]) / number
+                for update, number in zip(seen["updates"], positions, strict=True)
+            ]
+            for shift in range(3)
+        )
+        losses = seen["losses"]
+
+        def are(wanted):
+            return torch.allclose(torch.tensor(losses), torch.tensor(wanted), rtol=1e-3, atol=1e-3, equal_nan=True)
+
+        seen.that(
+            are(right),
+            f"The mean loss is {right[0]:.3f} in the first step and {right[-1]:.3f} in the last, as it was before the "
+            f"update. You return {losses[0]:.3f} and {losses[-1]:.3f}.",
+            mistake(
+                "The targets are the inputs themselves: shift them by one. Such a model learns to copy.",
+                when=lambda seen: are(of_inputs),
+            ),
+            mistake(
+                "The targets are two ids ahead: each position predicts the NEXT id.", when=lambda seen: are(of_second)
+            ),
+            mistake(
+                "One loss is returned again and again. Each step has its own.",
+                when=lambda seen: len(losses) > 1 and len(set(losses)) == 1,
+            ),
+            mistake(
+                "The mean loss of a step is asked for, not a sum.",
+                when=lambda seen: are([one * number for one, number in zip(right, positions, strict=True)]),
+            ),
+        )
+
+    def judge_gradients(seen):
+        """Each step has used the gradient of its own loss, clipped."""
+        for number, update in enumerate(seen["updates"], 1):
+            positions = sum(one["ids"].numel() for one in update["passes"])
+            own, used = sum(one["gradient"] for one in update["passes"]) / positions, update["used"]
+            lost = (
+                "When the optimizer stepped, a parameter had no gradient: `backward` comes before `step`, and nothing "
+                "may clear the gradients in between."
+            )
+            seen.that(used is not None, lost, stage="gradient")
+            with_old = own + seen["updates"][number - 2]["used"] if number > 1 else own
+
+            def is_used(wanted, clipped, used=used):
+                scale = 1 / max(1.0, wanted.norm().item()) if clipped else 1.0
+                return torch.allclose(used, wanted * scale, rtol=1e-2, atol=1e-4, equal_nan=True)
+
+            seen.that(
+                is_used(own, clipped=True),
+                f"Step {number} uses a gradient of norm {used.norm():.3f}; that of its mean loss has norm "
+                f"{own.norm():.3f}. "
+                "Use that one, clipped to a norm of 1 over all parameters.",
+                mistake(
+                    "The gradient is not clipped: over all parameters its norm may be 1 at most when the optimizer "
+                    "steps.",
+                    when=lambda seen, is_used=is_used, own=own: is_used(own, clipped=False),
+                ),
+                mistake(
+                    f"Step {number} still uses gradients of the step before: clear them in every step.",
+                    when=lambda seen, is_used=is_used, old=with_old: is_used(old, True) or is_used(old, False),
+                ),
+                stage="gradient",
+            )
+
+    def judge_rates(seen, steps):
+        """The rate climbs to 0.05 in 5 % of the steps and then falls."""
+        rates = [update["rate"] for update in seen["updates"]]
+        top = rates.index(max(rates))
+        climbs = rates[0] < 0.9 * rates[top] and rates[: top + 1] == sorted(rates[: top + 1])
+        in_time = steps // 20 - 2 <= top <= steps // 10
+        falls = rates[top:] == sorted(rates[top:], reverse=True) and rates[-1] <= 0.21 * 0.05
+        seen.that(
+            climbs and in_time and falls and 0.8 * 0.05 <= rates[top] <= 1.001 * 0.05,
+            f"The rate must climb over {steps // 20} of {steps} steps to 0.05 and then fall to 0.01 or less. It is "
+            f"{rates[0]:.3g} in the first step, {rates[top]:.3g} at its highest in step {top + 1}, {rates[-1]:.3g} in "
+            "the last.",
+            mistake(
+                f"The rate is {rates[0]:.3g} in every step: what you compute must get into the optimizer's groups.",
+                when=lambda seen: len(set(rates)) == 1,
+            ),
+            stage="rule",
+        )
+
+    test("40 steps of 16 windows")
+    seen = observe_scenario(watched, train, 30, 40, 16, 3)
+    judge_losses(seen, 40)
+    judge_steps(seen, 40)
+    judge_inputs(seen, 16)
+    judge_curve(seen)
+    judge_draws(seen, 30)
+    judge_gradients(seen)
+    judge_rates(seen, 40)
+
+    test("the training flag is on in the steps; afterwards it is as it was, and so is the text")
+    again = observe_scenario(watched, train, 30, 40, 16, 3, 1.0, False, 1)
+    for one, training in ((seen, True), (again, False)):
+        on = all(each["training"] for update in one["updates"] for each in update["passes"])
+        one.that(on, "The training flag is off in a step: dropout would do nothing.", stage="rule")
+        before = "in train mode" if training else "in eval mode"
+        one.that(
+            one["flags"] == [training] * len(one["flags"]),
+            f"The model was {before} before and must be so afterwards.",
+            stage="arguments",
+        )
+        one.that(one["same text"], "The text has changed.", stage="arguments")
+
+    test("equal seeds and other seeds, whatever the global generator does")
+    again.that(
+        torch.equal(seen["weights"], again["weights"]),
+        "Equal seeds must give equal weights. The windows come from a generator of your own with that seed, not from "
+        "torch's global one.",
+    )
+    again.that(again["same dice"], "Torch's global generator has moved or was seeded: leave it alone.", stage="rule")
+    other = observe_scenario(watched, train, 30, 40, 16, 4)
+    differ = "Another seed gives the same weights: start the generator from `seed`, and draw the windows with it."
+    other.that(not torch.equal(seen["weights"], other["weights"]), differ)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("60 steps of 3 windows, with small gradients")
+    seen = observe_scenario(watched, train, 12, 60, 3, 8, 0.3)
+    judge_losses(seen, 60)
+    judge_steps(seen, 60)
+    judge_inputs(seen, 3)
+    judge_curve(seen)
+    judge_draws(seen, 12)
+    judge_gradients(seen)
+    judge_rates(seen, 60)
+    ### END HIDDEN TESTS
+
+
+# %% check="train-it" points=1
+"""A small model, 300 steps: its loss on text that `train` never saw; causal; helped by earlier bytes."""
+with check("train-it") as test:
+
+    def trained(train, steps):
+        """Train a SmallLM on the course's text."""
+        torch.set_num_threads(1)
+        model = SmallLM(width=32, layers=1, length=24)
+        for p in model.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.2)  # so narrow a model gets going sooner from here
+        windows, opened = set(), set()
+
+        def note(module, args):
+            windows.update(bytes(row) for ids in args for row in ids.flatten(0, -2).tolist())
+            opened.add(bool(module.mask.triu(1).any()))
+
+        handle = model.register_forward_pre_hook(note)
+        with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+            losses = train(model, reference_ids()[0], steps, 16, 0.02, 7)
+        handle.remove()
+        weights = {name: p.detach() for name, p in model.named_parameters()}
+        return {
+            "losses": losses,
+            "weights": weights,
+            "mask": model.mask,
+            "windows": len(windows),
+            "opened": sorted(opened),
+        }
+
+    def nats(logits, targets):
+        """Mean loss of logits (..., 256) for targets (...)."""
+        return F.cross_entropy(logits.flatten(0, -2), targets.flatten()).item()
+
+    torch.set_num_threads(1)
+    test("300 steps on the course's text; then the loss is measured on its last tenth, which `train` did not get")
+    seen = observe_scenario(trained, train, 300)
+    judge_losses(seen, 300)
+
+    model = SmallLM(width=32, layers=1, length=24)
+    named = dict(model.named_parameters())
+    same_parts = seen["weights"].keys() == named.keys() and isinstance(seen["mask"], Tensor)
+    same_parts = same_parts and all(seen["weights"][name].shape == p.shape for name, p in named.items())
+    seen.that(
+        same_parts and seen["mask"].shape == model.mask.shape, "The model's parts have changed.", stage="arguments"
+    )
+    model.load_state_dict(seen["weights"] | {"head.weight": seen["weights"]["emb.weight"]})
+    model.mask.copy_(seen["mask"])
+
+    rest = reference_ids()[1]
+    windows = rest.unfold(0, 26, 72)
+    x, later = windows[:, :24], windows[:, :24].clone()
+    later[:, -1] = x[:, -1].flip(0)
+    alone = x[:, -1:]
+    with torch.no_grad():
+        logits, moved, without = model(x), model(later), model(alone)
+    seen.that(
+        torch.allclose(logits[:, :-1], moved[:, :-1], atol=1e-4, equal_nan=True),
+        "A later byte changes earlier outputs: the mask was opened. Such a loss means nothing.",
+    )
+    by_shift = [nats(logits, windows[:, k : k + 24]) for k in range(3)]
+    from_one = nats(without[:, -1], windows[:, 24])
+    helped = from_one - nats(logits[:, -1], windows[:, 24])
+    no_use = "The model says as much from the last byte alone: it makes no use of those before."
+    lately = sum(seen["losses"][-20:]) / 20
+    seen.that(
+        by_shift[1] < 2.5,
+        f"On text that it never saw the model has {by_shift[1]:.2f} nats per byte, and 2.5 is the bound. It learnt too "
+        "little in these steps: is your rate the one in use, are old gradients cleared, is every parameter stepped?",
+        mistake(
+            "The weights broke in training: the loss is nan. Is the rate the one that you were asked for?",
+            when=lambda seen: math.isnan(by_shift[1]),
+        ),
+        mistake(
+            f"The model learnt to copy: it gives the byte at hand {by_shift[0]:.2f} nats and the next one "
+            f"{by_shift[1]:.2f}. The targets are the inputs themselves; shift them by one.",
+            when=lambda seen: by_shift[0] < 1,
+        ),
+        mistake(
+            f"The model learnt to say the byte after the next one: that has {by_shift[2]:.2f} nats, the next one "
+            f"{by_shift[1]:.2f}. Check the shift of the targets.",
+            when=lambda seen: by_shift[2] < min(3.0, by_shift[1]),
+        ),
+        mistake(
+            "While it was trained, the model could look at later bytes: the mask was opened.",
+            when=lambda seen: True in seen["opened"],
+        ),
+        mistake(no_use, when=lambda seen: from_one < 3 and helped <= 0.05),
+        mistake(
+            f"The model knows few windows by heart: {lately:.2f} nats in training, {by_shift[1]:.2f} on new text. Draw "
+            "windows from all of the text, anew in each step.",
+            when=lambda seen: lately < by_shift[1] - 1 and 0 < seen["windows"] < 2000,
+        ),
+    )
+
+    test("earlier bytes help")
+    seen.that(helped > 0.05, no_use)

@@ -1,0 +1,250 @@
+# %% [markdown]
+# ### Exercise 12.10 · Two processes, one gradient
+#
+# implement · solid · 18 min · 1 point
+#
+# Several processes train one model, each on texts of its own. Their texts differ in length, so one rank may hold 10
+# targets and another 30, and the last one perhaps none. Together they must take the step that a single process would
+# have taken with all of it. This is built on chapter 10.
+#
+# **Contract**
+#
+# - `sync_gradients(model, count)` is called on every rank after a backward pass of the *sum* of its losses; `count` is
+#   its number of targets. The model has the same parameters on all ranks. A rank with `count` 0 has run no backward
+#   pass, and a parameter that a rank has not used has `.grad` None there.
+# - Afterwards `.grad` of every trainable parameter is, on all ranks, the gradient of the mean over all targets of all
+#   ranks. What no rank has used gets zeros; if nobody has a target, all of these gradients are zeros.
+# - Returns that number of all targets, as an int, exact and the same on each rank.
+# - A frozen parameter keeps `.grad` None. A tied parameter is one parameter. Weights and flags are not changed.
+# - It works with any number of ranks, one included.
+#
+# **Rule.** Collectives only: no `DistributedDataParallel`.
+#
+# <details><summary>Hint 1</summary>
+#
+# Rank 0 has 10 targets, rank 1 has 30. What does each target weigh in the mean of the two means? And what does a rank
+# do in a collective for a parameter of which it has no gradient?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Two things are summed over the ranks: the gradients and the counts. The division comes once, after both. A rank that
+# stays away from a collective leaves the others waiting.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `dist.all_reduce` an int64 tensor with the count. Then, for each trainable parameter in the order of
+# `model.parameters()`: `torch.zeros_like` where `.grad` is None, `dist.all_reduce(p.grad)`, and divide by
+# `max(total, 1)`.
+#
+# </details>
+
+
+# %% answer="two-equal-one"
+def sync_gradients(model: nn.Module, count: int) -> int:
+    """Make all gradients those of the mean over the targets of all ranks; return how many these are.
+
+    Called on every rank after a backward pass of the sum of its losses over `count` targets.
+    """
+    ### BEGIN SOLUTION
+    counts = torch.tensor(count)
+    dist.all_reduce(counts)
+    total = int(counts)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= max(total, 1)
+    return total
+    ### END SOLUTION
+
+
+# %% check="two-equal-one" points=1
+"""The gradient of all targets together, on every rank, whoever holds how many of them."""
+with check("two-equal-one") as test:
+
+    def tiny_lm():
+        """A model whose head is its embedding, with a frozen layer and one that is not always used."""
+        model = nn.ModuleDict(
+            {
+                "emb": nn.Embedding(5, 3),
+                "frozen": nn.Linear(3, 3, bias=False),
+                "extra": nn.Linear(3, 3, bias=False),
+                "head": nn.Linear(3, 5, bias=False),
+            }
+        )
+        model["head"].weight = model["emb"].weight
+        model["frozen"].requires_grad_(False)
+        with torch.no_grad():
+            for k, parameter in enumerate(model.parameters()):
+                numbers = torch.arange(parameter.numel()) * (7 + 2 * k) % 11
+                parameter.copy_((numbers.float() / 4 - 1.2).reshape(parameter.shape))
+        return model
+
+    def backward(model, rank, targets, uses_extra):
+        """The backward pass of the sum of a rank's losses, if it has any; for large counts of a few of them."""
+        if targets := targets % 1000:
+            ids = (torch.arange(targets + 1) * (3 + rank) + torch.arange(targets + 1) // 4) % 5
+            x = model["frozen"](model["emb"](ids[:-1]))
+            x = x + model["extra"](x) if uses_extra else x
+            F.cross_entropy(model["head"](x), ids[1:], reduction="sum").backward()
+
+    def synced(sync, *cases):
+        """Run sync_gradients after a backward pass on each rank, which has so many targets and uses a layer or not."""
+
+        def on_rank(rank, world):
+            wrapper = nn.parallel.DistributedDataParallel
+            made, build = [], wrapper.__init__
+            wrapper.__init__ = lambda *args, **kwargs: (made.append(1), build(*args, **kwargs))[1]
+            facts = []
+            for case in cases:
+                model = tiny_lm()
+                backward(model, rank, case[rank][0], case[rank][1])
+                total = sync(model, case[rank][0])
+                kept = all(torch.equal(a, b) for a, b in zip(model.parameters(), tiny_lm().parameters(), strict=True))
+                flags = [parameter.requires_grad for parameter in model.parameters()] == [True, False, True]
+                grads = {name: parameter.grad for name, parameter in model.named_parameters()}
+                facts.append({"total": total, "grads": grads, "kept": kept, "flags": flags})
+            return {"cases": facts, "ddp": len(made)}
+
+        return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.5 * len(cases))
+
+    def local(case):
+        """The gradients that each rank has before; zeros where it has none."""
+        found = []
+        for rank, (targets, uses_extra) in enumerate(case):
+            model = tiny_lm()
+            backward(model, rank, targets, uses_extra)
+            weights = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+            found.append({name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in weights.items()})
+        return found
+
+    def judge(seen, *cases):
+        """Judge each case on all ranks."""
+        seen.expecting(
+            mistake("A gradient can be None: that rank has not used the parameter.", raises="NoneType"),
+            mistake(
+                "A rank without gradient stayed away from a collective: the others wait or get the wrong partner. "
+                "Zeros must take part.",
+                raises="RanksHang|RankDied|preamble|nbytes|Connection (closed|reset)|[Ss]ize",
+            ),
+            mistake("Without any target the total is 0, and nothing may be divided by it.", raises="ZeroDivision"),
+        )
+        no_ddp = "Write it with collectives, without DistributedDataParallel."
+        seen.that(not any(one["ddp"] for one in seen.value), no_ddp, stage="rule")
+        for number, case in enumerate(cases):
+            facts, before = [one["cases"][number] for one in seen.value], local(case)
+            counts, world = [count for count, _ in case], len(case)
+            total = sum(counts)
+            changed = "A parameter was changed: only gradients are to be synced."
+            seen.that(all(one["kept"] for one in facts), changed, stage="arguments")
+            flags = "requires_grad must stay as it is on every parameter."
+            seen.that(all(one["flags"] for one in facts), flags, stage="arguments")
+            frozen = [one["grads"]["frozen.weight"] for one in facts]
+            seen.that(all(grad is None for grad in frozen), "Frozen parameters must keep .grad None.")
+            for name in before[0]:
+                parts = [grads[name] for grads in before]
+                came = [one["grads"][name] for one in facts]
+                there = all(isinstance(grad, Tensor) for grad in came)
+                seen.that(
+                    there,
+                    f"{name} has no gradient on some rank: where nobody has one, it must be zeros.",
+                    mistake(
+                        "A rank without gradient has none afterwards either: it must get the sum of the others'.",
+                        when=lambda seen, parts=parts: any(part.any() for part in parts),
+                    ),
+                    stage="type",
+                )
+
+                def are(wanted, came=came):
+                    """Whether the gradients are these, one for each rank; not where all are zeros."""
+                    size = max(float(grad.abs().max()) for grad in wanted)
+                    return size > 0 and all(
+                        grad.shape == one.shape and bool(((grad - one).abs() <= 1e-5 * size).all())
+                        for grad, one in zip(came, wanted, strict=True)
+                    )
+
+                whole = sum(parts)
+                means = [part / max(count, 1) for part, count in zip(parts, counts, strict=True)]
+                right = are([whole / max(total, 1)] * world) or not any(bool(g.any()) for g in [*parts, *came])
+                seen.that(
+                    right and len({grad.dtype for grad in came} | {torch.float32}) == 1,
+                    f"The gradient of {name} is not that of the mean over all targets.",
+                    mistake(
+                        "Without any target the gradients must be zero, not NaN.",
+                        when=lambda seen, came=came, total=total: not total and any(g.isnan().any() for g in came),
+                    ),
+                    mistake(
+                        "The gradient was divided by the number of ranks; it must be divided by the number of targets "
+                        "of all of them.",
+                        when=lambda seen, are=are, whole=whole, world=world: are([whole / world] * world),
+                    ),
+                    mistake(
+                        "Divided by the local count before summing: every rank then weighs the same, whatever it "
+                        "holds.",
+                        when=lambda seen, are=are, means=means, world=world: (
+                            are([sum(means)] * world) or are([sum(means) / world] * world)
+                        ),
+                    ),
+                    mistake(
+                        "The gradients were summed but not divided by the total count.",
+                        when=lambda seen, are=are, whole=whole, world=world: are([whole] * world),
+                    ),
+                    mistake(
+                        "Divided by the rank's own count: the sum belongs to the targets of all ranks.",
+                        when=lambda seen, are=are, whole=whole, counts=counts: are([whole / max(c, 1) for c in counts]),
+                    ),
+                    mistake(
+                        "The number of targets and that of ranks both divide the gradient: it is too small.",
+                        when=lambda seen, are=are, whole=whole, world=world, total=total: are(
+                            [whole / total / world] * world
+                        ),
+                    ),
+                    mistake(
+                        "A tied parameter counts once: its gradient was summed or divided a second time.",
+                        when=lambda seen, are=are, whole=whole, world=world, total=total, name=name: (
+                            name == "emb.weight"
+                            and any(are([whole * w / d] * world) for w in (1, world) for d in (total, total**2))
+                        ),
+                    ),
+                    mistake(
+                        "The gradients are still those of each rank alone: nothing was exchanged.",
+                        when=lambda seen, are=are, parts=parts, means=means, total=total: (
+                            are(parts) or are(means) or are([part / total for part in parts])
+                        ),
+                    ),
+                )
+            totals = [one["total"] for one in facts]
+            seen.that(
+                totals == [total] * world,
+                "The returned total must be that of all ranks, and the same on each.",
+                mistake(
+                    "The counts went through floats that can't hold them: sum them as int64.",
+                    when=lambda seen, totals=totals, total=total: total > 2**24 and all(t > 2**24 for t in totals),
+                ),
+            )
+            seen.that(all(type(one) is int for one in totals), "The total must be an int.", stage="type")
+
+    test("ranks with 10 and 30 targets")
+    ten_and_thirty = [(10, True), (30, True)]
+    judge(observe_scenario(synced, sync_gradients, ten_and_thirty), ten_and_thirty)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("three ranks: one without targets, one that has not used a layer; nobody has any; large counts")
+    none_on_one, unused, nobody = (
+        [(8, True), (0, True), (5, False)],
+        [(2, False), (9, False), (4, False)],
+        [(0, True)] * 3,
+    )
+    large = [(16_778_007, True), (1002, True), (3002, True)]
+    seen = observe_scenario(synced, sync_gradients, none_on_one, unused, nobody, large)
+    judge(seen, none_on_one, unused, nobody, large)
+
+    test.hidden("one rank alone")
+    alone = [(7, True)]
+    judge(observe_scenario(synced, sync_gradients, alone), alone)
+    ### END HIDDEN TESTS

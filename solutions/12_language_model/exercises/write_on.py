@@ -1,0 +1,247 @@
+# %% [markdown]
+# ### Exercise 12.13 · The writer that always says the same
+#
+# fix · solid · 15 min · 1 point
+#
+# This function lets a model write. It runs, and its text is dull: whatever the prompt, the same few bytes come again
+# and again. There is more than one reason. Repair it. This is built on the nucleus of chapter 3.
+#
+# **Contract**
+#
+# - `logits` is called with ids (1, T), T at most `length`, and gives (1, T, V), as a model does. `prompt` is
+#   (T0,) int64, T0 at least 1. Returned are its ids with `n` more at their end, (T0 + n,); `n` may be 0.
+# - Each new id is drawn from the *nucleus* of the distribution that the logits of the last position give at this
+#   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. They
+#   are drawn with the probabilities that they have, relative to each other. `top_p` is in (0, 1]; with a very small one
+#   the likeliest id is left, with 1 all are.
+# - Temperature 0 takes the likeliest id.
+# - The model is shown the last `length` ids of the text so far; all of them while they are fewer.
+# - All dice come from `generator`, which is not seeded anew: equal states of it give equal texts, and it goes on from
+#   call to call. torch's global generator is left alone.
+# - `prompt` is not changed, and the model runs without recording a graph. Whether gradients are recorded is afterwards
+#   as it was.
+#
+# <details><summary>Hint 1</summary>
+#
+# Which id crosses `top_p`: the first one left out, or the last one kept? After `sort`, is a number that you draw an id
+# or a rank? And which numbers does a generator give that is seeded before each draw?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Four lines have a fault, one of them two; temperature 0 and `no_grad` are missing altogether. An id is left out if
+# those *before* it reach `top_p`: take the cumulative sum without its own probability.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Under `torch.no_grad()`: call the model on `out[None, -length:]`; at temperature 0 take `argmax`. Else divide by the
+# temperature, softmax, sort, `p[p.cumsum(-1) - p >= top_p] = 0`, `multinomial` with the generator, and append
+# `order[drawn]`.
+#
+# </details>
+
+
+# %% answer="write-on"
+def write_on(
+    logits: Callable[[Tensor], Tensor],
+    prompt: Tensor,
+    n: int,
+    length: int,
+    top_p: float,
+    temperature: float,
+    generator: torch.Generator,
+) -> Tensor:
+    """Append n ids to prompt (T0,), drawn from the nucleus of the last logits: (T0 + n,) int64.
+
+    logits: (1, T) int64 -> (1, T, V), T at most length.
+    """
+    ### BEGIN SOLUTION
+    out = prompt
+    for _ in range(n):
+        with torch.no_grad():
+            scores = logits(out[None, -length:])[0, -1]
+        if temperature == 0:
+            new = scores.argmax(keepdim=True)
+        else:
+            p, order = (scores / temperature).softmax(-1).sort(descending=True)
+            p[p.cumsum(-1) - p >= top_p] = 0
+            new = order[torch.multinomial(p, 1, generator=generator)]
+        out = torch.cat([out, new])
+    return out
+    ### END SOLUTION
+    ### BEGIN GIVEN
+    # raise NotImplementedError  # repair the code below, then delete this line
+    # out = prompt
+    # for _ in range(n):
+    #     generator.manual_seed(0)
+    #     p = (logits(out[None, :length])[0, -1] * temperature).softmax(-1)
+    #     p, order = p.sort(descending=True)
+    #     p[p.cumsum(-1) > top_p] = 0
+    #     out = torch.cat([out, torch.multinomial(p, 1, generator=generator)])
+    # return out
+    ### END GIVEN
+
+
+# %% check="write-on" points=1
+"""The right ids in the right proportions, from the given dice; temperature, window, no graph."""
+with check("write-on") as test:
+    chances = torch.tensor([0.08, 0.45, 0.05, 0.2, 0.12, 0.1])  # of the ids 0 to 5
+
+    def drawn(write, seed, top_p, temperature):
+        """Let a model write that gives the ids 0 to 5 the probabilities .08 .45 .05 .2 .12 .1, whatever it is shown."""
+        dice, start = torch.Generator().manual_seed(seed), torch.get_rng_state()
+        prompt = torch.tensor([5, 0])
+
+        def model(ids):
+            return chances.log().repeat(1, ids.shape[1], 1)
+
+        def call(n):
+            with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
+                return write(model, prompt, n, 8, top_p, temperature, dice)  # without the modes that record operations
+
+        fresh = dice.get_state()
+        facts = {"text": call(300)}
+        facts["unused"] = torch.equal(dice.get_state(), fresh)
+        facts["global"] = not torch.equal(torch.get_rng_state(), start)
+        facts["went on"] = call(40)
+        dice.set_state(fresh)
+        facts["again"] = call(40)
+        after = dice.get_state()
+        dice.set_state(fresh)
+        facts["once more"] = call(40)
+        call(7)
+        facts["each time"] = torch.equal(dice.get_state(), after) and not facts["unused"]
+        facts["seeded"] = dice.initial_seed() != seed
+        facts["prompt"] = torch.equal(prompt, torch.tensor([5, 0]))
+        return facts
+
+    def judge(seen, shares, *known):
+        """Judge the ids that were drawn; `shares` are the probabilities of those in the nucleus."""
+        text = seen["text"]
+        whole = isinstance(text, Tensor) and text.dtype == torch.int64 and text.shape == (302,)
+        seen.that(whole, "The text must be int64, (T0 + n,): the prompt and n ids more.", stage="shape")
+        seen.that(text[:2].tolist() == [5, 0] and seen["prompt"], "The text must begin with the prompt, unchanged.")
+        ids = text[2:].tolist()
+        share = {one: ids.count(one) / 300 for one in set(ids)}
+        seen.that(
+            not seen["each time"],
+            "The generator is seeded anew for every id: the dice show the same number each time.",
+        )
+        seen.that(not seen["seeded"], "The generator is seeded anew: the dice are no longer those of the caller.")
+        seen.that(not seen["global"], "The dice came from the global generator.")
+        ranks = set(range(len(share))) if len(share) < len(chances) else None
+        seen.that(
+            share.keys() == shares.keys(),
+            "The ids that were drawn are not those of the nucleus.",
+            mistake(
+                "What was drawn is a rank in the sorted list, not an id: look it up in the order of the sort.",
+                when=lambda seen: share.keys() == ranks,
+            ),
+            mistake("No dice were thrown: the same id was taken each time.", when=lambda seen: seen["unused"]),
+            *known,
+            mistake(
+                "The id that crosses top_p belongs to the nucleus (else a very likely first id leaves nothing).",
+                when=lambda seen: share.keys() == set(sorted(shares, key=shares.get)[1:]),
+            ),
+            mistake(
+                "The nucleus is too wide: ids were drawn that are not needed to reach top_p.",
+                when=lambda seen: share.keys() > shares.keys(),
+            ),
+        )
+        total = sum(shares.values())
+        seen.that(
+            all(abs(share[one] - shares[one] / total) < 0.15 for one in shares),
+            "The ids of the nucleus are not drawn in their proportions: likelier ones must come more often.",
+            mistake("No dice were thrown from the generator.", when=lambda seen: seen["unused"]),
+        )
+
+    nothing_left = mistake(
+        "The id that crosses top_p belongs to the nucleus (else a very likely first id leaves nothing).",
+        raises="invalid multinomial|sum of probabilities|must contain|prob",
+    )
+
+    test("top_p 0.7: the three ids 1, 3 and 4, in their proportions")
+    seen = observe_scenario(drawn, write_on, 7, 0.7, 1.0).expecting(nothing_left)
+    judge(seen, {1: 0.45, 3: 0.2, 4: 0.12})
+
+    test("equal states of the generator give equal texts, and it goes on from call to call")
+    other = observe_scenario(drawn, write_on, 8, 0.7, 1.0).expecting(nothing_left)
+    seen.that(torch.equal(seen["once more"], seen["again"]), "The same state of the generator gave another text.")
+    seen.that(not torch.equal(seen["went on"], seen["again"]), "The second text with one generator is the first again.")
+    other.that(not torch.equal(other["text"], seen["text"]), "Another generator gave the same text.")
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("a tiny top_p, and 1")
+    judge(observe_scenario(drawn, write_on, 1, 1e-6, 1.0).expecting(nothing_left), {1: 0.45})
+    judge(observe_scenario(drawn, write_on, 1, 1.0, 1.0), dict(enumerate(chances.tolist())))
+
+    too_hot = mistake(
+        "Divide the logits by the temperature.", when=lambda seen: len(set(seen["text"][2:].tolist())) in (1, 6)
+    )
+    not_at_this = mistake(
+        "The nucleus is that of the distribution at this temperature: divide the logits first.",
+        when=lambda seen: set(seen["text"][2:].tolist()) in ({0, 1, 3, 4, 5}, {1, 3}),
+    )
+    greedy = "temperature 0 must take the most likely id."
+    divides = mistake(greedy, raises="prob|nan|ZeroDivision", when=lambda seen: not seen.args[-1])
+    test.hidden("temperatures 0, 0.5 and 3")
+    seen = observe_scenario(drawn, write_on, 9, 0.7, 0).expecting(divides)
+    judge(seen, {1: 0.45}, mistake(greedy, when=lambda seen: True))
+    seen = observe_scenario(drawn, write_on, 2, 0.91, 0.5)
+    judge(seen, {1: 0.734, 3: 0.145, 4: 0.052}, too_hot, not_at_this)
+    seen = observe_scenario(drawn, write_on, 3, 0.5, 3.0)
+    judge(seen, {1: 0.247, 3: 0.188, 4: 0.159}, too_hot, not_at_this)
+
+    def followed(write, prompt, n, length, temperature):
+        """Let a model write whose next id is 3 times the last one, plus 1 (of 7); what it was shown."""
+        shown, dice, weight = [], torch.Generator().manual_seed(4), torch.tensor(20.0, requires_grad=True)
+        tracked = []
+
+        def model(ids):
+            shown.append(ids.tolist())
+            given = F.one_hot((ids * 3 + 1) % 7, 7) * weight
+            tracked.append(given.requires_grad)
+            return given
+
+        text = write(model, prompt, n, length, 0.5, temperature, dice)
+        return {"text": text, "shown": shown, "tracked": any(tracked), "recording": torch.is_grad_enabled()}
+
+    for idea, prompt, n, length, temperature in [
+        ("temperature 0", [2, 5, 1], 6, 16, 0),
+        ("a window of four ids", [2, 5, 1], 6, 4, 1.0),
+        ("a prompt that is longer than the window", [6, 3, 2, 0, 4], 3, 2, 0.0),
+        ("one id at a time", [5], 4, 1, 0.7),
+        ("nothing to write", [3, 1], 0, 4, 1.0),
+    ]:
+        test.hidden(idea)
+        seen = observe_scenario(followed, write_on, torch.tensor(prompt), n, length, temperature).expecting(divides)
+        expected = list(prompt)
+        for _ in range(n):
+            expected.append((expected[-1] * 3 + 1) % 7)
+        windows_shown = [[expected[max(0, end - length) : end]] for end in range(len(prompt), len(prompt) + n)]
+        text = seen["text"]
+        seen.that(
+            isinstance(text, Tensor) and text.shape == (len(expected),) and text.dtype == torch.int64,
+            "The text must be int64, (T0 + n,): the prompt and n ids more.",
+            stage="shape",
+        )
+        seen.that(
+            seen["shown"] == windows_shown,
+            "The model must see the LAST `length` ids.",
+            mistake(
+                "The model is asked once for each new id.",
+                when=lambda seen, n=n: len(seen["shown"]) != n,
+            ),
+        )
+        seen.that(
+            text.tolist() == expected,
+            "The text is not what the logits of the last position say.",
+            mistake(greedy, when=lambda seen: not seen.args[-1]),
+        )
+        seen.that(not seen["tracked"], "The writer built a graph: run it under no_grad.", stage="gradient")
+        seen.that(seen["recording"], "Afterwards gradients are no longer recorded.", stage="gradient")
+        seen.leaves_arguments_alone()
+    ### END HIDDEN TESTS

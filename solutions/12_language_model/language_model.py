@@ -1,0 +1,616 @@
+# %% [markdown]
+# # A small language model, by hand
+#
+# One thing grows from section to section, and runs at the end: a model of 0.6 million weights that you train on your
+# own machine on Python's language reference, and that then writes in its manner. After this chapter you can
+#
+# - build a GPT-like model from tensors up, and say of each part which chapter it comes from;
+# - prove three things of it: it can't see the future, it resumes bit for bit, two processes give the gradient of one;
+# - tell an honest loss from one that a leak or a copy made;
+# - take it out of Python and let it write.
+#
+# **30 minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which of
+# them it is built on. The last run takes a few minutes of one core and can be stopped and resumed.
+#
+# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
+# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
+# run that too. It says at once what is right, or what is wrong and why. Each exercise is checked alone, with the
+# course's own parts around it, so you may leave one out and come back.
+
+# %% setup=true
+import copy
+import gc
+import itertools
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnxruntime as ort
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
+
+from torchkata.exporting import quiet_exporter
+from torchkata.facts import folklore, prove
+from torchkata.own_model import finish, long_run, own_folder, write_own_model
+from torchkata.pictures.attention_map import attention_explorer
+from torchkata.processes import run_on_ranks
+from torchkata.small_lm import (
+    Block,
+    SmallLM,
+    as_ids,
+    as_text,
+    held_out_loss,
+    reference_ids,
+    reference_paragraphs,
+    reference_topics,
+    stored_model,
+    table_losses,
+    train_a_while,
+)
+from torchkata.verdicts import (
+    check,
+    incoming_gradient,
+    mistake,
+    observe,
+    observe_scenario,
+)
+
+quiet_exporter()
+
+# %% [markdown]
+# Here is what waits at the end of the chapter. A smaller sister of your model, trained for a minute and stored with
+# the course, is asked to go on with two words:
+
+# %%
+sister = stored_model()
+print(sum(parameter.numel() for parameter in sister.parameters()), "weights")
+
+ids = as_ids("The statement ")
+dice = torch.Generator().manual_seed(1)
+with torch.no_grad():
+    for _ in range(200):
+        logits = sister(ids[None, -sister.length :])[0, -1]
+        ids = torch.cat([ids, torch.multinomial((logits / 0.5).softmax(0), 1, generator=dice)])
+print(as_text(ids))
+
+# %% [markdown]
+# It has never been told what a word is. It has read 200 kilobytes, one byte at a time, and learnt to guess the next.
+# Nothing in it is new to you: every part of it is an exercise of chapters 2 to 11. What is new is that they have to
+# work together, and that you must be able to say whether a good number is an honest one.
+#
+# ## 12.1 What shall it read?
+#
+# Every complete Python brings the text of its language reference; `help("yield")` shows a page of it. The course
+# takes its paragraphs of prose and leaves out tables and code.
+
+# %%
+paragraphs = reference_paragraphs()
+text, rest = reference_ids()
+print(len(paragraphs), "paragraphs,", len(text) + len(rest), "bytes;", text.dtype, tuple(text.shape))
+print(paragraphs[100])
+
+# %% [markdown]
+# A byte is a number from 0 to 255, so the model has 256 classes and needs no tokenizer. A tenth of the text is *held
+# out*: never trained on, only measured on. But which tenth?
+#
+# **Predict.** Pages of the reference quote each other. If every tenth page is held out, which share of its stretches
+# of 64 bytes stands, word for word, in the other pages: one in a thousand, one in a hundred, one in ten?
+
+
+# %% facts=["12-held-out-pages-are-unseen"]
+def seen_before(train: list[str], held_out: list[str], length: int = 64) -> str:
+    """The share of stretches of the held-out text that stand in the other."""
+    known, new = "\n".join(train), "\n".join(held_out)
+    stretches = {known[i : i + length] for i in range(len(known) - length)}
+    return f"{sum(new[i : i + length] in stretches for i in range(len(new) - length)) / len(new):.1%}"
+
+
+pages = reference_topics()
+by_page = [[p for n, page in enumerate(pages) for p in page if (n % 10 == 0) == held] for held in (False, True)]
+in_order = [p for page in pages for p in page]
+tenth = len(in_order) // 10
+print("every tenth page:               ", seen_before(*by_page))
+print("the last tenth:                 ", seen_before(in_order[:-tenth], in_order[-tenth:]))
+tenth = len(paragraphs) // 10
+print("the same, no paragraph twice:   ", seen_before(paragraphs[:-tenth], paragraphs[-tenth:]))
+
+# %% [markdown]
+# One in eight, and of the last tenth of the pages still one in eleven. There a model can score by remembering. Only
+# when each paragraph is kept once is the held-out part new. Ask this of every split: data that look separate rarely
+# are.
+#
+# What is a good loss? Before any network, count. A table of pairs says how often each byte follows each other byte; a
+# table of triples looks at two bytes before, and so on. Here is the loss of such tables on the held-out text, in nats
+# per byte:
+
+# %% facts=["12-transformer-beats-counting"]
+print(f"knowing nothing: log 256 = {math.log(256):.2f}")
+for length, loss in enumerate(table_losses(text, rest, longest=6), 1):
+    print(f"{length} byte{'s' if length > 1 else ' '}  {loss:.2f}")
+
+# %% [markdown]
+# These are the rivals. Whatever the model does below 2.50 it has learnt from more than one byte of context; below
+# 1.45 it is better than all that counting can do with this text. (For six bytes there is too little text: the table
+# gets worse.)
+#
+# A model trains on *windows*: pieces of the text, and beside each the same piece one byte further on. Made as copies,
+# windows of 64 would need 128 times the memory of the text. You know from chapter 2 that they need none.
+#
+# **Now you know.** Hold out what is really new, and count first: a loss means something only beside a rival.
+
+# %% exercise="text-windows"
+
+# %% [markdown]
+# ## 12.2 Looking back only
+#
+# At each position the model predicts the next byte from those up to here. *Attention* is a weighted mean over what
+# came before; which positions may be looked at is said by a *mask*. One diagonal too many, and the answer is in the
+# question.
+#
+# Two models, trained for the same 200 steps. The second may look one byte ahead.
+#
+# **Predict.** Its loss falls far below that of the best table. Triumph or fault, and how would you prove it without
+# reading the code?
+
+# %% facts=["12-low-loss-is-good"]
+torch.set_num_threads(1)  # so small a model has no work for more
+
+
+def moved_by_last_byte(model: nn.Module, ids: Tensor) -> str:
+    """Mark the positions whose logits move when the last byte is changed."""
+    changed = ids.clone()
+    changed[-1] = (changed[-1] + 1) % 256
+    with torch.no_grad():
+        same = (model(ids[None]) == model(changed[None])).all(-1)[0]
+    return "".join("." if still else "X" for still in same)
+
+
+for diagonal in (0, 1):
+    torch.manual_seed(0)
+    model = SmallLM(width=48, layers=2, length=32)
+    model.mask.copy_(torch.ones(32, 32).tril(diagonal))
+    train_a_while(model, text, 200)
+    print(
+        f"tril({diagonal}): held-out loss {held_out_loss(model, rest, 32):.1f}, ", moved_by_last_byte(model, rest[:32])
+    )
+
+# %% [markdown]
+# Change a byte and see which outputs move: none before it may. The test costs two forward passes and needs no
+# training. The leaking model's loss is even on *held-out* text this low, so a held-out set is no defence; it writes
+# nonsense all the same, because when it writes there is no next byte to look at.
+#
+# A mask has a second trap. Sequences of different length are padded, and padding is masked too; then a row may have
+# nothing left to look at.
+
+# %% facts=["12-minus-1e9-is-minus-inf", "12-nan-to-num-repairs-softmax"]
+scores = torch.zeros(3, requires_grad=True)
+nothing = torch.tensor([True, True, True])
+
+print("-inf: ", scores.masked_fill(nothing, -torch.inf).softmax(0))
+print("-1e9: ", scores.masked_fill(nothing, -1e9).softmax(0))
+
+weights = (scores + torch.full((3,), -torch.inf)).softmax(0).nan_to_num(0)
+weights.sum().backward()
+print("nan_to_num:", weights.detach(), "gradient", scores.grad)
+
+# %% [markdown]
+# With -inf the softmax is 0 / 0. With -1e9 it is a mean over all that is forbidden, the future too. And `nan_to_num`
+# afterwards repairs the output, while the gradient stays nan (section 4.8 had the same trap with `where`). Such rows
+# have to be found and treated apart.
+#
+# How does attention know where a byte stands? The model below turns queries and keys by angles that grow with the
+# position, so that their product depends on the distance ([RoFormer](https://arxiv.org/abs/2104.09864)). That part is
+# given: `Block` in `torchkata.small_lm`.
+#
+# **Now you know.** A causal model is one whose outputs don't move when later inputs change. Test that, not the loss.
+
+# %% exercise="causal-attention"
+
+# %% [markdown]
+# ## 12.3 One weight, two places
+#
+# The table that turns bytes into vectors can also turn vectors into bytes: the head shares its weight with the
+# embedding. *Tied* means one Parameter, not equal numbers.
+#
+# **Predict.** Three ways to tie. How many parameters does the optimizer get in each, and which pairs are still tied
+# after `copy.deepcopy`?
+
+
+# %% facts=["12-data-ties-weights"]
+def tied_by(way: str) -> nn.ModuleDict:
+    model = nn.ModuleDict({"emb": nn.Embedding(256, 8), "head": nn.Linear(8, 256, bias=False)})
+    if way == "head.weight = emb.weight":
+        model["head"].weight = model["emb"].weight
+    elif way == "head.weight.data = emb.weight.data":
+        model["head"].weight.data = model["emb"].weight.data
+    else:
+        model["head"].load_state_dict(model["emb"].state_dict())
+    return model
+
+
+def same_memory(model: nn.ModuleDict) -> bool:
+    return model["emb"].weight.data_ptr() == model["head"].weight.data_ptr()
+
+
+for way in ("head.weight = emb.weight", "head.weight.data = emb.weight.data", "load_state_dict"):
+    model = tied_by(way)
+    parameters, copied = len(list(model.parameters())), copy.deepcopy(model)
+    print(f"{way:36}{parameters} parameters, tied {same_memory(model)!s:6}after deepcopy {same_memory(copied)}")
+
+# %% [markdown]
+# The second way looks tied and isn't: two Parameters look at one memory, so the optimizer steps it twice, and the
+# next copy parts them. Assign the Parameter itself.
+#
+# The shared weight has a second consequence. `nn.Embedding` draws from N(0, 1). As a head, such a table makes logits
+# of the size of the root of the width:
+
+# %%
+x, y = text[None, :64], text[None, 1:65]
+for spread in (1.0, 0.02):
+    torch.manual_seed(0)
+    model = SmallLM()
+    nn.init.normal_(model.emb.weight, std=spread)
+    with torch.no_grad():
+        print(f"spread {spread}: first loss {F.cross_entropy(model(x)[0], y[0]):.2f}, log 256 = {math.log(256):.2f}")
+
+# %% [markdown]
+# The first number to look at (section 11.1) again: a model that knows nothing should say so. Blocks that add to the
+# stream get a smaller spread still, 0.02 / √(2 · layers), so that the sum of all of them doesn't grow with their
+# number.
+#
+# **Now you know.** Count `parameters()` before you believe in a tie, and look at the first loss before you train.
+
+# %% exercise="tied-model"
+
+# %% [markdown]
+# ## 12.4 How wrong, and where
+#
+# A mean hides what the model knows. One loss for each position can be laid under the text: here the stored model's,
+# as a digit of nats, 9 for nine or more.
+#
+# **Predict.** Where in a word are the large digits?
+
+# %% facts=["12-loss-is-even"]
+start = as_text(rest).index("\n", 2000) + 1
+pieces = rest[start:].unfold(0, sister.length + 1, sister.length)[:3]
+with torch.no_grad():
+    losses = F.cross_entropy(sister(pieces[:, :-1]).transpose(1, 2), pieces[:, 1:], reduction="none")
+for piece, loss in zip(pieces, losses, strict=True):
+    print("\n" + as_text(piece[1:]))
+    print("".join(str(min(int(nats), 9)) for nats in loss))
+print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
+
+# %% [markdown]
+# At the beginnings. What comes after a blank is open; the end of a word is nearly free. Half of all bytes cost almost
+# nothing, and a few carry most of the loss.
+#
+# Positions that are padding don't count, and must not: neither in the sum nor in the gradient, whatever stands in
+# their logits.
+#
+# **Now you know.** Keep the loss of each position as long as you can; take the mean last.
+
+# %% exercise="token-loss"
+
+# %% [markdown]
+# ## 12.5 Remember less
+#
+# For backward a block keeps what its operations need (section 5.6). It may also forget all of that, keep its input,
+# and compute the rest once more when the gradient comes: *checkpointing*.
+
+
+# %% facts=["12-checkpointing-is-free"]
+def bytes_kept(call: Callable[[], Tensor]) -> int:
+    """Bytes that autograd saves while call runs, each memory counted once, parameters left out."""
+    memory = {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: memory.update({t.data_ptr(): t}) or t, lambda t: t):
+        call()
+    return sum(t.untyped_storage().nbytes() for t in memory.values() if not isinstance(t, nn.Parameter))
+
+
+torch.manual_seed(0)
+block, mask = Block(128), torch.ones(64, 64, dtype=torch.bool).tril()
+x = torch.randn(16, 64, 128, requires_grad=True)
+print(f"plain:        {bytes_kept(lambda: block(x, mask)) / x.nbytes:.0f} times the input")
+lean = bytes_kept(lambda: checkpoint(block, x, mask, use_reentrant=False))
+print(f"checkpointed: {lean / x.nbytes:.0f} times the input")
+
+# %% [markdown]
+# The price is a second forward pass, about a third more time. And there is one trap: if the block has dropout, the
+# second run must drop the same places, or the gradient belongs to another function. `torch.utils.checkpoint` takes
+# care of that. How, you find out by writing it.
+#
+# **Now you know.** Memory for backward is a choice: keep, or compute again.
+
+# %% exercise="remember-less"
+
+# %% [markdown]
+# ## 12.6 When it explodes
+#
+# With plain SGD and a learning rate of 100 the model doesn't learn. Hooks on every layer write down the size of its
+# output, the root of the mean square, step by step:
+
+# %% facts=["12-last-layer-is-the-culprit"]
+torch.manual_seed(0)
+model = SmallLM(width=48, layers=2, length=32)
+optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+stretches = text.unfold(0, 33, 1)
+sizes = {}
+for name, module in model.named_modules():
+    if not list(module.children()):
+        module.register_forward_hook(
+            lambda m, i, out, name=name: sizes.update({name: out.square().mean().sqrt().item()})
+        )
+
+watched = ("emb", "blocks.0.out", "blocks.0.down", "blocks.1.down", "head")
+print("step " + "".join(f"{name:>15}" for name in watched) + f"{'loss':>10}")
+for step in range(6):
+    batch = stretches[torch.arange(16) * 1000 + step]
+    loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+    print(f"{step:4} " + "".join(f"{sizes[name]:15.2g}" for name in watched) + f"{loss.item():10.3g}")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+# %% [markdown]
+# Where would you look first? Not at the head, though its numbers are the largest: it only passes on what it is given.
+# Go through the layers in the order in which they *run*, and stop at the first that leaves the range.
+#
+# **Predict.** A monitor asks `if size > 10` and stays silent, while the loss is nan. Why?
+
+# %%
+size = float("nan")
+print(size > 10, size <= 10, not size <= 10)
+
+# %% [markdown]
+# Every comparison with nan is False. Ask what must hold and negate it.
+#
+# **Now you know.** The first layer that leaves the range is the culprit, and a monitor must see nan.
+
+# %% exercise="find-exploder"
+
+# %% [markdown]
+# ## 12.7 The step
+#
+# AdamW divides a running mean of gradients by the root of a running mean of their squares (section 11.5). At its
+# start both know nothing:
+
+# %% facts=["12-first-adam-step-is-small"]
+for gradient in (1e-6, 1.0, 1e6):
+    p = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer = torch.optim.AdamW([p], lr=0.01, weight_decay=0.0)
+    p.grad = torch.full_like(p, gradient)
+    optimizer.step()
+    print(f"gradient {gradient:g}: the first step is {p.item():.4f}")
+
+# %% [markdown]
+# Whatever the gradient, every weight goes as far as it is allowed. The first steps are the boldest, and they are
+# taken with the least knowledge. So the rate *warms up*: it climbs over the first steps, then falls along half a
+# cosine. In a model as small as ours you may leave that out and lose little; try it in the run of 12.13.
+#
+# **Predict.** A warm-up is written as `peak * step / warmup`. How large is the first step, and which one is missing
+# at the end?
+#
+# It is zero: step 0 is wasted, and `peak` comes one step late. `peak * (step + 1) / warmup` begins with a fraction
+# and ends at the top.
+#
+# **Now you know.** AdamW's rate is a distance, and the first steps go that far in every direction.
+
+# %% exercise="adamw-by-hand"
+
+# %% [markdown]
+# ## 12.8 More text than memory
+#
+# A large batch is computed in parts, and the gradients add up (section 11.1). With texts of different length the
+# parts hold different numbers of targets. What does a mean of means weigh?
+
+# %% facts=["12-mean-of-means"]
+losses = [torch.full((5,), 4.0), torch.full((24,), 1.0)]  # nats of 5 and of 24 targets
+print("mean of the two means:  ", (losses[0].mean() + losses[1].mean()).item() / 2)
+print("mean over all targets:  ", round(torch.cat(losses).mean().item(), 2))
+
+# %% [markdown]
+# The five count as much as the twenty-four. Count the targets of *all* parts first, then divide each part's sum by
+# that.
+#
+# The forward pass may run in bfloat16; the loss should not. Here are the sister's logits of one window under
+# autocast, and the loss that is computed from them:
+
+# %%
+piece = rest[:33]
+with torch.no_grad():
+    exact = sister(piece[None, :-1])[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        half = sister(piece[None, :-1])[0]
+print("logits:", half.dtype, f"largest difference {(half - exact).abs().max():.2f}")
+print(f"loss of the exact logits:       {F.cross_entropy(exact, piece[1:]).item():.3f}")
+print(f"loss of these, in float32:      {F.cross_entropy(half.float(), piece[1:]).item():.3f}")
+print(f"loss of these, in bfloat16:     {F.cross_entropy(half, piece[1:]).item():.3f}")
+
+# %% [markdown]
+# The logits lose a little, and the loss of them in float32 hardly moves: the noise of many logits averages out.
+# Computed in bfloat16 the loss itself has three digits, and moves more. So: forward under autocast, leave it, then
+# `.float()`, then the loss.
+#
+# **Now you know.** Divide by what counts in the whole batch, once; clip the finished gradient, once; and leave
+# autocast before the loss.
+
+# %% exercise="token-accumulation"
+
+# %% [markdown]
+# ## 12.9 Stop, go on; two for one
+#
+# Section 11.8 had five states of a run. Here they are the weights, AdamW's moments and counts, the step (the rate
+# follows from it), torch's random numbers, and the generator that draws the windows.
+#
+# **Predict.** Two claims of exactness: a run that is stopped and resumed ends with the same weights as one that never
+# stopped; the gradient of a batch is that of its two halves, added. Which holds to the last bit?
+
+# %% facts=["12-halves-add-up-exactly"]
+torch.manual_seed(0)
+model = SmallLM(width=48, layers=2, length=32)
+batch = stretches[torch.arange(16) * 1000]
+
+
+def gradient(rows: Tensor) -> Tensor:
+    model.zero_grad()
+    F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), reduction="sum").backward()
+    return model.blocks[0].qkv.weight.grad.clone()
+
+
+whole, halves = gradient(batch), gradient(batch[:8]) + gradient(batch[8:])
+print("the same batch twice:  equal", torch.equal(whole, gradient(batch)))
+print(
+    "two halves:            equal",
+    torch.equal(whole, halves),
+    f" relative difference {(whole - halves).norm() / whole.norm():.0e}",
+)
+
+# %% [markdown]
+# The first. A resumed run does the same operations in the same order, so every bit can agree, and you should ask for
+# that: it is the only test that finds a forgotten state. Two halves, or two processes, add in another order;
+# floating-point sums depend on it, so compare with a tolerance.
+#
+# **Now you know.** Same operations, same order: ask for equality. Another order: ask for closeness, and say how
+# close.
+
+# %% exercise="resume-exactly"
+
+# %% exercise="two-equal-one"
+
+# %% [markdown]
+# ## 12.10 The loop
+#
+# Windows, model, loss, rate, step: the loop puts them together. You write it for a smaller model, so that it can be
+# judged in seconds. The check measures the loss itself, on bytes that your function never saw, and it looks whether
+# the model is still causal. After this chapter's leaks and copies you know why.
+#
+# **Now you know.** A low number is a question. Whose bytes, which mask, which rival?
+
+# %% exercise="train-it"
+
+# %% [markdown]
+# ## 12.11 Out of Python
+#
+# What is trained should run where no PyTorch is. The file from chapter 9 takes the sizes of its example as constants
+# unless told otherwise.
+#
+# **Predict.** The example has 2 texts of 5 bytes, and only `batch` is dynamic. What does the file say to a text of 9
+# bytes?
+#
+# It refuses it: the 5 is written into the file. A model that writes needs every length from 1 to its longest. And the
+# file is made in eval mode, without leaving *your* model in eval mode.
+
+# %% exercise="export-lm"
+
+# %% [markdown]
+# ## 12.12 It writes
+#
+# To write, draw the next byte from the model's distribution, append it, and ask again. Divide the logits by a
+# *temperature* first: below 1 likely bytes become likelier.
+
+
+# %% facts=["12-temperature-zero"]
+def go_on(prompt: str, count: int, temperature: float, seed: int) -> str:
+    """The stored model's text after a prompt, drawn from the whole distribution."""
+    ids, dice = as_ids(prompt), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for _ in range(count):
+            logits = sister(ids[None, -sister.length :])[0, -1]
+            ids = torch.cat([ids, torch.multinomial((logits / temperature).softmax(0), 1, generator=dice)])
+    return as_text(ids)
+
+
+for temperature in (0.05, 0.7, 1.5):
+    print(f"{temperature}: {go_on('A function ', 90, temperature, seed=0)}\n")
+
+# %% [markdown]
+# Nearly cold, it repeats what is likeliest, and soon itself. Hot, it draws bytes that were unlikely for good reasons.
+# The *nucleus* of chapter 3 is the usual remedy: draw only among the fewest bytes that together have, say, 90 per
+# cent.
+#
+# **Predict.** A writer calls `generator.manual_seed(0)` before each byte, so that its text can be repeated. Can it?
+#
+# Yes, and that is all it can do. Every byte is drawn with the same number, so always the same part of the
+# distribution is hit: no dice are left. Seed once, outside the loop.
+
+# %% exercise="write-on"
+
+# %% [markdown]
+# ## 12.13 Your own model
+#
+# Everything at once, and larger: 3 blocks, a width of 128, 64 bytes of context. The next cell writes
+# `my_model/my_model.py`: your answers where their checks have passed, the course's parts elsewhere. It says which are
+# whose.
+
+# %% varies="parts are yours where you have solved the exercise"
+folder = own_folder()
+my_model = write_own_model(folder, globals())
+
+# %% [markdown]
+# **Predict.** 900 steps of 16 windows: the model reads each byte of the text four or five times. Where among the
+# tables of section 12.1 will its held-out loss end?
+#
+# The cell trains for some minutes on one core, and draws the curve while it grows. The square button stops it; run
+# the cell again and it goes on where it last saved. (`python my_model/my_model.py` in a terminal does the same.) In
+# the course's own tests it makes 20 steps, which is the curve that you see before you have run it.
+
+# %% varies="the run is yours"
+run = long_run(my_model, folder)
+
+# %% [markdown]
+# Set the last number beside the tables. A run of ours ended at 1.38, after about a minute on one quiet core: better
+# than all counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
+
+# %% [markdown]
+# ### What is yours now
+#
+# The last cell exports the model, lets it go on with three prompts, and writes `my_model/my_model.html`: curve, a
+# look into one head, the three texts with their seeds. It is one file, which you can send to a friend.
+
+# %% varies="the model is yours"
+finish(run, my_model.PROMPTS, folder)
+
+# %% [markdown]
+# And here you can look into it. Choose a head and move through the text: some heads look at the byte before, some at
+# the beginning of the word, some at the last blank. Nobody told them to.
+
+# %% varies="the model is yours"
+attention_explorer(run.model)
+
+# %% [markdown]
+# ## Folklore, checked
+#
+# What people say about small language models, and what was found. Each row unfolds its proof: a few lines that run
+# through only if the statement on the right holds.
+
+# %%
+folklore("12_language_model")
+
+# %% [markdown]
+# A proof can be run by its name.
+
+# %%
+prove("12-minus-1e9-is-minus-inf")
+
+# %% [markdown]
+# ## Where to read on
+#
+# - Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) and his lecture "Let's build GPT: from scratch,
+#   in code, spelled out": the same plan at a larger scale.
+# - [Attention Is All You Need](https://arxiv.org/abs/1706.03762), where it began, and
+#   [RoFormer](https://arxiv.org/abs/2104.09864), on turning queries and keys.
+# - [The Curious Case of Neural Text Degeneration](https://arxiv.org/abs/1904.09751): why a writer needs a nucleus.
+# - PyTorch's pages on
+#   [scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)
+#   and on [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html).

@@ -1,0 +1,420 @@
+# corners: members, 0-d
+import math
+
+import torch
+
+
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    progress = min(1, (step - warmup) / (total - warmup))
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+
+
+def fresh(p):
+    return {"t": 0, "m": torch.zeros_like(p), "v": torch.zeros_like(p)}
+
+
+def moments(own, g, betas):
+    own["t"] += 1
+    own["m"].mul_(betas[0]).add_(g, alpha=1 - betas[0])
+    own["v"].mul_(betas[1]).addcmul_(g, g, value=1 - betas[1])
+    return own["m"] / (1 - betas[0] ** own["t"]), own["v"] / (1 - betas[1] ** own["t"])
+
+
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p.mul_(1 - lr * weight_decay)
+    p.sub_(lr * m / (v.sqrt() + eps))
+
+
+# %% right: moments by lerp, decay first
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is None:
+            continue
+        m, v, t = state.get(i) or (torch.zeros_like(p), torch.zeros_like(p), 0)
+        m = m.lerp(p.grad, 1 - betas[0])
+        v = v.lerp(p.grad**2, 1 - betas[1])
+        state[i] = (m, v, t + 1)
+        if p.dim() >= 2:
+            p -= lr * weight_decay * p
+        p -= lr * m / (1 - betas[0] ** (t + 1)) / ((v / (1 - betas[1] ** (t + 1))).sqrt() + eps)
+
+
+# %% right: addcmul and addcdiv, the correction in the step size, through .data
+def step_of(p, own, lr, betas, eps, weight_decay):
+    own["t"] += 1
+    first, second = (1 - beta ** own["t"] for beta in betas)
+    own["m"].mul_(betas[0]).add_(p.grad.data, alpha=1 - betas[0])
+    own["v"].mul_(betas[1]).addcmul_(p.grad.data, p.grad.data, value=1 - betas[1])
+    p.data.mul_(1 - lr * weight_decay)
+    p.data.addcdiv_(own["m"], own["v"].sqrt().div_(math.sqrt(second)).add_(eps), value=-lr / first)
+
+
+# %% right: the rate is a climb or a cosine, whichever applies
+def learning_rate(step, peak, warmup, total, floor):
+    climb = (step + 1) / warmup if warmup else 1.0
+    angle = math.radians(180 * max(0, min(step, total) - warmup) / (total - warmup))
+    return min(peak * climb, peak) if step < warmup else floor + (peak - floor) * math.cos(angle / 2) ** 2
+
+
+# %% wrong: step / warmup
+# says: The rate of step 0 must be peak / warmup
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * step / warmup
+    progress = min(1, (step - warmup) / (total - warmup))
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+# %% wrong: the cosine counts from step 0
+# says: The cosine begins after the warm-up, at peak
+# says: The first check is not passed yet
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * min(1, step / total)))
+
+
+# %% wrong: the fall takes total steps
+# says: The fall takes total - warmup steps, not total
+# says: The first check is not passed yet
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * min(1, (step - warmup) / total)))
+
+
+# %% wrong: progress is not limited
+# says: a cosine that runs on rises again
+# earns: 1 of 2
+# caught: hidden
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+
+
+# %% wrong: falls to zero
+# says: The cosine must end at floor.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return peak * 0.5 * (1 + math.cos(math.pi * min(1, (step - warmup) / (total - warmup))))
+
+
+# %% wrong: falls to zero, cut off at floor
+# says: A cosine to zero that is cut off at floor gets there too early
+# says: The first check is not passed yet
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return max(floor, peak * 0.5 * (1 + math.cos(math.pi * min(1, (step - warmup) / (total - warmup)))))
+
+
+# %% wrong: floor is added to the whole cosine
+# says: The cosine has the height peak - floor
+# says: The first check is not passed yet
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return floor + peak * 0.5 * (1 + math.cos(math.pi * min(1, (step - warmup) / (total - warmup))))
+
+
+# %% wrong: divides by a warm-up of 0
+# says: With warmup 0 the rate begins at peak
+# earns: 1 of 2
+# caught: hidden
+def learning_rate(step, peak, warmup, total, floor):
+    climb = peak * (step + 1) / warmup
+    progress = min(1, max(0, step - warmup) / (total - warmup))
+    return climb if step < warmup else floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+# %% wrong: the rate is a tensor
+# says: The rate must be a float, not of type Tensor.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    progress = torch.tensor(min(1, (step - warmup) / (total - warmup)))
+    return floor + (peak - floor) * 0.5 * (1 + torch.cos(math.pi * progress))
+
+
+# %% wrong: decay in the gradient
+# says: That is Adam with decay in the gradient
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad + weight_decay * p, betas)
+    p.sub_(lr * m / (v.sqrt() + eps))
+
+
+# %% wrong: no correction
+# says: Moments that begin at zero are too small at first
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def step_of(p, own, lr, betas, eps, weight_decay):
+    moments(own, p.grad, betas)
+    p.mul_(1 - lr * weight_decay)
+    p.sub_(lr * own["m"] / (own["v"].sqrt() + eps))
+
+
+# %% wrong: only the first moment is corrected
+# says: Moments that begin at zero are too small at first
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, _ = moments(own, p.grad, betas)
+    p.mul_(1 - lr * weight_decay)
+    p.sub_(lr * m / (own["v"].sqrt() + eps))
+
+
+# %% wrong: counts from 0
+# says: The count of a first step is 1: with 0, 1 - beta ** t is 0
+# says: The first check is not passed yet
+# earns: 0 of 2
+def fresh(p):
+    return {"t": -1, "m": torch.zeros_like(p), "v": torch.zeros_like(p)}
+
+
+# %% wrong: eps inside the root
+# says: `eps` is added after the square root, not inside.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p.mul_(1 - lr * weight_decay)
+    p.sub_(lr * m / (v + eps).sqrt())
+
+
+# %% wrong: eps before the correction
+# says: `eps` is added last, to the root of the corrected moment
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    moments(own, p.grad, betas)
+    first, second = (1 - beta ** own["t"] for beta in betas)
+    p.mul_(1 - lr * weight_decay)
+    p.sub_(lr * second**0.5 / first * own["m"] / (own["v"].sqrt() + eps))
+
+
+# %% wrong: decays everything
+# says: Parameters with fewer than two dimensions must not decay.
+# says: The first check is not passed yet
+# earns: 0 of 2
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay)
+
+
+# %% wrong: decays all but one-dimensional ones
+# says: The parameters are not those of torch.optim.AdamW: a scalar, and three dimensions, in float64.
+# earns: 1 of 2
+# caught: hidden
+# corner: 0-d
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay if p.ndim != 1 else 0.0)
+
+
+# %% wrong: decays matrices only
+# says: The parameters are not those of torch.optim.AdamW: a scalar, and three dimensions, in float64.
+# earns: 1 of 2
+# caught: hidden
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay if p.ndim == 2 else 0.0)
+
+
+# %% wrong: the decay after the step
+# says: The decay comes before the step, on the old weight.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p.sub_(lr * m / (v.sqrt() + eps))
+    p.mul_(1 - lr * weight_decay)
+
+
+# %% wrong: the decay without lr
+# says: The decay of a step is lr * weight_decay, not weight_decay alone.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p.mul_(1 - weight_decay)
+    p.sub_(lr * m / (v.sqrt() + eps))
+
+
+# %% wrong: no decay
+# says: The matrix does not decay.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p.sub_(lr * m / (v.sqrt() + eps))
+
+
+# %% wrong: one count for all
+# says: Each parameter has its own step count
+# earns: 1 of 2
+# caught: hidden
+# corner: members
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    count = state["t"] = state.get("t", 0) + 1
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            own = state.setdefault(i, fresh(p))
+            own["t"] = count - 1
+            step_of(p, own, lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+
+
+# %% wrong: decays parameters without gradient
+# says: A parameter without gradient must be left alone, decay included.
+# earns: 1 of 2
+# caught: hidden
+# corner: members
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.ndim >= 2:
+            p.mul_(1 - lr * weight_decay)
+        if p.grad is not None:
+            step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, 0.0)
+
+
+# %% wrong: a missing gradient is one of zeros
+# says: A missing gradient is not a gradient of zeros: skip the parameter.
+# earns: 1 of 2
+# caught: hidden
+# corner: members
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        missing = p.grad is None
+        if missing:
+            p.grad = torch.zeros_like(p)
+        step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+        if missing:
+            p.grad = None
+
+
+# %% wrong: does not ask whether there is a gradient
+# says: A parameter whose .grad is None is skipped
+# earns: 1 of 2
+# caught: hidden
+# corner: members
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+
+
+# %% wrong: without no_grad
+# says: Update under no_grad, in place.
+# earns: 0 of 2
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            step_of(p, state.setdefault(i, fresh(p)), lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+
+
+# %% wrong: .data without no_grad, moments that keep a graph
+# says: What is in state hangs on a graph
+# earns: 1 of 2
+# caught: hidden
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for i, p in enumerate(params):
+        if p.grad is not None:
+            m, v, t = state.get(i, (0.0, 0.0, 0))
+            m, v, t = betas[0] * m + (1 - betas[0]) * p.grad, betas[1] * v + (1 - betas[1]) * p.grad**2, t + 1
+            state[i] = m, v, t
+            if p.ndim >= 2:
+                p.data.mul_(1 - lr * weight_decay)
+            root = (v / (1 - betas[1] ** t)).sqrt()
+            p.data.sub_((lr * m / (1 - betas[0] ** t) / (root + eps)).detach())
+
+
+# %% wrong: a new tensor in place of the parameter
+# says: The parameters are as before: change them in place
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p = p * (1 - lr * weight_decay)
+    p = p - lr * m / (v.sqrt() + eps)
+
+
+# %% wrong: new memory for the parameter
+# says: The parameters' memory, or whether they are leaves
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p.data = p.data * (1 - lr * weight_decay) - lr * m / (v.sqrt() + eps)
+
+
+# %% wrong: state outside of state
+# says: A copy of params and state must go on like the original
+# earns: 1 of 2
+# caught: hidden
+kept_by_name = {}
+
+
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    for p in params:
+        if p.grad is not None:
+            own = kept_by_name.setdefault(p, fresh(p))
+            step_of(p, own, lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+
+
+# %% wrong: changes the gradient
+# says: A gradient was changed: leave them alone.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def step_of(p, own, lr, betas, eps, weight_decay):
+    m, v = moments(own, p.grad, betas)
+    p.grad.zero_()
+    p.mul_(1 - lr * weight_decay)
+    p.sub_(lr * m / (v.sqrt() + eps))
+
+
+# %% wrong: torch.optim
+# says: This exercise is AdamW by hand, without torch.optim.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    if "it" not in state:
+        groups = [{"params": [p], "weight_decay": weight_decay if p.dim() > 1 else 0.0} for p in params]
+        state["it"] = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps)
+    state["it"].step()

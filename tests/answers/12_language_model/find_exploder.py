@@ -1,0 +1,352 @@
+# corners: nan, half precision, empty, equal values
+import math
+from contextlib import ExitStack
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+
+def floats_of(output):
+    return [t.detach() for t in tree_leaves(output) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+
+
+def rms(output):
+    parts = [t.float().flatten() for t in floats_of(output)]
+    values = torch.cat(parts) if parts else torch.empty(0)
+    return values.square().mean().sqrt().item() if values.numel() else 0.0
+
+
+def leaves(model):
+    return [(name, module) for name, module in model.named_modules() if not list(module.children())]
+
+
+def sizes_of(model, x, size=rms, modules=leaves):
+    """(name, size) of every output in the order of the run."""
+    found = []
+
+    def watching(name):
+        return lambda module, args, output: found.append((name, size(output)))
+
+    handles = [module.register_forward_hook(watching(name)) for name, module in modules(model)]
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def first(found, limit):
+    return next(((name, size) for name, size in found if not size <= limit), None)
+
+
+# %% right: hooks on modules without children, the first entry
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x), limit)
+
+
+# %% right: a nonlocal, inference_mode, an ExitStack
+def first_exploding(model, x, limit):
+    hit = None
+
+    def hook(module, args, output):
+        nonlocal hit
+        parts = floats_of(output)
+        count = sum(t.numel() for t in parts)
+        if hit is None and count:
+            size = math.sqrt(sum(float(torch.linalg.vector_norm(t.double())) ** 2 for t in parts) / count)
+            if size > limit or not math.isfinite(size):
+                hit = names[module], size
+
+    names = {module: name for name, module in model.named_modules() if len(list(module.children())) == 0}
+    with ExitStack() as stack, torch.inference_mode():
+        for module in names:
+            stack.callback(module.register_forward_hook(hook).remove)
+        model(x)
+    return hit
+
+
+# %% right: one global hook with a table of names
+def first_exploding(model, x, limit):
+    names = {module: name for name, module in leaves(model)}
+    hits = []
+
+    def hook(module, args, output):
+        if module in names and not rms(output) <= limit:
+            hits.append((names[module], rms(output)))
+
+    handle = torch.nn.modules.module.register_module_forward_hook(hook)
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        handle.remove()
+    return hits[0] if hits else None
+
+
+# %% wrong: size > limit
+# says: A nan went unnoticed
+# earns: 1 of 2
+# lesson
+# corner: nan
+def first_exploding(model, x, limit):
+    return next(((name, size) for name, size in sizes_of(model, x) if size > limit), None)
+
+
+# %% wrong: the last hit
+# says: That is the last one over the limit, not the first.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x)[::-1], limit)
+
+
+# %% wrong: the order of named_modules
+# says: The layers were judged in the order of registration
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    found = dict(sizes_of(model, x))
+    return first([(name, found[name]) for name, _ in leaves(model) if name in found], limit)
+
+
+# %% wrong: containers too, the shortest name
+# says: Name the layer without children in which it happened
+# says: The first check is not passed yet
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    hits = [hit for hit in sizes_of(model, x, modules=lambda m: m.named_modules()) if not hit[1] <= limit]
+    return min(hits, key=lambda hit: len(hit[0]), default=None)
+
+
+# %% wrong: mean of the values
+# says: A mean (or sum) of the values cancels
+# says: The first check is not passed yet
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x, lambda out: abs(out.float().mean().item())), limit)
+
+
+# %% wrong: the largest value
+# says: The largest value is not the size
+# says: The first check is not passed yet
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x, lambda out: out.abs().max().item()), limit)
+
+
+# %% wrong: the norm
+# says: A norm grows with the number of values
+# says: The first check is not passed yet
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x, lambda out: out.norm().item()), limit)
+
+
+# %% wrong: without the root
+# says: The mean square is not the size yet: take its root.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x, lambda out: out.square().mean().item()), limit)
+
+
+# %% wrong: squares in float16
+# says: Squares overflow in float16: compute in float32.
+# earns: 1 of 2
+# caught: hidden
+# corner: half precision
+def first_exploding(model, x, limit):
+    def size(output):
+        parts = [t.flatten() for t in floats_of(output) if t.numel()]
+        return torch.cat(parts).square().mean().sqrt().item() if parts else 0.0
+
+    return first(sizes_of(model, x, size), limit)
+
+
+# %% wrong: tensors only
+# says: Outputs that are tuples, lists or dicts count too
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x, lambda out: rms(out) if isinstance(out, torch.Tensor) else 0.0), limit)
+
+
+# %% wrong: the largest size of a nested output
+# says: Outputs that are tuples, lists or dicts count too, all their floating-point numbers together
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    def size(output):
+        sizes = [rms(t) for t in floats_of(output)]
+        return next((s for s in sizes if math.isnan(s)), max(sizes, default=0.0))
+
+    return first(sizes_of(model, x, size), limit)
+
+
+# %% wrong: whole numbers count
+# says: Outputs that are tuples, lists or dicts count too
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    def size(output):
+        parts = [t.float().flatten() for t in tree_leaves(output) if isinstance(t, torch.Tensor) and t.numel()]
+        return torch.cat(parts).square().mean().sqrt().item() if parts else 0.0
+
+    return first(sizes_of(model, x, size), limit)
+
+
+# %% wrong: fails where there is nothing to measure
+# says: An output without floating-point numbers never explodes: your code raised ValueError
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def first_exploding(model, x, limit):
+    def size(output):
+        return torch.cat([t.float().flatten() for t in floats_of(output)]).square().mean().sqrt().item()
+
+    return first(sizes_of(model, x, size), limit)
+
+
+# %% wrong: the mean of no number is nan
+# says: An output without floating-point numbers never explodes
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def first_exploding(model, x, limit):
+    def size(output):
+        parts = [t.float().flatten() for t in floats_of(output)]
+        return torch.cat(parts).square().mean().sqrt().item() if parts else 0.0
+
+    return first(sizes_of(model, x, size), limit)
+
+
+# %% wrong: hooks are never removed
+# says: Hooks were left behind
+# earns: 0 of 2
+def first_exploding(model, x, limit):
+    found = []
+    for name, module in leaves(model):
+        module.register_forward_hook(lambda module, args, output, name=name: found.append((name, rms(output))))
+    with torch.no_grad():
+        model(x)
+    return first(found, limit)
+
+
+# %% wrong: removed, but not in finally
+# says: Hooks were left behind
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    found, handles = [], []
+    for name, module in leaves(model):
+        handles.append(
+            module.register_forward_hook(lambda module, args, output, name=name: found.append((name, rms(output))))
+        )
+    with torch.no_grad():
+        model(x)
+    for handle in handles:
+        handle.remove()
+    return first(found, limit)
+
+
+# %% wrong: clears all hooks
+# says: A hook of somebody else has gone
+# earns: 1 of 2
+def first_exploding(model, x, limit):
+    found = sizes_of(model, x)
+    for module in model.modules():
+        module._forward_hooks.clear()
+    return first(found, limit)
+
+
+# %% wrong: with a graph
+# says: Run without a graph: nothing here needs a gradient.
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    class Recording:
+        def __init__(self, model):
+            self.named_modules = model.named_modules
+            self.model = model
+
+        def __call__(self, x):
+            with torch.enable_grad():
+                return self.model(x)
+
+    return first(sizes_of(Recording(model), x), limit)
+
+
+# %% wrong: in eval mode
+# says: The training flags are not what they were
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    return first(sizes_of(model.eval(), x), limit)
+
+
+# %% wrong: judges the outputs after the run
+# says: A later layer has changed this output in place before you looked at it
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    return first([(name, rms(out)) for name, out in sizes_of(model, x, lambda out: out)], limit)
+
+
+# %% wrong: keeps the last run of each layer
+# says: That is the last one over the limit, not the first.
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    return first(dict(sizes_of(model, x)).items(), limit)
+
+
+# %% wrong: keeps the first run of each layer
+# says: A layer that runs again must be judged again.
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    found = {}
+    for name, size in sizes_of(model, x):
+        found.setdefault(name, size)
+    return first(found.items(), limit)
+
+
+# %% wrong: leaves out the model itself
+# says: The model itself may be a module without children
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x, modules=lambda m: [(n, child) for n, child in leaves(m) if n]), limit)
+
+
+# %% wrong: at the limit is beyond the limit
+# says: Larger than the limit is asked for
+# earns: 1 of 2
+# caught: hidden
+# corner: equal values
+def first_exploding(model, x, limit):
+    return next(((name, size) for name, size in sizes_of(model, x) if not size < limit), None)
+
+
+# %% wrong: swallows the model's exception
+# says: The model's exception must go on to the caller.
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    try:
+        return first(sizes_of(model, x), limit)
+    except ArithmeticError:
+        return None
+
+
+# %% wrong: gradients stay switched off
+# says: Afterwards gradients are recorded otherwise than before.
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    found = first(sizes_of(model, x), limit)
+    torch.set_grad_enabled(False)
+    return found

@@ -1,0 +1,423 @@
+# corners: members
+import copy
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+
+class Lean(torch.autograd.Function):
+    """A right one; wrong ones below change a part of it."""
+
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        ctx.block, ctx.state = block, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        return block(x)
+
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.state)
+            return x, ctx.block(x)
+
+    @classmethod
+    def gradients(cls, ctx, x, out, g):
+        parameters = list(ctx.block.parameters())
+        wanted = [x, *[p for p in parameters if p.requires_grad]]
+        found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, g, allow_unused=True), strict=True))
+        return [found.get(id(t)) for t in (x, *parameters)]
+
+    @classmethod
+    def backward(cls, ctx, g):
+        return None, *cls.gradients(ctx, *cls.again(ctx), g)
+
+
+# %% right: one Function, its state set by hand
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(block, state, x, *parameters):
+        return block(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.block, ctx.state, x, *parameters = inputs
+        ctx.save_for_backward(x, *parameters)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, *parameters = ctx.saved_tensors
+        now = torch.get_rng_state()
+        torch.set_rng_state(ctx.state)
+        try:
+            with torch.enable_grad():
+                x = x.detach().requires_grad_(x.requires_grad)
+                out = ctx.block(x)
+        finally:
+            torch.set_rng_state(now)
+        places = [n for n, t in enumerate((x, *parameters)) if t.requires_grad]
+        wanted = [(x, *parameters)[n] for n in places]
+        found = torch.autograd.grad(out, wanted, g, allow_unused=True)
+        grads = [None] * (1 + len(parameters))
+        for n, grad in zip(places, found, strict=True):
+            grads[n] = grad
+        return None, None, *grads
+
+
+def remember_less(block, x):
+    return Own.apply(block, torch.get_rng_state(), x, *block.parameters())
+
+
+# %% right: fork_rng, only the parameters that are trained are handed over
+class Trained(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block, x, *trained):
+        ctx.block, ctx.x, ctx.trained, ctx.state = block, x, trained, torch.random.get_rng_state()
+        with torch.no_grad():
+            return block(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.random.set_rng_state(ctx.state)
+            out = ctx.block(x)
+        return None, *torch.autograd.grad(out, (x, *ctx.trained), g, allow_unused=True)
+
+
+def remember_less(block, x):
+    return Trained.apply(block, x, *[p for p in block.parameters() if p.requires_grad])
+
+
+# %% right: torch.func.vjp of functional_call
+class ByVjp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block, names, x, *values):
+        ctx.block, ctx.names, ctx.state = block, names, torch.get_rng_state()
+        ctx.save_for_backward(x, *values)
+        return block(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, *values = (t.detach() for t in ctx.saved_tensors)
+        with torch.random.fork_rng():
+            torch.set_rng_state(ctx.state)
+
+            def run(x, values):
+                return torch.func.functional_call(ctx.block, values, (x,))
+
+            _, back = torch.func.vjp(run, x, dict(zip(ctx.names, values, strict=True)))
+        of_x, of_values = back(g)
+        return None, None, of_x, *[of_values[name] for name in ctx.names]
+
+
+def remember_less(block, x):
+    named = {name: p for name, p in block.named_parameters() if p.requires_grad and name != "spare"}
+    return ByVjp.apply(block, list(named), x, *named.values())
+
+
+# %% wrong: plain block(x)
+# says: More than x is kept for backward
+# says: The first check is not passed yet
+# earns: 0 of 2
+def remember_less(block, x):
+    return block(x)
+
+
+# %% wrong: dice not restored
+# says: The second run rolled other dice
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+class OtherDice(Lean):
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return OtherDice.apply(block, x, *block.parameters())
+
+
+# %% wrong: the state is not put back
+# says: After backward the global generator does not stand where it stood before
+# earns: 1 of 2
+class NotPutBack(Lean):
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        torch.set_rng_state(ctx.state)
+        with torch.enable_grad():
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return NotPutBack.apply(block, x, *block.parameters())
+
+
+# %% wrong: the first run in fork_rng
+# says: After the forward pass the global generator does not stand where block(x) leaves it.
+# earns: 1 of 2
+class Forked(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        with torch.random.fork_rng():
+            return Lean.forward(ctx, block, x, *parameters)
+
+
+def remember_less(block, x):
+    return Forked.apply(block, x, *block.parameters())
+
+
+# %% wrong: a seed of its own in both runs
+# says: The result is not block(x).
+# says: The first check is not passed yet
+# earns: 0 of 2
+class Seeded(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        torch.manual_seed(0)
+        return Lean.forward(ctx, block, x, *parameters)
+
+
+def remember_less(block, x):
+    return Seeded.apply(block, x, *block.parameters())
+
+
+# %% wrong: the gradient of x only
+# says: The parameters got no gradient
+# says: The first check is not passed yet
+# earns: 0 of 2
+class OnlyX(Lean):
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        return None, *torch.autograd.grad(out, x, g)
+
+
+def remember_less(block, x):
+    return OnlyX.apply(block, x)
+
+
+# %% wrong: backward() inside backward, parameters not handed over
+# says: With an x that needs no gradient the result has no graph
+# earns: 1 of 2
+# caught: hidden
+class NoGraph(Lean):
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        out.backward(g)
+        return None, x.grad
+
+
+def remember_less(block, x):
+    return NoGraph.apply(block, x)
+
+
+# %% wrong: backward() inside backward, parameters handed over
+# says: torch.autograd.grad changed a .grad
+# earns: 1 of 2
+# caught: hidden
+class SideEffect(Lean):
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        out.backward(g)
+        return None, x.grad, *[None for _ in ctx.block.parameters()]
+
+
+def remember_less(block, x):
+    return SideEffect.apply(block, x, *block.parameters())
+
+
+# %% wrong: autograd.grad without allow_unused
+# says: Frozen or unused parameters must be allowed
+# earns: 1 of 2
+# caught: hidden
+# corner: members
+class AllUsed(Lean):
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        return None, *torch.autograd.grad(out, [x, *ctx.block.parameters()], g)
+
+
+def remember_less(block, x):
+    return AllUsed.apply(block, x, *block.parameters())
+
+
+# %% wrong: allows unused parameters, not frozen ones
+# says: Frozen or unused parameters must be allowed
+# earns: 1 of 2
+# caught: hidden
+# corner: members
+class NoneFrozen(Lean):
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        return None, *torch.autograd.grad(out, [x, *ctx.block.parameters()], g, allow_unused=True)
+
+
+def remember_less(block, x):
+    return NoneFrozen.apply(block, x, *block.parameters())
+
+
+# %% wrong: the incoming gradient is left out
+# says: The result is right, a gradient is not: that of x and 0.weight and 0.bias and 3.weight and 3.bias.
+# says: The first check is not passed yet
+# earns: 0 of 2
+class NoIncoming(Lean):
+    @classmethod
+    def backward(cls, ctx, g):
+        return super().backward(ctx, torch.ones_like(g))
+
+
+def remember_less(block, x):
+    return NoIncoming.apply(block, x, *block.parameters())
+
+
+# %% wrong: torch.utils.checkpoint
+# says: Write the Function yourself, without torch.utils.checkpoint.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def remember_less(block, x):
+    return checkpoint(block, x, use_reentrant=False)
+
+
+# %% wrong: torch.utils.checkpoint behind a Function that does nothing
+# says: Write the Function yourself, without torch.utils.checkpoint.
+# says: The first check is not passed yet
+# earns: 0 of 2
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def remember_less(block, x):
+    return Same.apply(checkpoint(block, x, use_reentrant=False))
+
+
+# %% wrong: torch.utils.checkpoint with its own Function
+# says: Write the Function yourself, without torch.utils.checkpoint.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def remember_less(block, x):
+    return checkpoint(block, x, use_reentrant=True)
+
+
+# %% wrong: the intermediate results hang on ctx
+# says: More than x is kept for backward
+# says: The first check is not passed yet
+# earns: 0 of 2
+class Hoarder(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_()
+            ctx.out = block(ctx.x)
+        ctx.parameters = parameters
+        return ctx.out.detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        wanted = [t for t in (ctx.x, *ctx.parameters) if t.requires_grad]
+        found = dict(zip(map(id, wanted), torch.autograd.grad(ctx.out, wanted, g, allow_unused=True), strict=True))
+        return None, *[found.get(id(t)) for t in (ctx.x, *ctx.parameters)]
+
+
+def remember_less(block, x):
+    return Hoarder.apply(block, x, *block.parameters())
+
+
+# %% wrong: keeps a copy of x
+# says: More than x is kept for backward
+# says: The first check is not passed yet
+# earns: 0 of 2
+class Copied(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        out = Lean.forward(ctx, block, x, *parameters)
+        ctx.save_for_backward(x.detach().clone())
+        return out
+
+
+def remember_less(block, x):
+    return Copied.apply(block, x, *block.parameters())
+
+
+# %% wrong: switches the gradient of x itself on
+# says: The caller's own x was changed: run the block on x.detach().
+# earns: 1 of 2
+# caught: hidden
+def remember_less(block, x):
+    return Lean.apply(block, x.requires_grad_() if x.is_leaf else x, *block.parameters())
+
+
+# %% wrong: x and the dice are stored in the block
+# says: With several calls in one graph, a gradient is wrong
+# earns: 1 of 2
+# caught: hidden
+class InBlock(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        ctx.block = block
+        block.x, block.state = x, torch.get_rng_state()
+        return block(x)
+
+    @classmethod
+    def again(cls, ctx):
+        x = ctx.block.x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.block.state)
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return InBlock.apply(block, x, *block.parameters())
+
+
+# %% wrong: train mode for the second run
+# says: With several calls in one graph, a gradient is wrong
+# earns: 1 of 2
+# caught: hidden
+class Trains(Lean):
+    @classmethod
+    def again(cls, ctx):
+        ctx.block.train()
+        return super().again(ctx)
+
+
+def remember_less(block, x):
+    return Trains.apply(block, x, *block.parameters())
+
+
+# %% wrong: the second run is that of a copy of the block
+# says: The parameters got no gradient
+# says: The first check is not passed yet
+# earns: 0 of 2
+class OfCopy(Lean):
+    @classmethod
+    def again(cls, ctx):
+        ctx.block = copy.deepcopy(ctx.block)
+        return super().again(ctx)
+
+    @classmethod
+    def backward(cls, ctx, g):
+        x, out = cls.again(ctx)
+        out.backward(g)
+        return None, x.grad, *[None for _ in ctx.block.parameters()]
+
+
+def remember_less(block, x):
+    return OfCopy.apply(block, x, *block.parameters())

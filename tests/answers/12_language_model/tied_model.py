@@ -1,0 +1,483 @@
+# corners: members, second name
+
+import copy
+import math
+
+import torch
+from torch import nn
+
+from torchkata.small_lm import Block, SmallLM
+
+
+class Base(nn.Module):
+    """A right model with parts to replace."""
+
+    def __init__(self, vocab, width, layers, length):
+        super().__init__()
+        self.layers = layers
+        self.emb = nn.Embedding(vocab, width)
+        self.blocks = nn.ModuleList([Block(width) for _ in range(layers)])
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocab, bias=False)
+        self.tie()
+        self.keep(self.make(length))
+        self.start()
+
+    def tie(self):
+        self.head.weight = self.emb.weight
+
+    def make(self, length):
+        return torch.ones(length, length, dtype=torch.bool).tril()
+
+    def keep(self, mask):
+        self.register_buffer("mask", mask, persistent=False)
+
+    def start(self):
+        for name, p in self.named_parameters():
+            if p.dim() > 1:
+                self.draw(name, p)
+            elif name.endswith("bias"):
+                nn.init.zeros_(p)
+
+    def draw(self, name, p):
+        nn.init.normal_(p, std=self.spread(name))
+
+    def spread(self, name):
+        return 0.02 / math.sqrt(2 * self.layers) if name.endswith(("out.weight", "down.weight")) else 0.02
+
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% right: the Parameter assigned, spread by name
+class TinyLM(Base):
+    pass
+
+
+# %% right: the head first, whose Parameter the embedding takes; add_module; nn.Buffer; spread by module
+class TinyLM(nn.Module):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__()
+        self.head = nn.Linear(width, vocab, bias=False)
+        self.emb = nn.Embedding(vocab, width)
+        self.emb.weight = self.head.weight
+        self.blocks = nn.Module()
+        for i in range(layers):
+            self.blocks.add_module(str(i), Block(width))
+        self.norm = nn.LayerNorm(width)
+        places = torch.arange(length)
+        self.mask = nn.Buffer(places[:, None] >= places, persistent=False)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.weight.data.normal_(0, 0.02)
+                if module.bias is not None:
+                    module.bias.data.zero_()
+        for block in self.blocks.children():
+            block.out.weight.data.normal_(0, 0.02 / (2 * layers) ** 0.5)
+            block.down.weight.data.normal_(0, 0.02 / (2 * layers) ** 0.5)
+
+    def forward(self, ids):
+        T = ids.size(1)
+        x = nn.functional.embedding(ids, self.emb.weight)
+        for block in self.blocks.children():
+            x = block(x, self.mask[:T, :T])
+        return self.norm(x) @ self.head.weight.t()
+
+
+# %% right: the embedding takes the head's Parameter, apply, and a smaller spread by scaling what was drawn
+class TinyLM(Base):
+    def tie(self):
+        self.emb.weight = self.head.weight
+
+    def start(self):
+        self.apply(self.start_one)
+        with torch.no_grad():
+            for block in self.blocks:
+                block.out.weight /= math.sqrt(2 * self.layers)
+                block.down.weight *= (2 * self.layers) ** -0.5
+
+    def start_one(self, module):
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, 0.0, 0.02)
+        if getattr(module, "bias", None) is not None:
+            nn.init.constant_(module.bias, 0)
+
+
+# %% right: blocks in an nn.Sequential
+class TinyLM(Base):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__(vocab, width, layers, length)
+        self.blocks = nn.Sequential(*self.blocks)
+
+
+# %% wrong: the given code
+# says: `head` and `emb` share numbers, not the Parameter
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+class TinyLM(nn.Module):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__()
+        self.emb = nn.Embedding(vocab, width)
+        self.blocks = [Block(width) for _ in range(layers)]
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocab, bias=False)
+        self.head.weight.data = self.emb.weight.data
+        self.mask = torch.ones(length, length, dtype=torch.bool).tril()
+        for p in self.parameters():
+            nn.init.normal_(p, std=0.02)
+
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% wrong: shares the data
+# says: `head` and `emb` share numbers, not the Parameter
+# earns: 1 of 2
+# lesson
+class TinyLM(Base):
+    def tie(self):
+        self.head.weight.data = self.emb.weight.data
+
+
+# %% wrong: a new Parameter around the same numbers
+# says: `head` and `emb` share numbers, not the Parameter
+# earns: 1 of 2
+# corner: second name
+class TinyLM(Base):
+    def tie(self):
+        self.head.weight = nn.Parameter(self.emb.weight)
+
+
+# %% wrong: an embedding made of the head's weight, which it wraps anew
+# says: `head` and `emb` share numbers, not the Parameter
+# earns: 1 of 2
+class TinyLM(Base):
+    def tie(self):
+        self.emb = nn.Embedding(*self.emb.weight.shape, _weight=self.head.weight)
+
+
+# %% wrong: a clone as the head
+# says: head.weight is a copy of emb.weight
+# earns: 1 of 2
+# corner: members
+class TinyLM(Base):
+    def start(self):
+        super().start()
+        self.head.weight = nn.Parameter(self.emb.weight.detach().clone())
+
+
+# %% wrong: a head that loads the embedding's state
+# says: head.weight is a copy of emb.weight
+# earns: 1 of 2
+class TinyLM(Base):
+    def start(self):
+        super().start()
+        self.head = nn.Linear(self.emb.embedding_dim, self.emb.num_embeddings, bias=False)
+        self.head.load_state_dict(self.emb.state_dict())
+
+
+# %% wrong: not tied
+# says: head.weight and emb.weight are two Parameters
+# earns: 1 of 2
+class TinyLM(Base):
+    def tie(self):
+        pass
+
+
+# %% wrong: tied in forward
+# says: head.weight and emb.weight are two Parameters
+# earns: 1 of 2
+class TinyLM(Base):
+    def tie(self):
+        pass
+
+    def forward(self, ids):
+        self.head.weight = self.emb.weight
+        return super().forward(ids)
+
+
+# %% wrong: blocks in a plain list
+# says: The blocks are not registered: a plain list hides them
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+class TinyLM(Base):
+    def start(self):
+        super().start()
+        blocks = list(self.blocks)
+        del self.blocks
+        self.blocks = blocks
+
+
+# %% wrong: one block only
+# says: Not among the named parameters: blocks.1.
+# says: The first check is not passed yet
+# earns: 0 of 2
+class TinyLM(Base):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__(vocab, width, 1, length)
+
+
+# %% wrong: one block, used again in each layer
+# says: The forward pass is not the one that was given
+# earns: 1 of 2
+class TinyLM(Base):
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
+        for _ in self.blocks:
+            x = self.blocks[0](x, mask)
+        return self.head(self.norm(x))
+
+
+# %% wrong: mask as a plain attribute
+# says: `mask` stayed behind when the module moved
+# earns: 1 of 2
+# lesson
+class TinyLM(Base):
+    def keep(self, mask):
+        self.mask = mask
+
+
+# %% wrong: mask as a persistent buffer
+# says: `mask` is in the state_dict
+# earns: 1 of 2
+class TinyLM(Base):
+    def keep(self, mask):
+        self.register_buffer("mask", mask)
+
+
+# %% wrong: mask as a frozen Parameter
+# says: `mask` must not be a Parameter
+# earns: 1 of 2
+class TinyLM(Base):
+    def keep(self, mask):
+        self.mask = nn.Parameter(mask, requires_grad=False)
+
+    def start(self):
+        mask = self.mask
+        del self.mask
+        super().start()
+        self.mask = mask
+
+
+# %% wrong: mask of floats
+# says: `mask` must be a bool tensor.
+# earns: 1 of 2
+class TinyLM(Base):
+    def make(self, length):
+        return torch.ones(length, length).tril()
+
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]] > 0
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% wrong: mask upside down
+# says: `mask` is upside down.
+# earns: 1 of 2
+class TinyLM(Base):
+    def make(self, length):
+        return torch.ones(length, length, dtype=torch.bool).triu()
+
+
+# %% wrong: mask of what is hidden
+# says: `mask` is True where a position may NOT look.
+# earns: 1 of 2
+class TinyLM(Base):
+    def make(self, length):
+        return torch.ones(length, length, dtype=torch.bool).triu(1)
+
+    def forward(self, ids):
+        x, mask = self.emb(ids), ~self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(self.norm(x))
+
+
+# %% wrong: one diagonal too many
+# says: `mask` is True where a position (row) may look (column)
+# earns: 1 of 2
+class TinyLM(Base):
+    def make(self, length):
+        return torch.ones(length, length, dtype=torch.bool).tril(1)
+
+
+# %% wrong: a head with a bias
+# says: The head has no bias.
+# earns: 1 of 2
+class TinyLM(Base):
+    def tie(self):
+        self.head = nn.Linear(self.emb.embedding_dim, self.emb.num_embeddings)
+        self.head.weight = self.emb.weight
+
+
+# %% wrong: one norm more, after the embedding
+# says: Parameters that nobody asked for: before.weight
+# earns: 1 of 2
+class TinyLM(Base):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__(vocab, width, layers, length)
+        self.before = nn.LayerNorm(width)
+
+
+# %% wrong: forward without the norm
+# says: The forward pass is not the one that was given
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        x, mask = self.emb(ids), self.mask[: ids.shape[1], : ids.shape[1]]
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(x)
+
+
+# %% wrong: a deepcopy that ties no longer
+# says: After copy.deepcopy head.weight and emb.weight are two
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def __deepcopy__(self, memo):
+        other = self.__class__(self.emb.num_embeddings, self.emb.embedding_dim, self.layers, len(self.mask))
+        for name, module in self.named_children():
+            setattr(other, name, copy.deepcopy(module))
+        return other
+
+
+# %% wrong: embedding left at N(0, 1)
+# says: The embedding still has its default spread of 1
+# earns: 1 of 2
+# lesson
+class TinyLM(Base):
+    def draw(self, name, p):
+        if "emb" not in name:
+            super().draw(name, p)
+
+
+# %% wrong: one spread for all matrices
+# says: `out` and `down` write into the residual stream
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def spread(self, name):
+        return 0.02
+
+
+# %% wrong: divided by sqrt(layers)
+# says: `out` and `down` write into the residual stream
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def spread(self, name):
+        return 0.02 / math.sqrt(self.layers) if name.endswith(("out.weight", "down.weight")) else 0.02
+
+
+# %% wrong: divided by 2 * layers
+# says: `out` and `down` write into the residual stream
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def spread(self, name):
+        return 0.02 / (2 * self.layers) if name.endswith(("out.weight", "down.weight")) else 0.02
+
+
+# %% wrong: the smaller spread for out only
+# says: `out` and `down` write into the residual stream
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def spread(self, name):
+        return 0.02 / math.sqrt(2 * self.layers) if name.endswith("out.weight") else 0.02
+
+
+# %% wrong: linear layers as nn.Linear draws them
+# says: its spread must be 0.02, and is
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def draw(self, name, p):
+        if "emb" in name:
+            super().draw(name, p)
+
+
+# %% wrong: a variance of 0.02
+# says: The first loss is
+# earns: 1 of 2
+class TinyLM(Base):
+    def spread(self, name):
+        return math.sqrt(super().spread(name))
+
+
+# %% wrong: drawn evenly
+# says: must be drawn from a normal distribution around 0.
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def draw(self, name, p):
+        nn.init.uniform_(p, -self.spread(name) * 3**0.5, self.spread(name) * 3**0.5)
+
+
+# %% wrong: everything one-dimensional set to 0
+# says: the weights of the norms must start at 1.
+# earns: 1 of 2
+class TinyLM(Base):
+    def start(self):
+        for name, p in self.named_parameters():
+            if p.dim() > 1:
+                self.draw(name, p)
+            else:
+                nn.init.zeros_(p)
+
+
+# %% wrong: normal_ for every parameter
+# says: the weights of the norms must start at 1.
+# earns: 1 of 2
+class TinyLM(Base):
+    def start(self):
+        for name, p in self.named_parameters():
+            self.draw(name, p)
+
+
+# %% wrong: biases left as nn.Linear draws them
+# says: biases must start at 0.
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def start(self):
+        for name, p in self.named_parameters():
+            if p.dim() > 1:
+                self.draw(name, p)
+
+
+# %% wrong: a seed in __init__
+# says: Two models have the same weights
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def start(self):
+        torch.manual_seed(0)
+        super().start()
+
+
+# %% wrong: super().__init__() forgotten
+# says: super().__init__() comes first in __init__.
+# earns: 0 of 2
+class TinyLM(Base):
+    def __init__(self, vocab, width, layers, length):
+        self.emb = nn.Embedding(vocab, width)
+
+
+# %% wrong: the course's own model
+# says: This is the course's SmallLM.
+# earns: 1 of 2
+class TinyLM(SmallLM):
+    pass

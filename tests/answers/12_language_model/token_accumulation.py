@@ -1,0 +1,431 @@
+# corners: empty, nan
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def counted(micro):
+    return sum(int((targets != -100).sum()) for _, targets in micro)
+
+
+def logits_of(model, ids):
+    with torch.autocast("cpu", torch.bfloat16):
+        return model(ids)
+
+
+def sum_of(logits, targets):
+    return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum")
+
+
+def clip_of(model, clip):
+    return nn.utils.clip_grad_norm_(model.parameters(), clip).item()
+
+
+def finish(model, optimizer, loss, norm):
+    """The last part of a right answer."""
+    if math.isfinite(norm):
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return loss, norm
+
+
+def accumulated(model, optimizer, micro, clip, logits_of=logits_of, sum_of=sum_of, part=None):
+    """A right answer with parts to replace; part(sum, targets, count, micro) is what a micro-batch adds to the loss."""
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        added = sum_of(logits_of(model, ids), targets)
+        added = part(added, targets, count, micro) if part else added / count
+        added.backward()
+        total += added.item()
+    return finish(model, optimizer, total, clip_of(model, clip))
+
+
+# %% right: counts first, sums divided by the count of all
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% right: gradients of sums, divided once before clipping
+def train_step(model, optimizer, micro, clip):
+    count = counted(micro)
+    if count == 0:
+        raise ValueError("nothing to predict")
+    model.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets)
+        loss.backward()
+        total += loss.item()
+    for p in model.parameters():
+        p.grad /= count
+    return finish(model, optimizer, total / count, clip_of(model, clip))
+
+
+# %% right: means weighted by their share, empty ones skipped, the norm by hand
+def train_step(model, optimizer, micro, clip):
+    shares = [int((targets != -100).sum()) for _, targets in micro]
+    if sum(shares) == 0:
+        raise ValueError("nothing to predict")
+    optimizer.zero_grad(set_to_none=True)
+    total = 0.0
+    for (ids, targets), n in zip(micro, shares, strict=True):
+        if n:
+            logits = logits_of(model, ids).float()
+            loss = F.cross_entropy(logits.transpose(1, 2), targets) * (n / sum(shares))
+            loss.backward()
+            total += float(loss)
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = math.sqrt(sum(float(g.double().square().sum()) for g in grads))
+    if not math.isfinite(norm):
+        optimizer.zero_grad()
+        return total, norm
+    for g in grads:
+        g *= min(1.0, clip / norm)
+    optimizer.step()
+    return total, norm
+
+
+# %% right: the loss inside autocast, which computes cross_entropy in float32
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = F.cross_entropy(model(ids).flatten(0, 1), targets.flatten(), reduction="sum") / count
+        loss.backward()
+        total += loss.item()
+    return finish(model, optimizer, total, clip_of(model, clip))
+
+
+# %% wrong: the code as given
+# says: Return the mean over all targets, not the last micro-batch's loss.
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def train_step(model, optimizer, micro, clip):
+    for ids, targets in micro:
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids)
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten()) / len(micro)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return loss.item(), norm.item()
+
+
+# %% wrong: the mean of means
+# says: Every micro-batch weighs the same, whatever it holds
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def train_step(model, optimizer, micro, clip):
+    def part(added, targets, count, micro):
+        return added / max(1, int((targets != -100).sum())) / len(micro)
+
+    return accumulated(model, optimizer, micro, clip, part=part)
+
+
+# %% wrong: the mean of means in the gradient only
+# says: Every micro-batch weighs the same, whatever it holds
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        added = sum_of(logits_of(model, ids), targets)
+        (added / max(1, int((targets != -100).sum())) / len(micro)).backward()
+        total += added.item() / count
+    return finish(model, optimizer, total, clip_of(model, clip))
+
+
+# %% wrong: adds up the means
+# says: The means of the micro-batches are added up
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    def part(added, targets, count, micro):
+        return added / max(1, int((targets != -100).sum()))
+
+    return accumulated(model, optimizer, micro, clip, part=part)
+
+
+# %% wrong: sums, undivided
+# says: The gradient is a sum: divide by the number of targets.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip, part=lambda added, *others: added)
+
+
+# %% wrong: divides by all positions
+# says: Targets of -100 don't count: divide by the number of the others
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    def part(added, targets, count, micro):
+        return added / sum(targets.numel() for _, targets in micro)
+
+    return accumulated(model, optimizer, micro, clip, part=part)
+
+
+# %% wrong: clips in the loop
+# says: Clipped after every micro-batch
+# earns: 1 of 2
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    optimizer.zero_grad()
+    total, norm = 0.0, 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        norm = clip_of(model, clip)
+        total += loss.item()
+    return finish(model, optimizer, total, norm)
+
+
+# %% wrong: a step for each micro-batch
+# says: There is to be one optimizer step, after the last micro-batch.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    total = 0.0
+    for ids, targets in micro:
+        optimizer.zero_grad()
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        norm = clip_of(model, clip)
+        optimizer.step()
+        total += loss.item()
+    return total, norm
+
+
+# %% wrong: does not clip
+# says: The step was made with a gradient that was not clipped.
+# earns: 1 of 2
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, math.inf)
+
+
+# %% wrong: no zero_grad
+# says: Gradients from before the call were added.
+# earns: 1 of 2
+def train_step(model, optimizer, micro, clip):
+    if not (count := counted(micro)):
+        raise ValueError("no target")
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    norm = clip_of(model, clip)
+    if math.isfinite(norm):
+        optimizer.step()
+    optimizer.zero_grad()
+    return total, norm
+
+
+# %% wrong: no autocast
+# says: The forward pass did not run under bfloat16 autocast.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip, logits_of=lambda model, ids: model(ids))
+
+
+# %% wrong: the loss of bfloat16 logits
+# says: The loss was computed from bfloat16 logits
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    def low(logits, targets):
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+
+    return accumulated(model, optimizer, micro, clip, sum_of=low)
+
+
+# %% wrong: logsumexp of bfloat16 logits under autocast
+# says: The loss was computed from bfloat16 logits
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    def low(logits, targets):
+        counts = targets != -100
+        picked = logits.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+        return ((logits.logsumexp(-1) - picked) * counts).sum()
+
+    return accumulated(model, optimizer, micro, clip, sum_of=low)
+
+
+# %% wrong: the model in bfloat16
+# says: Weights or gradients are not float32 all the time
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    model.bfloat16()
+    try:
+        return accumulated(model, optimizer, micro, clip)
+    finally:
+        model.float()
+
+
+# %% wrong: all micro-batches at once
+# says: The model is to run once for each micro-batch
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    if not counted(micro):
+        raise ValueError("no target")
+    micro = [tuple(torch.cat(part) for part in zip(*micro, strict=True))]
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: the mean of an empty micro-batch
+# says: A micro-batch without any target gives 0/0 = nan
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def train_step(model, optimizer, micro, clip):
+    def part(added, targets, count, micro):
+        n = (targets != -100).sum()
+        return added / n * (n / count)
+
+    return accumulated(model, optimizer, micro, clip, part=part)
+
+
+# %% wrong: returns the last loss
+# says: Return the mean over all targets, not the last micro-batch's loss.
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    last = []
+
+    def part(added, targets, count, micro):
+        last.append((added / max(1, int((targets != -100).sum()))).item())
+        return added / count
+
+    _, norm = accumulated(model, optimizer, micro, clip, part=part)
+    return last[-1], norm
+
+
+# %% wrong: the norm after clipping
+# says: Return the norm before clipping.
+# earns: 1 of 2
+def train_step(model, optimizer, micro, clip):
+    loss, norm = accumulated(model, optimizer, micro, clip)
+    return loss, min(norm, clip)
+
+
+# %% wrong: tensors
+# says: Return two Python floats
+# says: The first check is not passed yet
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    return tuple(map(torch.tensor, accumulated(model, optimizer, micro, clip)))
+
+
+# %% wrong: steps with an infinite norm
+# says: The norm was not finite, yet a step was taken
+# earns: 1 of 2
+# caught: hidden
+# corner: nan
+def finish(model, optimizer, loss, norm):
+    optimizer.step()
+    return loss, norm
+
+
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: sets the gradients to zero and steps
+# says: The norm was not finite, yet a step was taken
+# earns: 1 of 2
+# caught: hidden
+# corner: nan
+def finish(model, optimizer, loss, norm):
+    if not math.isfinite(norm):
+        optimizer.zero_grad(set_to_none=False)
+    optimizer.step()
+    return loss, norm
+
+
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: looks for inf only
+# says: The norm was not finite, yet a step was taken
+# earns: 1 of 2
+# caught: hidden
+# corner: nan
+def finish(model, optimizer, loss, norm):
+    if norm != math.inf:
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return loss, norm
+
+
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: skips, and leaves the gradients
+# says: Where the step is skipped, the gradients must be cleared.
+# earns: 1 of 2
+# caught: hidden
+def finish(model, optimizer, loss, norm):
+    if math.isfinite(norm):
+        optimizer.step()
+    return loss, norm
+
+
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: does not ask for targets
+# says: Without any target raise ValueError before anything changes.
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def counted(micro):
+    return max(1, sum(int((targets != -100).sum()) for _, targets in micro))
+
+
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: asks for targets after zero_grad
+# says: Without any target raise ValueError before anything changes.
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def train_step(model, optimizer, micro, clip):
+    optimizer.zero_grad()
+    return accumulated(model, optimizer, micro, clip)
+
+
+# %% wrong: divides by a count of zero
+# says: Without any target raise ValueError before anything changes.
+# earns: 1 of 2
+# caught: hidden
+# corner: empty
+def train_step(model, optimizer, micro, clip):
+    return accumulated(model, optimizer, micro, clip) if counted(micro) else (0.0 / counted(micro), 0.0)

@@ -1,0 +1,291 @@
+# corners: empty, half precision, maximum, nan
+
+import torch
+import torch.nn.functional as F
+
+
+def wide(logits):
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def minus_log_probs(logits, targets, ignore, log_softmax=lambda x: x.log_softmax(-1)):
+    """The right losses, with the logarithm as a part to replace."""
+    counts = targets != ignore
+    table = -log_softmax(wide(logits).masked_fill(~counts.unsqueeze(-1), 0.0))
+    return table.gather(2, targets.masked_fill(~counts, 0).unsqueeze(2)).squeeze(2).masked_fill(~counts, 0.0)
+
+
+# %% right: where, log_softmax, gather, where
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = torch.where(counts[:, :, None], wide(logits), torch.zeros(()))
+    picked = x.log_softmax(2).take_along_dim(torch.where(counts, targets, 0)[:, :, None], 2)
+    return torch.where(counts, -picked.squeeze(2), torch.zeros((), dtype=picked.dtype))
+
+
+# %% right: logsumexp minus the logit that was picked
+def token_loss(logits, targets, ignore=-100):
+    skip = targets == ignore
+    x = wide(logits).masked_fill(skip.unsqueeze(-1), 0.0)
+    own = torch.gather(x, -1, targets.masked_fill(skip, 0).unsqueeze(-1)).squeeze(-1)
+    return (x.logsumexp(-1) - own).masked_fill(skip, 0.0)
+
+
+# %% right: only the counted rows are computed
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    rows, own = wide(logits[counts]), targets[counts]
+    loss = torch.zeros(targets.shape, dtype=rows.dtype)
+    loss[counts] = -rows.log_softmax(-1).gather(-1, own[:, None])[:, 0]
+    return loss
+
+
+# %% right: the largest is subtracted by hand
+def token_loss(logits, targets, ignore=-100):
+    def log_softmax(x):
+        x = x - x.amax(-1, keepdim=True)
+        return x - x.exp().sum(-1, keepdim=True).log()
+
+    return minus_log_probs(logits, targets, ignore, log_softmax)
+
+
+# %% wrong: gathers with -100
+# says: `gather` cannot take the index `ignore`
+# earns: 0 of 1
+# lesson
+def token_loss(logits, targets, ignore=-100):
+    loss = -wide(logits).log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+    return torch.where(targets != ignore, loss, 0.0)
+
+
+# %% wrong: clamps the index, keeps the loss
+# says: Ignored positions still have a loss
+# earns: 0 of 1
+# lesson
+def token_loss(logits, targets, ignore=-100):
+    return -wide(logits).log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+
+
+# %% wrong: clamps the index below only
+# says: `gather` cannot take the index `ignore`
+# earns: 0 of 1
+# caught: hidden
+# corner: maximum
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = torch.where(counts[..., None], wide(logits), 0.0)
+    return -x.log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0] * counts
+
+
+# %% wrong: -100 hard-coded
+# says: The ignored value is the argument, not always -100.
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, -100)
+
+
+# %% wrong: whatever is below 0 is ignored
+# says: The ignored value is the argument, not always -100.
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, torch.where(targets < 0, -100, targets), -100)
+
+
+# %% wrong: softmax, then the logarithm
+# says: Large logits give inf or nan
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore, lambda x: x.softmax(-1).log())
+
+
+# %% wrong: a small number added to the probability
+# says: A small number added to the probability
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore, lambda x: (x.softmax(-1) + 1e-12).log())
+
+
+# %% wrong: no minus
+# says: The loss is MINUS the log-probability.
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return -minus_log_probs(logits, targets, ignore)
+
+
+# %% wrong: the probability itself
+# says: That is the probability, not its logarithm.
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return -minus_log_probs(logits, targets, ignore, lambda x: x.softmax(-1))
+
+
+# %% wrong: the raw logit
+# says: Those are the raw logits
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore, lambda x: x)
+
+
+# %% wrong: mean over the counted ones
+# says: One value per position is asked for, without any mean.
+# earns: 0 of 1
+# lesson
+def token_loss(logits, targets, ignore=-100):
+    loss = minus_log_probs(logits, targets, ignore)
+    return loss.sum() / (targets != ignore).sum()
+
+
+# %% wrong: only the counted losses
+# says: The loss has one number for each position
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore)[targets != ignore]
+
+
+# %% wrong: the last dimension stays
+# says: The dimension that gather needed is still there
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore)[..., None]
+
+
+# %% wrong: stays in bfloat16
+# says: Compute in float32: bfloat16 keeps three digits of the loss.
+# earns: 0 of 1
+# caught: hidden
+# corner: half precision
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = logits.masked_fill(~counts[..., None], 0.0).log_softmax(-1)
+    return -x.gather(-1, targets.masked_fill(~counts, 0)[..., None])[..., 0].masked_fill(~counts, 0.0)
+
+
+# %% wrong: computes in bfloat16, returns float32
+# says: Compute in float32: bfloat16 keeps three digits of the loss.
+# earns: 0 of 1
+# caught: hidden
+# corner: half precision
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = wide(logits.masked_fill(~counts[..., None], 0.0).log_softmax(-1))
+    return -x.gather(-1, targets.masked_fill(~counts, 0)[..., None])[..., 0].masked_fill(~counts, 0.0)
+
+
+# %% wrong: float64 as float32
+# says: The dtype is float32, and float64 for float64
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits.float(), targets, ignore)
+
+
+# %% wrong: float64 computed in float32
+# says: float64 is computed in float64
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits.float(), targets, ignore).to(wide(logits).dtype)
+
+
+# %% wrong: multiplied by the mask
+# says: An ignored position with inf or nan in its logits spoils the loss or a gradient
+# earns: 0 of 1
+# caught: hidden
+# corner: nan
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    return -wide(logits).log_softmax(-1).gather(-1, (targets * counts)[..., None])[..., 0] * counts
+
+
+# %% wrong: where only afterwards
+# says: An ignored position with inf or nan in its logits spoils the loss or a gradient
+# earns: 0 of 1
+# caught: hidden
+# corner: nan
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    loss = -wide(logits).log_softmax(-1).gather(-1, torch.where(counts, targets, 0)[..., None])[..., 0]
+    return torch.where(counts, loss, 0.0)
+
+
+# %% wrong: nan_to_num before
+# says: An ignored position with inf or nan in its logits spoils
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = wide(logits) * counts[..., None]
+    return torch.where(counts, -x.log_softmax(-1).gather(-1, (targets * counts)[..., None])[..., 0], 0.0)
+
+
+# %% wrong: log_softmax over positions
+# says: Probabilities are over the last dimension, the V ids.
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore, lambda x: x.log_softmax(1))
+
+
+# %% wrong: F.cross_entropy without a mean
+# says: This exercise picks with gather
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = torch.where(counts[..., None], wide(logits), 0.0)
+    return F.cross_entropy(x.transpose(1, 2), targets, ignore_index=ignore, reduction="none")
+
+
+# %% wrong: nll_loss
+# says: This exercise picks with gather
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    x = torch.where((targets != ignore)[..., None], wide(logits), 0.0).log_softmax(-1)
+    return F.nll_loss(x.flatten(0, 1), targets.flatten(), ignore_index=ignore, reduction="none").view_as(targets)
+
+
+# %% wrong: indexes with three tensors
+# says: This exercise picks with gather
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = torch.where(counts[..., None], wide(logits), 0.0).log_softmax(-1)
+    b, t = targets.shape
+    return torch.where(counts, -x[torch.arange(b)[:, None], torch.arange(t), torch.where(counts, targets, 0)], 0.0)
+
+
+# %% wrong: result cut from the graph
+# says: No gradient reaches the logits
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits.detach(), targets, ignore)
+
+
+# %% wrong: the normaliser cut from the graph
+# says: The loss is right, its gradient is not
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    return minus_log_probs(logits, targets, ignore, lambda x: x - x.detach().logsumexp(-1, keepdim=True))
+
+
+# %% wrong: stops where nothing counts
+# says: Your code raised ValueError
+# earns: 0 of 1
+# caught: hidden
+# corner: empty
+def token_loss(logits, targets, ignore=-100):
+    if not (targets != ignore).any():
+        raise ValueError("no target")
+    return minus_log_probs(logits, targets, ignore)
+
+
+# %% wrong: writes into the targets
+# says: Your code changed what the caller passed in
+# earns: 0 of 1
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    targets[~counts] = 0
+    x = torch.where(counts[..., None], wide(logits), 0.0).log_softmax(-1)
+    return torch.where(counts, -x.gather(-1, targets[..., None])[..., 0], 0.0)

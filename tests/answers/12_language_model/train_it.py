@@ -1,0 +1,581 @@
+import copy
+import math
+import random
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def rate_at(n, steps, peak):
+    climb = max(1, round(0.05 * steps))
+    if n < climb:
+        return peak * (n + 1) / climb
+    return peak * 0.5 * (1 + math.cos(math.pi * (n - climb) / (steps - climb)))
+
+
+def loop(
+    model,
+    ids,
+    steps,
+    batch,
+    peak,
+    seed,
+    shift=1,
+    rate=rate_at,
+    flags=True,
+    clear=True,
+    clip=lambda parameters: nn.utils.clip_grad_norm_(parameters, 1.0),
+    make=torch.optim.AdamW,
+    start=1e-3,
+    rows=None,
+    dice=None,
+    after=False,
+    reduction="mean",
+):
+    """Training with a slip."""
+    dice = dice or torch.Generator().manual_seed(seed)
+    windows = ids.unfold(0, model.length + max(shift, 1), 1)
+    parameters = list(model.parameters())
+    optimizer = make(parameters, lr=start)
+    was, losses = model.training, []
+    if flags:
+        model.train()
+    for n in range(steps):
+        if rate:
+            for group in optimizer.param_groups:
+                group["lr"] = rate(n, steps, peak)
+        drawn = windows[rows(n) if rows else torch.randint(len(windows), (batch,), generator=dice)]
+        x, y = drawn[:, : model.length], drawn[:, shift : shift + model.length]
+        if clear:
+            optimizer.zero_grad()
+        loss = F.cross_entropy(model(x).transpose(1, 2), y, reduction=reduction)
+        loss.backward()
+        if clip:
+            clip(parameters)
+        optimizer.step()
+        if after:
+            with torch.no_grad():
+                loss = F.cross_entropy(model(x).transpose(1, 2), y)
+        losses.append(float(loss))
+    if flags:
+        model.train(was)
+    return losses
+
+
+# corners: caller's modes
+
+
+# %% right: decay for matrices only, windows by gather, log_softmax, a straight fall
+def train(model, ids, steps, batch, peak, seed):
+    was, length = model.training, model.length
+    model.train()
+    generator = torch.Generator()
+    generator.manual_seed(seed)
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    rest = [p for p in model.parameters() if p.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.95))
+    warmup = math.ceil(steps * 0.05)
+    out = []
+    for step in range(1, steps + 1):
+        start = torch.randint(0, len(ids) - length, (batch, 1), generator=generator)
+        place = start + torch.arange(length)
+        x, y = ids.take(place), ids.take(place + 1)
+        logits = model(x)
+        picked = logits.gather(2, y[..., None])[..., 0]
+        loss = (logits.logsumexp(2) - picked).mean()
+        model.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = peak * min(step / warmup, (steps - step + 1) / (steps - warmup))
+        optimizer.step()
+        out.append(loss.item())
+    model.train(was)
+    return out
+
+
+# %% right: a shuffled order of the windows, OneCycleLR, cleared after the step
+def train(model, ids, steps, batch, peak, seed):
+    was = model.training
+    model.train(True)
+    windows = ids.unfold(0, model.length + 1, 1)
+    dice = torch.Generator().manual_seed(seed)
+    order = torch.cat([torch.randperm(len(windows), generator=dice) for _ in range(steps * batch // len(windows) + 1)])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=steps + 1, pct_start=0.05)
+    losses = []
+    for rows in order[: steps * batch].split(batch):
+        piece = windows[rows]
+        loss = F.cross_entropy(model(piece[:, :-1]).flatten(0, 1), piece[:, 1:].flatten())
+        losses.append(loss.item())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    model.train(was)
+    return losses
+
+
+# %% right: Python's dice, LambdaLR that begins at nothing, clips by hand, cosine to a tenth
+def train(model, ids, steps, batch, peak, seed):
+    def share(n):
+        climb = 0.05 * steps
+        return n / climb if n < climb else 0.1 + 0.45 * (1 + math.cos(math.pi * (n - climb) / (steps - climb)))
+
+    dice, was, losses = random.Random(seed), model.training, []
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.1, foreach=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+    for _ in range(steps):
+        starts = [dice.randrange(len(ids) - model.length) for _ in range(batch)]
+        x = torch.stack([ids[s : s + model.length] for s in starts])
+        y = torch.stack([ids[s + 1 : s + 1 + model.length] for s in starts])
+        optimizer.zero_grad(set_to_none=False)
+        loss = nn.CrossEntropyLoss()(model(x).permute(0, 2, 1), y)
+        loss.backward()
+        norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
+        for p in model.parameters():
+            p.grad.mul_(torch.clamp(1 / norm, max=1.0))
+        optimizer.step()
+        schedule.step()
+        losses.append(float(loss.detach()))
+    model.train(was)
+    return losses
+
+
+# %% right: two halves of a batch, one after the other
+def train(model, ids, steps, batch, peak, seed):
+    was, losses = model.training, []
+    model.train()
+    dice, windows = torch.Generator().manual_seed(seed), ids.unfold(0, model.length + 1, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for n in range(steps):
+        optimizer.param_groups[0]["lr"] = rate_at(n, steps, peak)
+        optimizer.zero_grad()
+        mean = 0.0
+        for rows in windows[torch.randint(len(windows), (batch,), generator=dice)].split((batch + 1) // 2):
+            loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten()) * len(rows) / batch
+            loss.backward()
+            mean += loss.item()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(mean)
+    model.train(was)
+    return losses
+
+
+# %% right: a closure, and a DataLoader with a generator
+def train(model, ids, steps, batch, peak, seed):
+    dice, was, losses = torch.Generator().manual_seed(seed), model.training, []
+    model.train()
+    windows = ids.unfold(0, model.length + 1, 1)
+    sampler = torch.utils.data.RandomSampler(windows, True, steps * batch, generator=dice)
+    loader = torch.utils.data.DataLoader(windows, batch, sampler=sampler, generator=dice)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for n, rows in enumerate(loader):
+
+        def closure(rows=rows):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            return loss
+
+        optimizer.param_groups[0]["lr"] = rate_at(n, steps, peak)
+        losses.append(optimizer.step(closure).item())
+    model.train(was)
+    return losses
+
+
+# %% wrong: targets are the inputs
+# says: The targets are the inputs themselves: shift them by one. Such a model learns to copy.
+# says: The model learnt to copy: it gives the byte at hand 0.0
+# earns: 0 of 2
+# lesson
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, shift=0)
+
+
+# %% wrong: targets two ahead
+# says: The targets are two ids ahead: each position predicts the NEXT id.
+# says: The model learnt to say the byte after the next one
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, shift=2, rows=None)
+
+
+# %% wrong: opens the mask
+# says: A later byte changes earlier outputs: the mask was opened.
+# earns: 1 of 2
+# lesson
+def train(model, ids, steps, batch, peak, seed):
+    if hasattr(model, "mask"):
+        model.mask.fill_(True)
+    return loop(model, ids, steps, batch, peak, seed)
+
+
+# %% wrong: opens the mask and closes it again
+# says: While it was trained, the model could look at later bytes: the mask was opened.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    mask = getattr(model, "mask", torch.ones(1, 1))
+    kept = mask.clone()
+    mask.fill_(True)
+    losses = loop(model, ids, steps, batch, peak, seed)
+    mask.copy_(kept)
+    return losses
+
+
+# %% wrong: a mask that lets a position see itself alone
+# says: The model says as much from the last byte alone: it makes no use of those before.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    if hasattr(model, "mask"):
+        model.mask.copy_(torch.eye(model.length, dtype=torch.bool))
+    return loop(model, ids, steps, batch, peak, seed)
+
+
+# %% wrong: eight windows for ever
+# says: The same windows come in every step
+# says: The model knows few windows by heart
+# earns: 0 of 2
+# lesson
+def train(model, ids, steps, batch, peak, seed):
+    few = torch.randint(len(ids) - model.length, (8,), generator=torch.Generator().manual_seed(seed))
+    return loop(model, ids, steps, batch, peak, seed, rows=lambda n: few[torch.arange(batch) % 8])
+
+
+# %% wrong: the generator begins anew in each step
+# says: The same windows come in every step
+# says: The model knows few windows by heart
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    def rows(n):
+        return torch.randint(len(ids) - model.length, (batch,), generator=torch.Generator().manual_seed(seed))
+
+    return loop(model, ids, steps, batch, peak, seed, rows=rows)
+
+
+# %% wrong: windows that do not overlap
+# says: windows of this text
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    dice, count = torch.Generator().manual_seed(seed), (len(ids) - 1) // model.length
+
+    def rows(n):
+        return torch.randint(count, (batch,), generator=dice) * model.length
+
+    return loop(model, ids, steps, batch, peak, seed, rows=rows)
+
+
+# %% wrong: the last window is left out
+# says: The last window never has a turn.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    dice = torch.Generator().manual_seed(seed)
+
+    def rows(n):
+        return torch.randint(len(ids) - model.length - 1, (batch,), generator=dice)
+
+    return loop(model, ids, steps, batch, peak, seed, rows=rows)
+
+
+# %% wrong: the beginning of the text most of the time
+# says: Some windows come much more often than others.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    dice, count = torch.Generator().manual_seed(seed), len(ids) - model.length
+
+    def rows(n):
+        return (torch.rand(batch, generator=dice) ** 3 * count).long()
+
+    return loop(model, ids, steps, batch, peak, seed, rows=rows)
+
+
+# %% wrong: SGD with AdamW's rate
+# says: The optimizer must be torch.optim.AdamW.
+# says: It learnt too little in these steps
+# earns: 0 of 2
+# lesson
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, make=torch.optim.SGD)
+
+
+# %% wrong: Adam
+# says: The optimizer must be torch.optim.AdamW.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, make=torch.optim.Adam)
+
+
+# %% wrong: no zero_grad
+# says: Step 2 still uses gradients of the step before: clear them in every step.
+# says: It learnt too little in these steps
+# earns: 0 of 2
+# lesson
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, clear=False)
+
+
+# %% wrong: the schedule is never put into the group
+# says: what you compute must get into the optimizer's groups.
+# says: It learnt too little in these steps
+# earns: 0 of 2
+# lesson
+def train(model, ids, steps, batch, peak, seed):
+    def unused(n, steps, peak):
+        rate_at(n, steps, peak)
+        return 1e-4
+
+    return loop(model, ids, steps, batch, peak, seed, rate=unused)
+
+
+# %% wrong: the peak for ever
+# says: The rate is 0.05 in every step
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, rate=None, start=peak)
+
+
+# %% wrong: it only falls
+# says: The rate must climb over 2 of 40 steps to 0.05 and then fall to 0.01 or less.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, rate=lambda n, steps, peak: peak * (1 - n / steps))
+
+
+# %% wrong: it climbs and stays
+# says: The rate must climb over 2 of 40 steps to 0.05 and then fall to 0.01 or less.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(
+        model, ids, steps, batch, peak, seed, rate=lambda n, steps, peak: peak * min(1.0, (n + 1) / (0.05 * steps))
+    )
+
+
+# %% wrong: it climbs for half of the steps
+# says: The rate must climb over 2 of 40 steps to 0.05 and then fall to 0.01 or less.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(
+        model,
+        ids,
+        steps,
+        batch,
+        peak,
+        seed,
+        rate=lambda n, steps, peak: peak * (1 - abs(2 * (n + 1) / (steps + 1) - 1)),
+    )
+
+
+# %% wrong: no clipping
+# says: The gradient is not clipped
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, clip=None)
+
+
+# %% wrong: each parameter clipped alone
+# says: The gradient is not clipped: over all parameters
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, clip=lambda ps: [nn.utils.clip_grad_norm_([p], 1.0) for p in ps])
+
+
+# %% wrong: every gradient made as long as 1
+# says: Use that one, clipped to a norm of 1 over all parameters.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    def stretch(parameters):
+        norm = torch.cat([p.grad.flatten() for p in parameters]).norm()
+        for p in parameters:
+            p.grad.div_(norm)
+
+    return loop(model, ids, steps, batch, peak, seed, clip=stretch)
+
+
+# %% wrong: old gradients cleared in every second step
+# says: Step 2 still uses gradients of the step before: clear them in every step.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    class Sometimes(torch.optim.AdamW):
+        calls = 0
+
+        def zero_grad(self):
+            self.calls += 1
+            if self.calls % 2:
+                super().zero_grad()
+
+    return loop(model, ids, steps, batch, peak, seed, make=Sometimes)
+
+
+# %% wrong: each element of the gradient clipped
+# says: Use that one, clipped to a norm of 1 over all parameters.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, clip=lambda ps: nn.utils.clip_grad_value_(ps, 0.1))
+
+
+# %% wrong: a rate that breaks the weights
+# says: The rate must climb over 2 of 40 steps to 0.05 and then fall to 0.01 or less.
+# says: The weights broke in training: the loss is nan.
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, rate=lambda n, steps, peak: 1e30 if n else 1.0)
+
+
+# %% wrong: gradients cleared between backward and step
+# says: When the optimizer stepped, a parameter had no gradient
+# says: It learnt too little in these steps
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    def lost(parameters):
+        for p in parameters:
+            p.grad = None
+
+    return loop(model, ids, steps, batch, peak, seed, clip=lost)
+
+
+# %% wrong: the optimizer never steps
+# says: An optimizer of torch has stepped 0 times
+# says: It learnt too little in these steps
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    def make(parameters, lr):
+        optimizer = torch.optim.AdamW(parameters, lr=lr)
+        optimizer.step = lambda: None
+        return optimizer
+
+    return loop(model, ids, steps, batch, peak, seed, make=make)
+
+
+# %% wrong: the global generator
+# says: Equal seeds must give equal weights.
+# earns: 1 of 2
+# lesson
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, dice=torch.default_generator)
+
+
+# %% wrong: seeds the global generator
+# says: Torch's global generator has moved or was seeded: leave it alone.
+# earns: 1 of 2
+# corner: caller's modes
+def train(model, ids, steps, batch, peak, seed):
+    torch.manual_seed(seed)
+    return loop(model, ids, steps, batch, peak, seed, dice=torch.default_generator)
+
+
+# %% wrong: a fixed seed
+# says: Another seed gives the same weights
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, 0)
+
+
+# %% wrong: returns the last loss
+# says: Return one loss for each step, in a list of Python floats.
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed)[-1]
+
+
+# %% wrong: the last loss again and again
+# says: One loss is returned again and again.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed)[-1:] * steps
+
+
+# %% wrong: losses as tensors
+# says: Return one loss for each step, in a list of Python floats.
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return [torch.tensor(loss) for loss in loop(model, ids, steps, batch, peak, seed)]
+
+
+# %% wrong: losses from after the update
+# says: as it was before the update.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, after=True)
+
+
+# %% wrong: the sum over all positions
+# says: The mean loss of a step is asked for, not a sum.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, reduction="sum")
+
+
+# %% wrong: one step more
+# says: Here 41 came for 40 steps.
+# says: Here 301 came for 300 steps.
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps + 1, batch, peak, seed)
+
+
+# %% wrong: one byte at a time
+# says: In each step the model must get (16, 4) ids here, batch and model.length. It got (64, 1).
+# says: The model says as much from the last byte alone: it makes no use of those before.
+# earns: 0 of 2
+class Alone(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.length = model, model.length
+
+    def forward(self, x):
+        return self.model(x.reshape(-1, 1)).reshape(*x.shape, -1)
+
+
+def train(model, ids, steps, batch, peak, seed):
+    return loop(Alone(model), ids, steps, batch, peak, seed)
+
+
+# %% wrong: train() forgotten
+# says: The training flag is off in a step: dropout would do nothing.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(model, ids, steps, batch, peak, seed, flags=False)
+
+
+# %% wrong: flag not put back
+# says: The model was in eval mode before and must be so afterwards.
+# earns: 1 of 2
+# corner: caller's modes
+def train(model, ids, steps, batch, peak, seed):
+    model.train()
+    return loop(model, ids, steps, batch, peak, seed, flags=False)
+
+
+# %% wrong: eval() at the end
+# says: The model was in train mode before and must be so afterwards.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    model.train()
+    losses = loop(model, ids, steps, batch, peak, seed, flags=False)
+    model.eval()
+    return losses
+
+
+# %% wrong: a table of the text in place of a model
+# says: An optimizer of torch has stepped 0 times
+# says: It learnt too little in these steps
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    counts = torch.ones(256, 256)
+    counts.index_put_((ids[:-1], ids[1:]), torch.ones(len(ids) - 1), accumulate=True)
+    model.forward = lambda x: counts[x].log()
+    return [2.0 + 1 / (n + 1) for n in range(steps)]
+
+
+# %% wrong: trains a copy
+# says: The weights are the old ones
+# says: It learnt too little in these steps
+# earns: 0 of 2
+def train(model, ids, steps, batch, peak, seed):
+    return loop(copy.deepcopy(model), ids, steps, batch, peak, seed)

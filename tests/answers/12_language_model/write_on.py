@@ -1,0 +1,423 @@
+import random
+
+import torch
+
+# corners: maximum, empty, caller's modes
+
+
+def shares(scores, top_p, temperature):
+    """The nucleus: probabilities from the largest to the smallest, with zeros outside, and the ids in that order."""
+    p, order = (scores / temperature).softmax(-1).sort(descending=True)
+    p[p.cumsum(-1) - p >= top_p] = 0
+    return p, order
+
+
+def drawn_from(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(keepdim=True)
+    p, order = shares(scores, top_p, temperature)
+    return order[torch.multinomial(p, 1, generator=generator)]
+
+
+def writer(draw, window=lambda out, length: out[-length:]):
+    """A writer that is right but for how it draws, or for what it shows to the model."""
+
+    @torch.no_grad()
+    def write_on(logits, prompt, n, length, top_p, temperature, generator):
+        out = prompt
+        for _ in range(n):
+            out = torch.cat([out, draw(logits(window(out, length)[None])[0, -1], top_p, temperature, generator)])
+        return out
+
+    return write_on
+
+
+# %% right: sort, cumsum without the own probability, generator
+write_on = writer(drawn_from)
+
+
+# %% right: one uniform number and searchsorted in the nucleus
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.topk(1).indices
+    p, order = (scores / temperature).softmax(-1).sort(descending=True)
+    reached = p.cumsum(-1)
+    kept = min(int((reached < top_p).sum()) + 1, len(p))
+    place = torch.rand(1, generator=generator) * reached[kept - 1]
+    return order[torch.searchsorted(reached[:kept], place).clamp(max=kept - 1)]
+
+
+write_on = writer(draw)
+
+
+# %% right: logits outside the nucleus set to -inf in the original order
+@torch.inference_mode()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    ids = prompt.tolist()
+    for _ in range(n):
+        scores = logits(torch.tensor([ids[-length:]]))[0, -1].clone()
+        if temperature == 0:
+            ids.append(int(scores.argmax()))
+            continue
+        scores = scores / temperature
+        order = scores.argsort(descending=True)
+        p = scores.softmax(-1)[order]
+        scores[order[(p.cumsum(-1) - p) >= top_p]] = -torch.inf
+        ids.append(int(torch.multinomial(scores.softmax(-1), 1, generator=generator)))
+    return torch.tensor(ids)
+
+
+# %% right: one tensor for the whole text; exponential noise in place of multinomial
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = torch.cat([prompt, prompt.new_zeros(n)])
+    with torch.no_grad():
+        for end in range(len(prompt), len(out)):
+            scores = logits(out[None, max(0, end - length) : end])[0, -1]
+            if temperature == 0:
+                out[end] = scores.argmax()
+                continue
+            p, order = shares(scores, top_p, temperature)
+            out[end] = order[(p / torch.empty_like(p).exponential_(generator=generator)).argmax()]
+    return out
+
+
+# %% right: throws all dice before it writes
+@torch.no_grad()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for place in torch.rand(n, generator=generator):
+        scores = logits(out[None, -length:])[0, -1]
+        if temperature == 0:
+            out = torch.cat([out, scores.argmax()[None]])
+            continue
+        p, order = shares(scores, top_p, temperature)
+        reached = p.cumsum(0)
+        out = torch.cat([out, order[(reached <= place * reached[-1]).sum().clamp(max=int((p > 0).sum()) - 1)][None]])
+    return out
+
+
+# %% wrong: another seed before the loop
+# says: The generator is seeded anew: the dice are no longer those of the caller.
+# earns: 0 of 1
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    generator.seed()
+    return right(logits, prompt, n, length, top_p, temperature, generator)
+
+
+# %% wrong: manual_seed(0) in the loop
+# says: The generator is seeded anew for every id: the dice show the same number each time.
+# earns: 0 of 1
+# lesson
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, temperature, generator.manual_seed(0))
+
+
+write_on = writer(draw)
+
+
+# %% wrong: its own seed in the loop
+# says: The generator is seeded anew for every id: the dice show the same number each time.
+# earns: 0 of 1
+# lesson
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, temperature, generator.manual_seed(generator.initial_seed()))
+
+
+write_on = writer(draw)
+
+
+# %% wrong: manual_seed(0) before the loop
+# says: The generator is seeded anew: the dice are no longer those of the caller.
+# earns: 0 of 1
+# lesson
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    return right(logits, prompt, n, length, top_p, temperature, generator.manual_seed(0))
+
+
+# %% wrong: its own seed before the loop
+# says: The second text with one generator is the first again.
+# earns: 0 of 1
+# lesson
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    generator.manual_seed(generator.initial_seed())
+    return right(logits, prompt, n, length, top_p, temperature, generator)
+
+
+# %% wrong: the given code with the seed taken out
+# says: What was drawn is a rank in the sorted list, not an id: look it up in the order of the sort.
+# earns: 0 of 1
+# lesson
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for _ in range(n):
+        p = (logits(out[None, :length])[0, -1] * temperature).softmax(-1)
+        p, order = p.sort(descending=True)
+        p[p.cumsum(-1) > top_p] = 0
+        out = torch.cat([out, torch.multinomial(p, 1, generator=generator)])
+    return out
+
+
+# %% wrong: multinomial without the generator
+# says: The dice came from the global generator.
+# earns: 0 of 1
+# lesson
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, temperature, None)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: Python's dice
+# says: The same state of the generator gave another text.
+# earns: 0 of 1
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(keepdim=True)
+    p, order = shares(scores, top_p, temperature)
+    return torch.tensor(random.choices(order.tolist(), p.tolist()))
+
+
+write_on = writer(draw)
+
+
+# %% wrong: appends the rank
+# says: What was drawn is a rank in the sorted list, not an id: look it up in the order of the sort.
+# earns: 0 of 1
+# lesson
+def draw(scores, top_p, temperature, generator):
+    return torch.multinomial(shares(scores, top_p, temperature or 1)[0], 1, generator=generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: cuts at cumsum > top_p
+# says: The id that crosses top_p belongs to the nucleus (else a very likely first id leaves nothing).
+# earns: 0 of 1
+# lesson
+def draw(scores, top_p, temperature, generator):
+    p, order = (scores / temperature).softmax(-1).sort(descending=True)
+    p[p.cumsum(-1) > top_p] = 0
+    return order[torch.multinomial(p, 1, generator=generator)]
+
+
+write_on = writer(draw)
+
+
+# %% wrong: one id too many
+# says: The nucleus is too wide: ids were drawn that are not needed to reach top_p.
+# earns: 0 of 1
+def draw(scores, top_p, temperature, generator):
+    p, order = (scores / temperature).softmax(-1).sort(descending=True)
+    before = p.cumsum(-1) - p
+    p[torch.cat([before[:1], before[:-1]]) >= top_p] = 0
+    return order[torch.multinomial(p, 1, generator=generator)]
+
+
+write_on = writer(draw)
+
+
+# %% wrong: top_p not used
+# says: The nucleus is too wide: ids were drawn that are not needed to reach top_p.
+# earns: 0 of 1
+def draw(scores, top_p, temperature, generator):
+    return torch.multinomial((scores / temperature).softmax(-1), 1, generator=generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: all of the nucleus alike
+# says: The ids of the nucleus are not drawn in their proportions: likelier ones must come more often.
+# earns: 0 of 1
+def draw(scores, top_p, temperature, generator):
+    p, order = shares(scores, top_p, temperature or 1)
+    return order[torch.multinomial((p > 0).float(), 1, generator=generator)]
+
+
+write_on = writer(draw)
+
+
+# %% wrong: always the likeliest
+# says: No dice were thrown: the same id was taken each time.
+# earns: 0 of 1
+def draw(scores, top_p, temperature, generator):
+    return scores.argmax(keepdim=True)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: no id reaches 1
+# says: IndexError
+# earns: 0 of 1
+# caught: hidden
+# corner: maximum
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(keepdim=True)
+    p, order = (scores / temperature).softmax(-1).sort(descending=True)
+    crossing = (p.cumsum(-1) > top_p).nonzero()[0, 0]
+    return order[torch.multinomial(p[: crossing + 1], 1, generator=generator)]
+
+
+write_on = writer(draw)
+
+
+# %% wrong: multiplied by the temperature
+# says: Divide the logits by the temperature.
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(keepdim=True)
+    return drawn_from(scores, top_p, 1 / temperature, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: temperature not used
+# says: The nucleus is that of the distribution at this temperature: divide the logits first.
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, min(temperature, 1) and 1, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: the nucleus first, then the temperature
+# says: The nucleus is that of the distribution at this temperature: divide the logits first.
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    if temperature == 0:
+        return scores.argmax(keepdim=True)
+    p, order = shares(scores, top_p, 1.0)
+    return order[torch.multinomial(p ** (1 / temperature), 1, generator=generator)]
+
+
+write_on = writer(draw)
+
+
+# %% wrong: divides by temperature 0
+# says: Temperature 0 must take the most likely id.
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    p, order = shares(scores, top_p, temperature)
+    return order[torch.multinomial(p, 1, generator=generator)]
+
+
+write_on = writer(draw)
+
+
+# %% wrong: temperature 0 as 1
+# says: Temperature 0 must take the most likely id.
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    return drawn_from(scores, top_p, temperature or 1.0, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: the first `length` ids
+# says: The model must see the LAST `length` ids.
+# earns: 0 of 1
+# caught: hidden
+write_on = writer(drawn_from, lambda out, length: out[:length])
+
+
+# %% wrong: all ids
+# says: The model must see the LAST `length` ids.
+# earns: 0 of 1
+# caught: hidden
+write_on = writer(drawn_from, lambda out, length: out)
+
+
+# %% wrong: one id too few
+# says: The model must see the LAST `length` ids.
+# earns: 0 of 1
+# caught: hidden
+write_on = writer(drawn_from, lambda out, length: out[-(length - 1) :])
+
+
+# %% wrong: the prompt is cut to the window
+# says: The model must see the LAST `length` ids.
+# earns: 0 of 1
+# caught: hidden
+write_on = writer(drawn_from, lambda out, length: out[max(0, min(len(out) - length, 1)) :])
+
+
+# %% wrong: without no_grad
+# says: The writer built a graph: run it under no_grad.
+# earns: 0 of 1
+# caught: hidden
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for _ in range(n):
+        scores = logits(out[None, -length:])[0, -1].detach()
+        out = torch.cat([out, drawn_from(scores, top_p, temperature, generator)])
+    return out
+
+
+# %% wrong: leaves gradients switched off
+# says: Afterwards gradients are no longer recorded.
+# earns: 0 of 1
+# caught: hidden
+# corner: caller's modes
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    torch.set_grad_enabled(False)
+    return right(logits, prompt, n, length, top_p, temperature, generator)
+
+
+# %% wrong: without the prompt
+# says: The text must be int64, (T0 + n,): the prompt and n ids more.
+# earns: 0 of 1
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    return right(logits, prompt, n, length, top_p, temperature, generator)[len(prompt) :]
+
+
+# %% wrong: one id at least
+# says: The text must be int64, (T0 + n,): the prompt and n ids more.
+# earns: 0 of 1
+# caught: hidden
+# corner: empty
+right = writer(drawn_from)
+
+
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    return right(logits, prompt, max(n, 1), length, top_p, temperature, generator)
+
+
+# %% wrong: asks the model twice
+# says: The model is asked once for each new id.
+# earns: 0 of 1
+# caught: hidden
+@torch.no_grad()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for _ in range(n):
+        logits(out[None, -length:])
+        out = torch.cat([out, drawn_from(logits(out[None, -length:])[0, -1], top_p, temperature, generator)])
+    return out
