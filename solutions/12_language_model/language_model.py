@@ -292,8 +292,8 @@ for piece, loss in zip(pieces, losses, strict=True):
 print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
 
 # %% [markdown]
-# At the beginnings. What comes after a blank is open; the end of a word is nearly free. Half of all bytes cost almost
-# nothing, and a few carry most of the loss.
+# At the beginnings. What comes after a blank is open; the end of a word is nearly free. Half of all bytes cost less
+# than half of the mean, and a few cost nine nats.
 #
 # Positions that are padding don't count, and must not: neither in the sum nor in the gradient, whatever stands in
 # their logits.
@@ -576,7 +576,10 @@ run = long_run(my_model, folder)
 # ### What is yours now
 #
 # The last cell exports the model, lets it go on with three prompts, and writes `my_model/my_model.html`: curve, a
-# look into one head, the three texts with their seeds. It is one file, which you can send to a friend.
+# look into one head, the three texts with their seeds. It is one file, which you can send to a friend. After the 20
+# steps of the course's own tests it writes noise. After 900 it writes words and nearly sentences; ours went on with
+# "A function " so: *A function of the class the parameter to or compile present object should methods in the set to
+# dictional argument by the bicimal of the complex*.
 
 # %% varies="the model is yours"
 finish(run, my_model.PROMPTS, folder)
