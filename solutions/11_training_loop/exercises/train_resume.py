@@ -280,10 +280,6 @@ def resumed(train, kind, sizes, totals, settings, loaded=False):
 
 per_step = "losses: one float per step, the mean over its samples, from the very first step on (also after a resume)."
 in_turn = "One forward and then its backward for each micro-batch, and none for micro-batches that were done before."
-all_graphs = (
-    "One backward for each micro-batch: a sum of losses keeps the graphs of all of them until the end, the very memory "
-    "that accumulation is to save."
-)
 not_a_dict = 'Return a dict with "step", "losses" and all that is needed to go on.'
 
 
