@@ -561,9 +561,10 @@ my_model = write_own_model(folder, globals())
 # **Predict.** 900 steps of 16 windows: the model reads each byte of the text four or five times. Where among the
 # tables of section 12.1 will its held-out loss end?
 #
-# The cell trains for some minutes on one core, and draws the curve while it grows. The square button stops it; run
-# the cell again and it goes on where it last saved. (`python my_model/my_model.py` in a terminal does the same.) In
-# the course's own tests it makes 20 steps, which is the curve that you see before you have run it.
+# The cell trains for some minutes on one core, and draws the curve while it grows, a point for each round of 50
+# steps. The square button stops it; run the cell again and it goes on where it last saved. (`python
+# my_model/my_model.py` in a terminal does the same.) In the course's own tests it makes 4 rounds of 5 steps, which is
+# the curve that you see before you have run it.
 
 # %% varies="the run is yours"
 run = long_run(my_model, folder)

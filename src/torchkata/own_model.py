@@ -143,7 +143,7 @@ def long_run(my_model: ModuleType, folder: Path) -> Any:
     here = workbook_here() is not None
     every = 50 if here else 5
     run = my_model.Run(folder, my_model.STEPS if here else 20)
-    curve = LiveCurve(run.steps // every, "training", "held out", unit=f"{every} steps")
+    curve = LiveCurve(run.steps // every, "training", "held out", unit="round")
 
     def show(training: float, held_out: float) -> None:
         curve.add(**{"training": training, "held out": held_out})
@@ -160,9 +160,8 @@ def finish(run: Any, prompts: Sequence[str], folder: Path) -> None:
         run.export(folder / "my_model.onnx")
     model = run.model.eval()
     losses = {"training": [point[1] for point in run.curve], "held out": [point[2] for point in run.curve]}
-    every = run.curve[0][0]
     pictures = {
-        "How it learnt": draw_losses(losses, len(run.curve), unit=f"{every} steps").svg,
+        "How it learnt": draw_losses(losses, len(run.curve), unit="round").svg,
         "What one head looks at": draw_attention(model, prompts[0] + "is a", len(model.blocks) - 1, 0, 17).svg,
     }
     texts = {f"{prompt!r}, seed {seed}": run.text(prompt, seed=seed) for seed, prompt in enumerate(prompts)}
