@@ -32,6 +32,14 @@
 # For the result add up loss times batch size, and divide by N.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# In the loop: `prediction = model(xb)`; raise ValueError if `prediction.numel() != yb.numel()`; then `loss =
+# F.mse_loss(prediction.reshape(yb.shape), yb)`. Set `total = 0.0` at the start of each epoch, add `loss.item() *
+# len(yb)` for each batch, and return `total / len(x)` after the last.
+#
+# </details>
 
 
 # %% answer="broadcast-loss"

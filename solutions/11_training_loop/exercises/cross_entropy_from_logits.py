@@ -32,6 +32,15 @@
 # target's entry. Smoothing mixes two losses: 1 - e times that one, e times the mean of -log p over the classes.
 #
 # </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `kept = target != ignore_index`, then `logits[kept]` and `target[kept]`: what is left out reaches neither value nor
+# gradient. `log_p = logits - logits.logsumexp(1, keepdim=True)`; the losses of the rows are `-log_p.gather(1,
+# target[:, None]).squeeze(1)`. With smoothing e they become `(1 - e) * losses - e * log_p.mean(1)`, but only where e
+# is not 0: 0 times a class of -inf is nan. The mean of no rows is nan by itself.
+#
+# </details>
 
 
 # %% answer="cross-entropy-from-logits"

@@ -25,6 +25,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# With gradients of zero, one step shows the decay alone. One weight doesn't tell the two kinds apart: give the
+# optimizer a small and a large one. What is equal for both, the step or the proportion?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # Two parameters of very different size, in float64 (a proportion of 1e-8 is lost in float32), with gradients of
 # zeros, one step; compare the *relative* changes. Decoupled: equal proportions. In the gradient: the division makes
 # the absolute steps equal.

@@ -24,6 +24,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Ask of each line: in which mode does the model run here, is a graph recorded, for how many samples does this number
+# speak, and what is left behind if the next line raises?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # Remember the flag of every module, then `model.eval()` and `torch.no_grad()`. Add up loss times len(y) and the
 # number of hits, and divide by the number of samples. Restore the flags one by one in `finally`.
 #

@@ -29,6 +29,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# In which order must loading, replacing and collecting the parameters stand? And where the body is frozen, its batch
+# norm must be, too: what does `model.train()` do to each child of the model?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # Load strictly, then replace `model.fc`, then build the optimizer from two groups. For `lr_body == 0`:
 # `requires_grad_(False)` for the body, leave it out of the optimizer, and make its batch norm refuse train mode; an
 # instance may have a `train` of its own, and so may your `Backbone`.

@@ -24,6 +24,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Begin with the lengths. Then make a tensor of the final shape that is full of `pad_value`, in the dtype of the
+# samples, and write each sequence into its row. The mask needs the lengths alone.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # The lengths first; then `new_full((N, T, *rest), pad_value)` of the first sequence; copy row by row; and the mask is
 # `torch.arange(T) < length[:, None]`.
 #

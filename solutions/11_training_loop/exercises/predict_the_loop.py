@@ -27,6 +27,14 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Go through two iterations on paper: write down `.grad` after each backward, and w after each step. For Adam divide
+# the gradient by the root of its own square. For the last item: how far apart can two numbers be that a softmax has
+# made?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # Without zero_grad the second gradient is 2 + 2; zeroing before step leaves nothing to step with; since torch 2.0
 # zero_grad sets None. Adam's first step has size lr whatever the gradient. The softmax of the logits lies in [0, 1],
 # so the second softmax, the one inside cross_entropy, can never be sure.

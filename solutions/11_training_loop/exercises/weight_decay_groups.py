@@ -26,6 +26,13 @@
 #
 # <details><summary>Hint 2</summary>
 #
+# Which module owns a parameter you learn on the way through `modules()`; the order you get from `model.parameters()`.
+# So go through the model twice, and remember parameters by `id` in between.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
 # Collect the ids of all parameters that norm modules own (`modules()`, and `parameters(recurse=False)` of each). Then
 # one pass over `model.parameters()`: skip what does not require grad, and sort by `ndim < 2` or the id in the set.
 #
