@@ -93,10 +93,10 @@ with check("write-on") as test:
     def drawn(write, seed, top_p, temperature):
         """Let a model write that gives the ids 0 to 5 the probabilities .08 .45 .05 .2 .12 .1, whatever it is shown."""
         dice, start = torch.Generator().manual_seed(seed), torch.get_rng_state()
-        prompt = torch.tensor([5, 0])
+        prompt, odds = torch.tensor([5, 0]), torch.tensor([0.08, 0.45, 0.05, 0.2, 0.12, 0.1])
 
         def model(ids):
-            return chances.log().repeat(1, ids.shape[1], 1)
+            return odds.log().repeat(1, ids.shape[1], 1)
 
         def call(n):
             with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
