@@ -35,7 +35,7 @@
 # `position = torch.arange(max_len).unsqueeze(1)`, `frequency = torch.exp(torch.arange(0, d_model, 2) *
 # (-math.log(10000.0) / d_model))`, `angle = position * frequency`. Then `table[:, 0::2] = angle.sin()`,
 # `table[:, 1::2] = angle[:, : d_model // 2].cos()`, and `self.register_buffer("table", table, persistent=False)`.
-# forward: compare `x.size(1)` with `len(self.table)`, then return `x + self.table[:length].to(x.dtype)`.
+# forward: compare `x.size(1)` with `len(self.table)`, then give back `x + self.table[:length].to(x.dtype)`.
 #
 # </details>
 

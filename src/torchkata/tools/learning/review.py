@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from torchkata.tools.learning.standing import standing
 from torchkata.tools.learning.workbook import release_worked_on
 from torchkata.tools.placing import Place
 
+SECTION = re.compile(r"^## (.+)$", re.M)
 TEN = 10  # cards of a session, and new ones of a day: about five minutes
 PAGE = "review.ipynb"
 
@@ -112,8 +114,8 @@ def section_of(card: Card) -> tuple[str, str]:
     path, title, place = card.chapter.place_in_workbook.as_posix(), card.chapter.title, ""
     with suppress(CourseError):
         for cell in read_unchecked(card.chapter.solution).cells:
-            if cell.cell_type == "markdown" and cell.source.startswith("## "):
-                title, place = cell.source.splitlines()[0].removeprefix("## "), cell.id
+            if cell.cell_type == "markdown" and (headings := SECTION.findall(cell.source)):
+                title, place = headings[-1], cell.id
             if card.id in cell.metadata.get("facts", []):
                 there = {one.get("id") for one in release_worked_on(card.chapter).cells}
                 return title, f"{path}#cell-id={place}" if place in there else path
