@@ -6,17 +6,15 @@ import hashlib
 import html
 import importlib.util
 import linecache
-import logging
 import re
 import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FunctionType, ModuleType
 from typing import Any
 
+from torchkata.exporting import quiet_exporter
 from torchkata.pictures.attention_map import draw_attention
 from torchkata.pictures.loss_curve import LiveCurve, draw_losses
 from torchkata.places import course_of_package, solutions_for, workbook_here
@@ -156,8 +154,8 @@ def long_run(my_model: ModuleType, folder: Path) -> Any:
 
 def finish(run: Any, prompts: Sequence[str], folder: Path) -> None:
     """Write folder/my_model.onnx and folder/my_model.html: the curve, a look into one head, and a text per prompt."""
-    with _quiet():
-        run.export(folder / "my_model.onnx")
+    quiet_exporter()
+    run.export(folder / "my_model.onnx")
     model = run.model.eval()
     losses = {"training": [point[1] for point in run.curve], "held out": [point[2] for point in run.curve]}
     pictures = {
@@ -176,18 +174,6 @@ def finish(run: Any, prompts: Sequence[str], folder: Path) -> None:
     for prompt, text in texts.items():
         print(f"{prompt}:\n{text}\n")
     print(f"Written: {', '.join(sorted(path.name for path in folder.glob('my_model.*')))}")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the exporter's warnings and log lines, which are not about this model."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logging.disable(before)
 
 
 def write_page(
