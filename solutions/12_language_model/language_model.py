@@ -570,8 +570,9 @@ my_model = write_own_model(folder, globals())
 run = long_run(my_model, folder)
 
 # %% [markdown]
-# Set the last number beside the tables. A run of ours ended at 1.38, after about a minute on one quiet core: better
-# than all counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
+# Set the last number beside the tables. A run of the course's own parts ended at 1.27, after about a minute on one
+# quiet core: better than all counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy
+# of the file.
 
 # %% [markdown]
 # ### What is yours now
@@ -579,15 +580,15 @@ run = long_run(my_model, folder)
 # The last cell exports the model, lets it go on with three prompts, and writes `my_model/my_model.html`: curve, a
 # look into one head, the three texts with their seeds. It is one file, which you can send to a friend. After the 20
 # steps of the course's own tests it writes noise. After 900 it writes words and nearly sentences; ours went on with
-# "A function " so: *A function of the class the parameter to or compile present object should methods in the set to
-# dictional argument by the bicimal of the complex*.
+# "The statement" so: *The statement statement is the operation object as not constand "__all__()" and "__del__()" is
+# called in the or an inverses are specifiers*.
 
 # %% varies="the model is yours"
 finish(run, my_model.PROMPTS, folder)
 
 # %% [markdown]
-# And here you can look into it. Choose a head and move through the text: some heads look at the byte before, some at
-# the beginning of the word, some at the last blank. Nobody told them to.
+# And here you can look into it. Choose a head and move through the text: in our run one head gave half of its weight
+# to the byte before, and another six tenths to the last blank, where the word begins. Nobody told them to.
 
 # %% varies="the model is yours"
 attention_explorer(run.model)
