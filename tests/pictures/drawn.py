@@ -6,22 +6,28 @@ the galleries by that name.
 
 from __future__ import annotations
 
-import base64
-import html
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import combinations
+from math import isnan
+from xml.etree import ElementTree
 
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
-from matplotlib.transforms import Bbox
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.explorer import Explorer
+from torchkata.pictures.kit import Canvas
+from torchkata.pictures.kit.shapes import Box, Line, Marks, Words
+from torchkata.pictures.packing import pack, unpack
+from torchkata.pictures.show import Picture
+from torchkata.pictures.style import DARK
 
-Box = tuple[float, float, float, float]
+Corners = tuple[float, float, float, float]  # left, top, right, bottom, in points from the upper left
+MOST_BYTES = 36_000  # of an explorer's frames, as they stand in a notebook
 
 
 class Gallery(Mapping[str, Picture]):
@@ -56,97 +62,150 @@ class Look:
         check_svg(self.gallery[name])
 
     def test_no_text_is_cut_off_or_covered_by_another(self, name):
-        figure = self.gallery[name].figure
-        texts = check_texts(figure)
+        canvas = self.gallery[name].canvas
+        texts = check_texts(canvas)
         if self.in_boxes:
-            check_texts_in_boxes(figure, texts)
+            check_texts_in_boxes(canvas, texts)
 
     def test_every_box_stands_on_the_card(self, name):
-        check_boxes(self.gallery[name].figure, self.apart)
+        check_boxes(self.gallery[name].canvas, self.apart)
 
     def test_lines_and_marks_stay_on_the_card(self, name):
-        check_lines(self.gallery[name].figure)
+        check_lines(self.gallery[name].canvas)
 
     def test_a_card_fits_into_a_page(self, name):
-        assert self.gallery[name].figure.get_size_inches()[0] * 72 <= self.widest
+        assert self.gallery[name].canvas.width <= self.widest
 
 
 def check_svg(picture: Picture) -> None:
-    """One SVG element, the same at any time, with words of one line and letters of ten pixels or more."""
+    """One SVG element in colours that have one for the dark, words of one line, letters of eleven pixels or more."""
     svg = picture.svg
-    assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
-    assert "dc:date" not in svg
+    assert svg.startswith("<svg") and svg.endswith("</svg>")
+    ElementTree.fromstring(svg)
     assert len(picture.alt) > 30 and "\n" not in picture.alt
-    points = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", svg)]
-    assert points and min(points) * 96 / 72 >= 10
+    points = [float(size) for size in re.findall(r'font-size="([\d.]+)"', svg)]
+    assert points and min(points) * 96 / 72 >= 11
+    assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg)) <= {*DARK, "none"}
 
 
-def check_texts(figure: Figure) -> list[tuple[str, Bbox]]:
-    """No text is cut off or covered by another. Returns the texts with their places in pixels."""
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    texts = [(t.get_text(), t.get_window_extent(renderer)) for t in figure.axes[0].texts if t.get_text().strip()]
-    for words, box in texts:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, words
+def check_texts(canvas: Canvas) -> list[tuple[str, Corners]]:
+    """No text is cut off or covered by another. Returns the texts with their places."""
+    texts = [(shape.words, place_of(shape)) for shape in canvas.shapes if isinstance(shape, Words)]
+    texts = [(words, place) for words, place in texts if words.strip()]
+    for words, (left, top, right, bottom) in texts:
+        assert left >= 0 and top >= 0 and right <= canvas.width and bottom <= canvas.height, words
     for (one, first), (two, second) in combinations(texts, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        down = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert across <= 1 or down <= 3.5, f"{one!r} and {two!r} lie on one another"
+        across = min(first[2], second[2]) - max(first[0], second[0])
+        down = min(first[3], second[3]) - max(first[1], second[1])
+        assert across <= 0.75 or down <= 2.5, f"{one!r} and {two!r} lie on one another"
     return texts
 
 
-def check_texts_in_boxes(figure: Figure, texts: Sequence[tuple[str, Bbox]]) -> None:
+@cache
+def _outline(words: str, size: float, weight: str, family: str) -> Corners:
+    """What the words cover when they are written at (0, 0), y upwards, with the space that ends them."""
+    box = TextPath((0, 0), words, size=size, prop=FontProperties(family=family, weight=weight)).get_extents()
+    return box.x0, box.y0, box.x1, box.y1
+
+
+def place_of(text: Words) -> Corners:
+    """What a text covers on its card."""
+    family = {"sans-serif": "DejaVu Sans", "monospace": "DejaVu Sans Mono"}[text.family]
+    x0, y0, x1, y1 = _outline(text.words, text.size, text.weight, family)
+    left = text.x - {"left": 0, "center": 0.5, "right": 1}[text.align] * (x0 + x1)
+    baseline = text.y + 0.36 * text.size
+    return left + x0, baseline - y1, left + x1, baseline - y0
+
+
+def check_texts_in_boxes(canvas: Canvas, texts: Sequence[tuple[str, Corners]]) -> None:
     """A text whose middle is in a box leaves it on neither side."""
-    scale, height = figure.dpi / 72, figure.bbox.y1
-    for left, top, right, bottom in boxes_of(figure):
-        for words, box in texts:
-            middle = (height - (box.y0 + box.y1) / 2) / scale
-            centre = (box.x0 + box.x1) / 2 / scale
-            if top < middle < bottom and left < centre < right:
-                assert box.x0 / scale >= left and box.x1 / scale <= right, f"{words!r} leaves its box"
+    for left, top, right, bottom in boxes_of(canvas):
+        for words, (x0, y0, x1, y1) in texts:
+            if top < (y0 + y1) / 2 < bottom and left < (x0 + x1) / 2 < right:
+                assert x0 >= left and x1 <= right, f"{words!r} leaves its box"
 
 
-def boxes_of(figure: Figure) -> list[Box]:
-    """The corners of all boxes in points from the upper left: (left, top, right, bottom)."""
-    axes = figure.axes[0]
-    corners = [path.vertices for cells in axes.collections for path in cells.get_paths()]
-    rounded = [patch for patch in axes.patches if isinstance(patch, FancyBboxPatch)]
-    return [(*points.min(0), *points.max(0)) for points in corners] + [
-        (p.get_x(), p.get_y(), p.get_x() + p.get_width(), p.get_y() + p.get_height()) for p in rounded
-    ]
+def boxes_of(canvas: Canvas) -> list[Corners]:
+    """The corners of all boxes."""
+    boxes = [shape for shape in canvas.shapes if isinstance(shape, Box)]
+    return [(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes]
 
 
-def check_boxes(figure: Figure, apart: bool = True) -> None:
+def check_boxes(canvas: Canvas, apart: bool = True) -> None:
     """Every box stands on the card and, where they are to stand apart, none on another."""
-    width, height = figure.get_size_inches() * 72
-    boxes = boxes_of(figure)
+    boxes = boxes_of(canvas)
     for left, top, right, bottom in boxes:
-        assert left >= 0 and top >= 0 and right <= width and bottom <= height
+        assert left >= 0 and top >= 0 and right <= canvas.width and bottom <= canvas.height
     for one, two in combinations(boxes, 2) if apart else ():
         assert min(one[2], two[2]) <= max(one[0], two[0]) or min(one[3], two[3]) <= max(one[1], two[1])
 
 
-def check_lines(figure: Figure) -> None:
+def check_lines(canvas: Canvas) -> None:
     """Every point of a line and every mark lies on the card; nan is where a line is broken."""
-    width, height = figure.get_size_inches() * 72
-    for line in figure.axes[0].lines:
-        for x, y in zip(*line.get_data(), strict=True):
-            assert not (x < 0 or x > width or y < 0 or y > height)
+    for shape in canvas.shapes:
+        if isinstance(shape, Line | Marks):
+            for x, y in zip(shape.xs, shape.ys, strict=True):
+                assert isnan(x) or isnan(y) or (0 <= x <= canvas.width and 0 <= y <= canvas.height)
 
 
-def check_controls(explorer: Explorer, rows: Sequence[Sequence[str]] | None = None) -> None:
-    """Each control has a description and, where the rows are given, stands in one of them."""
-    assert all(control.description for control in explorer.controls.values())
-    if rows is not None:
-        assert sorted(explorer.controls) == sorted(name for row in rows for name in row)
+class Player:
+    """Moves an explorer's controls as a page does; `shown` is the picture of what they say then."""
+
+    def __init__(self, explorer: Explorer):
+        self.explorer, self.state = explorer, explorer.start
+
+    @property
+    def shown(self) -> Picture:
+        return self.explorer.picture(self.state)
+
+    def says(self, name: str) -> object:
+        return self.state[name]
+
+    def set(self, name: str, value: object) -> Picture:
+        """Move one control."""
+        self.state = self.explorer.moved(self.state, name, value)
+        return self.shown
+
+    def press(self, name: str, button: str) -> Picture:
+        """Press a button of a control that counts steps: "back", "on", "end" or "anew"."""
+        control, done = self.explorer.controls[name], self.state[name]
+        assert button in control.buttons, f"{name} has no such button"
+        last = self.explorer.frame(self.state).limits.get(list(self.explorer.controls).index(name), control.values[-1])
+        to = {"back": max(done - 1, 0), "on": min(done + 1, last), "end": last, "anew": 0}[button]
+        return self.set(name, to)
+
+
+def check_explorer(explorer: Explorer) -> None:
+    """What every explorer must keep.
+
+    Each control has a label and stands in one row. What is drawn ahead fits into a notebook, opens with the start, and
+    each state of it, drawn anew in another order, gives the same bytes; every state can be named by a page.
+    """
+    check_controls(explorer)
+    assert sorted(explorer.controls) == sorted(name for row in explorer.rows for name in row)
+    frames = explorer.frames()
+    assert next(iter(frames)) == explorer.key(explorer.start)
+    packed = pack(frames)
+    assert unpack(packed) == frames
+    assert len(packed) <= MOST_BYTES, f"{len(frames)} frames take {len(packed)} bytes"
+    for key in list(reversed(frames))[:: max(1, len(frames) // 60)]:
+        state = explorer.state_of(json.loads(key))
+        assert explorer.key(state) == key
+        assert explorer.frame(state) == frames[key]
+
+
+def check_controls(explorer: Explorer) -> None:
+    """Each control has a label, or buttons with names."""
+    for control in explorer.controls.values():
+        assert control.label and (control.kind != "steps" or control.buttons)
 
 
 def check_moves(explorer: Explorer, values: Mapping[str, object]) -> None:
-    """Each control has a description, and each of these values changes the picture."""
-    check_controls(explorer)
-    before = shown(explorer)
+    """Each of these values, set one after another, changes the picture."""
+    player = Player(explorer)
+    before = player.shown.svg
     for control, value in values.items():
-        explorer.controls[control].value = value
-        after = shown(explorer)
+        after = player.set(control, value).svg
         assert after != before, control
         before = after
 
@@ -161,11 +220,3 @@ def other_settings() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(before)
-
-
-def shown(explorer: Explorer) -> str:
-    """The SVG that is in the explorer's image now; its words must be there too."""
-    image = explorer.image.value
-    assert f'alt="{html.escape(explorer.alt)}"' in image
-    assert explorer.words.value == html.escape(explorer.alt)
-    return base64.b64decode(re.search(r"base64,([^\"]+)", image).group(1)).decode()

@@ -55,11 +55,10 @@ def test_the_words_say_the_bytes():
 
 
 def test_memory_explorer_shows_what_its_controls_say():
-    explorer = memory_bars.memory_explorer()
-    explorer.controls["batch size"].value = 128
-    explorer.controls["optimizer"].value = "SGD"
-    assert drawn.shown(explorer) == memory_bars.draw_memory(128, "SGD").svg
+    player = drawn.Player(memory_bars.memory_explorer())
+    player.set("batch size", 128)
+    assert player.set("optimizer", "SGD").svg == memory_bars.draw_memory(128, "SGD").svg
 
 
-def test_controls_have_a_description():
-    drawn.check_controls(memory_bars.memory_explorer())
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(memory_bars.memory_explorer())

@@ -54,9 +54,13 @@ def test_every_control_redraws():
 
 
 def test_the_ring_starts_anew_with_another_number_of_ranks():
-    explorer = ring.ring_stepper()
-    explorer.controls["ranks"].value = 3
-    assert explorer.controls["step"].max == 4
-    assert drawn.shown(explorer) == ring.draw_ring(3, 0).svg
-    explorer.controls["step"].value = 4
-    assert drawn.shown(explorer) == ring.draw_ring(3, 4).svg
+    player = drawn.Player(ring.ring_stepper())
+    player.press("step", "on")
+    assert player.set("ranks", 3).svg == ring.draw_ring(3, 0).svg
+    assert player.press("step", "end").svg == ring.draw_ring(3, 4).svg
+    assert player.press("step", "on").svg == ring.draw_ring(3, 4).svg
+    assert player.press("step", "back").svg == ring.draw_ring(3, 3).svg
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(ring.ring_stepper())

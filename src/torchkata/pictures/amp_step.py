@@ -65,7 +65,7 @@ def amp_step(lit: str = "") -> Picture:
         left = MARGIN + 180 * number
         canvas.cells([Cell(left, 238, "", fill, width=16, height=14)])
         canvas.text(left + 22, 245, words, SMALL)
-    return Picture(canvas.figure, _in_words(lit))
+    return Picture(canvas, _in_words(lit))
 
 
 def _left(column: int) -> float:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torchkata.pictures.controls import choice, field, slider
+from torchkata.pictures.controls import choice, slider, text_field
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SKY, SMALL
 from torchkata.small_lm import Block, SmallLM, as_ids, stored_model
 
@@ -62,7 +63,7 @@ def draw_attention(model: SmallLM, text: str, layer: int, head: int, position: i
         canvas.text(x + WIDE / 2, y + HIGH - 7, f"{weight:.2f}".removeprefix("0"), SMALL, "center")
     expected = ", ".join(f"{letter!r} {chance:.2f}" for letter, chance in next_bytes)
     canvas.text(MARGIN, 78 + rows * (HIGH + 10) + 14, f"Expected next: {expected}")
-    return Picture(canvas.figure, _in_words(title, ids, weights, position, expected))
+    return Picture(canvas, _in_words(title, ids, weights, position, expected))
 
 
 def _cells(ids: Tensor, weights: Sequence[float], place: int, position: int) -> list[Cell]:
@@ -96,14 +97,16 @@ def attention_explorer(model: SmallLM | None = None) -> Explorer:
     """Choose a text, a layer, a head and a position; without a model the one stored with the course is looked into."""
     model = model or stored_model()
     controls = {
-        "text": field("text", TEXT, f"up to {model.length} bytes", wide=True),
+        "text": text_field("text", TEXT, about=f"up to {model.length} bytes", wide=True),
         "layer": choice("layer", range(len(model.blocks))),
         "head": choice("head", range(HEADS)),
         "position": slider("position", len(TEXT) - 1, 0, model.length - 1, about="whose weights are drawn"),
     }
 
-    def draw() -> Picture:
-        text, layer, head, position = (controls[name].value for name in controls)
-        return draw_attention(model, text or TEXT, layer, head, position)
+    def draw(state: State) -> Picture:
+        return draw_attention(model, state["text"] or TEXT, state["layer"], state["head"], state["position"])
 
-    return Explorer(controls, [["text"], ["layer", "head"], ["position"]], draw).following()
+    def limits(state: State) -> dict[str, int]:
+        return {"position": min(len(as_ids(state["text"] or TEXT)), model.length) - 1}
+
+    return Explorer(controls, [["text"], ["layer", "head"], ["position"]], draw, limits)

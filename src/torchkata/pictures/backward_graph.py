@@ -11,12 +11,12 @@ from typing import Any
 
 from torch import Tensor
 
-from torchkata.pictures.controls import button, choice, field, lines, switch
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.kit.layers import untangle
 from torchkata.pictures.programs import BACKWARD, FORWARD, RETAIN, Session, one_line, replay, run_statement, statements
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, EDGE, ERROR_INK, GREEN, INK, MARGIN, ORANGE, SKY, SMALL
+from torchkata.pictures.widgets import button, choice, field, lines, switch
 
 ROOT, OP, LEAF = "root", "op", "leaf"
 FILLED, KEPT, EMPTY, NONE = "filled", "kept", "empty", "-"
@@ -133,7 +133,7 @@ def draw_graph(graph: Graph, program: str, status: str, error: str | None = None
     for node in graph.nodes:
         _draw_node(canvas, node, boxes[node.id])
     canvas.notes(MARGIN, height + 6, notes)
-    return Picture(canvas.figure, graph_in_words(graph, code, status, error))
+    return Picture(canvas, graph_in_words(graph, code, status, error))
 
 
 def graph_in_words(graph: Graph, code: Sequence[str], status: str, error: str | None = None) -> str:
@@ -611,4 +611,4 @@ def _too_many(graph: Graph, code: list[str]) -> Picture:
     canvas = Canvas(520, 60)
     canvas.title("Too large to draw")
     canvas.text(MARGIN, 42, words, color=ERROR_INK)
-    return Picture(canvas.figure, f"{words} The lines: {'; '.join(code)}.")
+    return Picture(canvas, f"{words} The lines: {'; '.join(code)}.")

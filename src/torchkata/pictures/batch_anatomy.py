@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from torchkata.pictures.controls import field, number_field, slider, switch
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import ERROR_INK, MARGIN, SKY, SMALL, UNUSED
+from torchkata.pictures.widgets import field, number_field, slider, switch
 
 LONGEST, MOST = 12, 10  # steps in a sample, samples
 CELL, ROW, NAMES = 20, 23, 74
@@ -69,7 +69,7 @@ def draw_batches(
     dropped = f" Left out: sample {', '.join(map(str, left_out))}." if left_out else ""
     canvas.note(MARGIN, y + 16, f"In all {share}{dropped}")
     alt = f"{len(lengths)} samples in batches of {batch_size}, padded with {pad_value}. {'. '.join(words)}."
-    return Picture(canvas.figure, f"{alt} In all {share}{dropped}")
+    return Picture(canvas, f"{alt} In all {share}{dropped}")
 
 
 def _amounts(lengths: Sequence[int], plan: Sequence[Sequence[int]]) -> tuple[int, int]:
@@ -93,7 +93,7 @@ def _refusal(words: str) -> Picture:
     canvas = Canvas(500, 70)
     canvas.title("These lengths can't be drawn")
     canvas.text(MARGIN, 46, words, color=ERROR_INK)
-    return Picture(canvas.figure, f"These lengths can't be drawn. {words}")
+    return Picture(canvas, f"These lengths can't be drawn. {words}")
 
 
 def batch_anatomy_explorer() -> Explorer:

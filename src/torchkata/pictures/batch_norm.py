@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchkata.pictures.controls import button, choice, decimal_slider, slider
 from torchkata.pictures.kit import Canvas, Cell, Plot
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import CURVE, FAINT, INK, MARGIN, ORANGE, SKY, SOFT_INK
+from torchkata.pictures.widgets import button, choice, decimal_slider, slider
 
 EPS = 1e-5
 LEFT, RIGHT = -12.0, 18.0  # of the axis on which the batch and the output lie
@@ -70,7 +70,7 @@ def draw_batch_norm(x: Tensor, history: Sequence[Stats], momentum: float, train:
         PLOTS_AT + HIGH + 32,
         f"momentum {momentum:g}; the dashed line is the value of this batch (for the variance, the unbiased one)",
     )
-    return Picture(canvas.figure, _in_words(x, y, used, history, momentum, train))
+    return Picture(canvas, _in_words(x, y, used, history, momentum, train))
 
 
 def _across(value: float) -> float:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from torchkata.pictures.controls import choice, switch
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, ERROR_INK, GREEN, MARGIN, ORANGE, SKY, UNUSED
+from torchkata.pictures.widgets import choice, switch
 
 CALLS = ("apply", "forward")
 RETURNS = ("right", "too few", "float64")
@@ -159,7 +159,7 @@ def draw_call_log(log: CallLog) -> Picture:
         canvas.text(WHAT_AT, y, event.what)
     canvas.lines(MARGIN, TOP + LINES * LINE + 12, refusal, color=ERROR_INK)
     _draw_graph(canvas, log)
-    return Picture(canvas.figure, _in_words(log))
+    return Picture(canvas, _in_words(log))
 
 
 def _draw_graph(canvas: Canvas, log: CallLog) -> None:

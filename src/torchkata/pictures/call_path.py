@@ -46,7 +46,7 @@ def call_path(lit: str = "") -> Picture:
         if number:
             middle = TOP + HEIGHT / 2
             canvas.arrow((_left(number) - GAP + 3, middle), (_left(number) - 3, middle))
-    return Picture(canvas.figure, _in_words(lit))
+    return Picture(canvas, _in_words(lit))
 
 
 def _left(number: int) -> float:

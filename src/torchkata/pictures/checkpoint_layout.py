@@ -53,7 +53,7 @@ def checkpoint_anatomy(checkpoint: dict) -> Picture:
         x, y = MARGIN + column * (BOX + GAP), float(top)
         for name in names:
             y = _draw_part(canvas, str(name), parts[name], _bytes_of(str(name), layout), x, y)
-    return Picture(canvas.figure, _in_words(checkpoint, parts, layout))
+    return Picture(canvas, _in_words(checkpoint, parts, layout))
 
 
 def _bytes_of(name: str, layout: list[tuple[str, int]]) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchkata.pictures.controls import button, choice, slider
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import GREEN, MARGIN, SKY, UNUSED
+from torchkata.pictures.widgets import button, choice, slider
 
 COLLECTIVES = {
     "broadcast": "rank 0 gives everything, all have it",
@@ -108,7 +108,7 @@ def draw_collective(name: str, world: int, done: int) -> Picture:
     canvas.note(MARGIN, canvas.height - 12, legend)
     held = "; ".join(f"rank {rank} has {_listed(pieces)}" for rank, pieces in enumerate(state.has))
     given = "; ".join(f"rank {rank} gives {_listed(pieces)}" for rank, pieces in enumerate(state.gives))
-    return Picture(canvas.figure, f"{name}, {world} ranks: {COLLECTIVES[name]}. {given}. {about.capitalize()}: {held}.")
+    return Picture(canvas, f"{name}, {world} ranks: {COLLECTIVES[name]}. {given}. {about.capitalize()}: {held}.")
 
 
 def _listed(pieces: tuple[str, ...]) -> str:

@@ -1,124 +1,141 @@
-"""The controls of the explorers: one kind for one kind of thing, with the same look, a label and a tooltip each.
+"""The controls of the explorers: what each may say, what it says at first, and what moves with it.
 
-Lists, sliders and fields stand in boxes of one width, their labels in one column; switches and buttons are as wide as
-their rows need. What `about` says is shown when the mouse rests on the control; left out, it is the label.
+A control knows nothing of pages or widgets: explorer.js makes the native one for its kind. On the way there and back
+a choice or a slider is the number of its value, a switch 0 or 1, a step its number, and a field its text.
+`resets` says what others are set to whenever a control is moved; a choice's `sets` does so for each of its options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-if TYPE_CHECKING:
-    from ipywidgets import (
-        BoundedIntText,
-        Button,
-        Checkbox,
-        Dropdown,
-        FloatSlider,
-        IntSlider,
-        Output,
-        SelectionSlider,
-        Text,
-        Textarea,
-        Widget,
+Value = Any  # of a control: whatever it stands for
+Code = int | str  # the same on the way to the page
+
+CHOICE, SLIDER, SWITCH, STEPS, FIELD = "choice", "slider", "switch", "steps", "field"
+
+
+@dataclass(frozen=True)
+class Control:
+    """A control as the functions below make it.
+
+    values: what it may say, one for each of `shown`; a field says any text and has none. start: what it says at first.
+    """
+
+    kind: str
+    label: str
+    start: Value
+    values: Sequence[Value] = ()
+    shown: Sequence[str] = ()
+    about: str = ""
+    wide: bool = False
+    rows: int = 1
+    if_empty: str = ""
+    resets: Mapping[str, Value] = field(default_factory=dict)
+    sets: Mapping[Value, Mapping[str, Value]] = field(default_factory=dict)
+    buttons: Mapping[str, str] = field(default_factory=dict)
+
+    def code(self, value: Value) -> Code:
+        """The value as the page knows it; ValueError if the control can't say it."""
+        if self.kind == FIELD:
+            return str(value)
+        for place, known in enumerate(self.values):
+            if known is value or known == value:
+                return place
+        raise ValueError(f"{self.label}: {value!r} is none of {', '.join(map(str, self.shown))}.")
+
+    def value(self, code: Code) -> Value:
+        """What a code of the page stands for; ValueError for one that stands for nothing."""
+        if self.kind == FIELD:
+            return str(code)
+        if not isinstance(code, int) or not 0 <= code < len(self.values):
+            raise ValueError(f"{self.label}: there is no value number {code!r}.")
+        return self.values[code]
+
+    def nearest(self, value: Value, most: int) -> Value:
+        """The value itself, or the last that is allowed where only the first `most` + 1 are."""
+        return value if int(self.code(value)) <= most else self.values[most]
+
+
+def choice(
+    label: str,
+    options: Iterable[Any],
+    value: Value = None,
+    about: str = "",
+    wide: bool = False,
+    resets: Mapping[str, Value] | None = None,
+    sets: Mapping[Value, Mapping[str, Value]] | None = None,
+) -> Control:
+    """A list to choose from: values, or (label, value); `value` is what is chosen at the start, else the first."""
+    pairs = [option if isinstance(option, tuple) else (str(option), option) for option in options]
+    values = [one for _, one in pairs]
+    start = values[0] if value is None else value
+    return _checked(
+        Control(CHOICE, label, start, values, [name for name, _ in pairs], about, wide, 1, "", resets or {}, sets or {})
     )
 
-LABEL, BOX, WIDE, SWITCH, BUTTON = "124px", "324px", "652px", "205px", "150px"
-SCRIPT = Path(__file__).with_name("controls.js")
+
+def slider(
+    label: str,
+    value: int,
+    low: int,
+    high: int,
+    step: int = 1,
+    about: str = "",
+    resets: Mapping[str, Value] | None = None,
+) -> Control:
+    """A whole number between two, both allowed."""
+    return notched_slider(label, range(low, high + 1, step), value, about, resets)
 
 
-def choice(label: str, options: Iterable[Any], value: Any = None, about: str = "", wide: bool = False) -> Dropdown:
-    """A list to choose from; `value` is what is chosen at the start, else the first."""
-    from ipywidgets import Dropdown
-
-    options = list(options)
-    return Dropdown(options=options, value=options[0] if value is None else value, **_boxed(label, about, wide))
-
-
-def slider(label: str, value: int, low: int, high: int, step: int = 1, about: str = "") -> IntSlider:
-    """A whole number between two."""
-    from ipywidgets import IntSlider
-
-    return IntSlider(value, low, high, step, **_boxed(label, about))
-
-
-def decimal_slider(label: str, value: float, low: float, high: float, step: float, about: str = "") -> FloatSlider:
+def decimal_slider(label: str, value: float, low: float, high: float, step: float, about: str = "") -> Control:
     """A number between two, in steps."""
-    from ipywidgets import FloatSlider
-
-    return FloatSlider(value, min=low, max=high, step=step, **_boxed(label, about))
-
-
-def notched_slider(label: str, options: Iterable[Any], value: Any, about: str = "") -> SelectionSlider:
-    """A slider over values that are not equally far apart."""
-    from ipywidgets import SelectionSlider
-
-    return SelectionSlider(options=list(options), value=value, **_boxed(label, about))
+    digits = len(f"{step:g}".partition(".")[2])
+    values = [round(low + step * k, 9) for k in range(round((high - low) / step) + 1)]
+    return _checked(Control(SLIDER, label, value, values, [f"{one:.{digits}f}" for one in values], about))
 
 
-def number_field(label: str, value: int, low: int, high: int, about: str = "") -> BoundedIntText:
-    """A field for a whole number between two."""
-    from ipywidgets import BoundedIntText
-
-    return BoundedIntText(value, min=low, max=high, **_boxed(label, about))
-
-
-def field(label: str, text: str = "", if_empty: str = "", about: str = "", wide: bool = False) -> Text:
-    """A line to write in, read at Enter or when it is left; `if_empty` is shown in it while nothing is written."""
-    from ipywidgets import Text
-
-    return Text(text, placeholder=if_empty, continuous_update=False, **_boxed(label, about, wide))
+def notched_slider(
+    label: str, options: Iterable[Any], value: Value, about: str = "", resets: Mapping[str, Value] | None = None
+) -> Control:
+    """A slider over values that need not be equally far apart."""
+    values = list(options)
+    return _checked(Control(SLIDER, label, value, values, [f"{one}" for one in values], about, resets=resets or {}))
 
 
-def lines(label: str, text: str, rows: int, about: str = "") -> Textarea:
-    """Some lines to write in, read when they are left."""
-    from ipywidgets import Textarea
+def text_field(
+    label: str,
+    text: str = "",
+    if_empty: str = "",
+    about: str = "",
+    wide: bool = False,
+    rows: int = 1,
+    resets: Mapping[str, Value] | None = None,
+) -> Control:
+    """Something to write, read at Enter or when it is left; `if_empty` is shown in it while nothing is written."""
+    return Control(FIELD, label, text, about=about, wide=wide, rows=rows, if_empty=if_empty, resets=resets or {})
 
-    return Textarea(text, rows=rows, continuous_update=False, **_boxed(label, about, wide=True))
 
-
-def switch(label: str, on: bool, about: str = "") -> Checkbox:
+def switch(label: str, on: bool, about: str = "", resets: Mapping[str, Value] | None = None) -> Control:
     """Something that is on or off."""
-    from ipywidgets import Checkbox, Layout
-
-    return Checkbox(on, description=label, indent=False, tooltip=about or label, layout=Layout(width=SWITCH))
+    return Control(SWITCH, label, on, (False, True), ("off", "on"), about, resets=resets or {})
 
 
-def button(label: str, about: str) -> Button:
-    """Something to press. Buttons stand in the last row, right above the picture; what starts anew is the last."""
-    from ipywidgets import Button, Layout
+def steps(
+    label: str, start: int, most: int, back: str = "back", on: str = "step", end: str = "", anew: str = "start over"
+) -> Control:
+    """A number of steps done, from 0 to `most`, moved by buttons: one back, one on, to the end, to the beginning.
 
-    return Button(description=label, tooltip=about, layout=Layout(width="auto", min_width=BUTTON))
-
-
-def on_change(controls: Iterable[Widget], do: Callable[[], None]) -> None:
-    """Call `do` whenever the value of one of the controls changes."""
-    for control in controls:
-        control.observe(lambda change: do(), "value")
-
-
-def helper() -> Output:
-    """An invisible widget that tells the browser what ipywidgets leaves out, for the explorer that it is part of.
-
-    Names for sliders, the picture's words as a live region, and keys that stay with a control that has the focus.
-    Where scripts don't run nothing else is lost.
+    A button without a name is left out. What an explorer's `limits` says may be less than `most`.
     """
-    from ipywidgets import Layout, Output
+    buttons = {"back": back, "on": on, "end": end, "anew": anew}
+    values = range(most + 1)
+    named = {what: name for what, name in buttons.items() if name}
+    return _checked(Control(STEPS, label, start, values, [str(one) for one in values], buttons=named))
 
-    script = {"application/javascript": SCRIPT.read_text(encoding="utf-8")}
-    output = {"output_type": "display_data", "data": script, "metadata": {}}
-    return Output(outputs=(output,), layout=Layout(display="none"))
 
-
-def _boxed(label: str, about: str, wide: bool = False) -> dict[str, Any]:
-    from ipywidgets import Layout
-
-    layout = Layout(width=WIDE if wide else BOX, max_width="100%")
-    return {
-        "description": label,
-        "tooltip": about or label,
-        "style": {"description_width": LABEL},
-        "layout": layout,
-    }
+def _checked(control: Control) -> Control:
+    control.code(control.start)
+    return control

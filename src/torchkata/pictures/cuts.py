@@ -55,7 +55,7 @@ def cut_ruler(n: int, calls: Sequence[str]) -> Picture:
             canvas.cells(_bar(result, left, y))
             canvas.text(facts_at, y + CELL / 2, str(result))
     canvas.note(MARGIN, bottom + 6, "In a bar: how many elements the part has. A thin bar: a part without elements.")
-    return Picture(canvas.figure, _in_words(n, results))
+    return Picture(canvas, _in_words(n, results))
 
 
 def _parts_or_refusal(n: int, call: str) -> list[int] | str:

@@ -92,7 +92,7 @@ def dtype_flow(net: nn.Sequential, x: Tensor, device: str = "cpu", dtype: torch.
     canvas.cells(boxes)
     last = stages[-1]
     canvas.note(MARGIN, 178, f"the loss itself is {last.forward}; bold: 16 bits; .grad: of the weight")
-    return Picture(canvas.figure, _in_words(stages, dtype))
+    return Picture(canvas, _in_words(stages, dtype))
 
 
 def _gradient(x: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def export_way() -> Picture:
         left, low = MARGIN + 140 * number, TOP + HEIGHT + 54
         canvas.cells([Cell(left, low, "", fill, width=16, height=14)])
         canvas.text(left + 22, low + 7, words, SMALL)
-    return Picture(canvas.figure, _in_words())
+    return Picture(canvas, _in_words())
 
 
 def _left(number: int) -> float:

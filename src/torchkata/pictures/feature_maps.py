@@ -37,7 +37,7 @@ def feature_maps(features: Mapping[str, Tensor]) -> Picture:
         for label in layout.slab_labels:
             canvas.note(*label)
     canvas.note(MARGIN, y - 14, "Orange: positive. Blue: negative. White: 0.")
-    return Picture(canvas.figure, _in_words(features))
+    return Picture(canvas, _in_words(features))
 
 
 def _signed(number: int) -> str:

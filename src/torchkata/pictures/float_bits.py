@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from torchkata.pictures.controls import button, choice, field
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, ERROR_INK, GREEN, MARGIN, ORANGE, SKY, SMALL
+from torchkata.pictures.widgets import button, choice, field
 
 FORMATS = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 EXAMPLES = ("257", "70000", "1e-8", "0.1", "1/3")
@@ -111,7 +111,7 @@ def draw_bits(value: float, dtype: torch.dtype, refusal: str = "") -> Picture:
         draw_line(canvas, value, state, line_top)
     canvas.lines(MARGIN, bottom, refused, color=ERROR_INK)
     words = bits_in_words(value, dtype)
-    return Picture(canvas.figure, f"{words} {refusal}" if refusal else words)
+    return Picture(canvas, f"{words} {refusal}" if refusal else words)
 
 
 def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:

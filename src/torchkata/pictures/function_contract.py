@@ -54,7 +54,7 @@ def function_contract() -> Picture:
         left = MARGIN + 150 * number
         canvas.cells([Cell(left, 288, "", fill, width=16, height=14)])
         canvas.text(left + 22, 295, words, SMALL)
-    return Picture(canvas.figure, _in_words())
+    return Picture(canvas, _in_words())
 
 
 def _left(column: int) -> float:

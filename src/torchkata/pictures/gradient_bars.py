@@ -68,7 +68,7 @@ def gradient_bars(activations: Sequence[str], depth: int, seed: int) -> Picture:
             canvas.note(left + layer * SLOT + BAR / 2, base + 10, str(layer + 1), "center")
         canvas.cells(bars)
     canvas.note(LEFT, base + 28, "layer, the first at the left; backward goes from right to left")
-    return Picture(canvas.figure, _in_words(profiles))
+    return Picture(canvas, _in_words(profiles))
 
 
 def _factor(norms: Sequence[float]) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torchkata.pictures.controls import choice, slider
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.number_formats import FORMATS
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import INK, MARGIN, ORANGE, PURPLE, SKY, SMALL
+from torchkata.pictures.widgets import choice, slider
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "e5m2": torch.float8_e5m2}
 LOWEST, HIGHEST = -60, 30  # the axis, in powers of two
@@ -58,7 +58,7 @@ def draw_window(grads: Sequence[Tensor], power: int, fmt: str = "fp16") -> Pictu
     canvas.note(MARGIN, base + 30, words)
     words = "left of the window entries become 0, right of it inf"
     canvas.note(MARGIN, base + 44, words)
-    return Picture(canvas.figure, _in_words(counts, power, fmt, shares))
+    return Picture(canvas, _in_words(counts, power, fmt, shares))
 
 
 def window_explorer(grads: Sequence[Tensor], power: int = 0, fmt: str = "fp16") -> Explorer:

@@ -62,7 +62,7 @@ def hook_places() -> Picture:
         left = MARGIN + 200 * number
         canvas.cells([Cell(left, 264, "", fill, width=16, height=14)])
         canvas.text(left + 22, 271, words, SMALL)
-    return Picture(canvas.figure, _in_words())
+    return Picture(canvas, _in_words())
 
 
 def _left(column: int) -> float:

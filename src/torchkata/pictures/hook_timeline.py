@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from torchkata.pictures.controls import button, choice, on_change, switch
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, CELL, GREEN, MARGIN, ORANGE, PURPLE, SKY, SOFT_INK, UNUSED, YELLOW
+from torchkata.pictures.widgets import button, choice, on_change, switch
 
 
 class Event(NamedTuple):
@@ -156,7 +156,7 @@ def draw_timeline(
     for line, kinds in enumerate((list(KINDS)[:3], list(KINDS)[3:])):
         legend = " · ".join(f"{SHORT[kind]}: {KINDS[kind]}" for kind in kinds)
         canvas.note(MARGIN, bottom + 14 + 13 * line, legend)
-    return Picture(canvas.figure, _in_words(model_id, x_requires_grad, no_grad, events, chosen))
+    return Picture(canvas, _in_words(model_id, x_requires_grad, no_grad, events, chosen))
 
 
 def hook_explorer() -> Explorer:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchkata.pictures.controls import button, choice, field, slider
 from torchkata.pictures.kit import Canvas, Cell, Grid, brackets, grid
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, CELL, ERROR_INK, GREEN, MARGIN, ORANGE, PURPLE, SKY, UNUSED
+from torchkata.pictures.widgets import button, choice, field, slider
 
 Shape = tuple[int, ...]
 OPS = ("gather", "scatter_", "scatter_add_")
@@ -108,7 +108,7 @@ def collision_map(index: list | Tensor, dim: int, shape: tuple[int, ...]) -> Pic
     contested = [f"{brackets(place)} has {counts[place]}" for place in _places(shape) if counts[place] > 1]
     words = f"Target of shape {tuple(shape)}, scatter along dim {dim}; writers per cell: {counts.tolist()}."
     conclusion = f" More than one writer: {', '.join(contested)}." if contested else " No cell has two writers."
-    return Picture(canvas.figure, words + conclusion)
+    return Picture(canvas, words + conclusion)
 
 
 def draw_steps(
@@ -141,7 +141,7 @@ def draw_steps(
         x += _panel_width(panel)
     canvas.note(MARGIN, canvas.height - 12, LEGENDS[op])
     seen = "; ".join(f"{panel.name} of shape {panel.shape}: {_nested(panel)}" for panel in panels)
-    return Picture(canvas.figure, f"{title}, {'; '.join(lines)}. Then {seen}. –: never read or written.")
+    return Picture(canvas, f"{title}, {'; '.join(lines)}. Then {seen}. –: never read or written.")
 
 
 def draw_refusal(title: str, message: str) -> Picture:
@@ -150,7 +150,7 @@ def draw_refusal(title: str, message: str) -> Picture:
     canvas = Canvas(520, 52 + 15 * len(lines))
     canvas.title(f"{title}: refused")
     canvas.lines(MARGIN, 42, lines, step=15, color=ERROR_INK)
-    return Picture(canvas.figure, f"{title}: refused. {' '.join(lines)}")
+    return Picture(canvas, f"{title}: refused. {' '.join(lines)}")
 
 
 def gather_scatter_stepper(example: str = "", done: int = 0) -> Explorer:

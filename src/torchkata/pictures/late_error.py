@@ -95,7 +95,7 @@ def late_error(calls: Sequence[Call], blocking: bool = False) -> Picture:
     canvas.arrow((LEFT, bottom + 14), (LEFT + (end + 1) * UNIT, bottom + 14))
     canvas.note(LEFT + (end + 1) * UNIT + 4, bottom + 14, "time")
     canvas.note(MARGIN, bottom + 32, "A sketch: the lengths are not measured.")
-    return Picture(canvas.figure, _in_words(line, blocking))
+    return Picture(canvas, _in_words(line, blocking))
 
 
 def _python_boxes(line: TimeLine, y: float) -> list[Cell]:

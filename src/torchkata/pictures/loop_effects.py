@@ -96,7 +96,7 @@ def loop_effects() -> Picture:
     canvas.cells(cells)
     note = "One iteration of SGD with momentum; the model has a batch norm layer and is in train mode."
     canvas.note(MARGIN, bottom + 17, note)
-    return Picture(canvas.figure, f"Which call changes what. {_in_words(changed)} {note}")
+    return Picture(canvas, f"Which call changes what. {_in_words(changed)} {note}")
 
 
 def _in_words(changed: dict[str, set[str]]) -> str:

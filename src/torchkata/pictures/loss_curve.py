@@ -64,7 +64,7 @@ def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int, unit: str = 
         for xs, ys in _runs(values, epochs):
             plot.curve(xs, ys, colour, width, dashes)
         words.append(_in_words(name, values))
-    return Picture(canvas.figure, f"{title}. {' '.join(words)}")
+    return Picture(canvas, f"{title}. {' '.join(words)}")
 
 
 def _across(epoch: int, epochs: int) -> float:

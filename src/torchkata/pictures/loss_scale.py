@@ -6,10 +6,10 @@ import math
 import random
 from collections.abc import Sequence
 
-from torchkata.pictures.controls import choice, decimal_slider, slider
 from torchkata.pictures.kit import Canvas
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import ERROR_INK, FAINT, INK, MARGIN
+from torchkata.pictures.widgets import choice, decimal_slider, slider
 
 LARGEST = 3.4028234663852886e38  # of float32: the scale does not grow beyond it
 LEFT, LENGTH, FULL = 46, 520, 150  # points: where the axis begins, how long and how high the picture is
@@ -82,7 +82,7 @@ def draw_scale(
         canvas.note(x(iteration), base + 28, str(iteration), "center")
     canvas.note(MARGIN, base + 46, "iteration; a short stroke below the axis: a skipped step")
     canvas.note(MARGIN, base + 60, about)
-    return Picture(canvas.figure, f"The scale over {len(events)} iterations, from 2^16: {summary}. {about}".strip())
+    return Picture(canvas, f"The scale over {len(events)} iterations, from 2^16: {summary}. {about}".strip())
 
 
 def scale_explorer() -> Explorer:

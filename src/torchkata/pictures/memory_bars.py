@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchkata.pictures.controls import choice, notched_slider
+from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import GREEN, MARGIN, ORANGE, PURPLE, SKY
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -82,7 +83,7 @@ def draw_memory(batch: int, optimizer: str = "Adam") -> Picture:
     canvas.text(reached + 6, all_at + BAR / 2, f"{sum(parts.values()):,}", weight="bold")
     note = "optimizer: its state after the step. together: the four bars end to end, in the same order."
     canvas.note(MARGIN, all_at + BAR + 16, note)
-    return Picture(canvas.figure, _in_words(batch, optimizer, parts))
+    return Picture(canvas, _in_words(batch, optimizer, parts))
 
 
 def memory_explorer(batch: int = 64) -> Explorer:
@@ -92,10 +93,8 @@ def memory_explorer(batch: int = 64) -> Explorer:
         "optimizer": choice("optimizer", OPTIMIZERS, "Adam"),
     }
     return Explorer(
-        controls,
-        (("batch size", "optimizer"),),
-        lambda: draw_memory(controls["batch size"].value, controls["optimizer"].value),
-    ).following()
+        controls, [["batch size", "optimizer"]], lambda state: draw_memory(state["batch size"], state["optimizer"])
+    )
 
 
 def _width(size: int) -> float:

@@ -75,7 +75,7 @@ def sort_decide_put_back(probabilities: Sequence[float], p: float) -> Picture:
     canvas.text(MARGIN, ranks_at + 38, f"keep if before < {p:g}", SMALL)
     canvas.note(MARGIN, ranks_at + 48 + GAP / 2, "scatter along order")
     canvas.note(MARGIN, tokens_at + 20 + GAP / 2, "sort")
-    return Picture(canvas.figure, _in_words(state))
+    return Picture(canvas, _in_words(state))
 
 
 def _draw_bars(canvas: Canvas, state: NucleusState, tokens: Sequence[int], fills: Sequence[str], y: float) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from torchkata.pictures.controls import choice, field, slider
 from torchkata.pictures.float_bits import (
     LINE_LENGTH,
     WIDTH,
@@ -26,6 +25,7 @@ from torchkata.pictures.float_bits import (
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import ERROR_INK, INK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK
+from torchkata.pictures.widgets import choice, field, slider
 
 EXAMPLES = {
     "1e-8 in fp16": ("1e-8", "fp16", "", 0),
@@ -196,7 +196,7 @@ def draw_format(fmt: str, value: float, power: int = 0, other: float | None = No
     _draw_ranges(canvas, fmt, scaled, ranges_top)
     canvas.lines(MARGIN, bottom, refused, color=ERROR_INK)
     words = format_in_words(fmt, value, power, other)
-    return Picture(canvas.figure, f"{words} {refusal}" if refusal else words)
+    return Picture(canvas, f"{words} {refusal}" if refusal else words)
 
 
 def format_explorer(number: str = "1e-8", fmt: str = "fp16", other: str = "", power: int = 0) -> Explorer:

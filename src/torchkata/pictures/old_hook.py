@@ -113,7 +113,7 @@ def old_and_full_hook(size_in: int, size_out: int, batch: int) -> Picture:
             x = left + place.depth * INDENT + BOX + 8
             canvas.text(x, top + row * LINE + CELL / 2, words, weight="bold" if words else "normal")
     canvas.notes(MARGIN, bottom + 12, LEGEND, step=13)
-    return Picture(canvas.figure, _in_words(columns))
+    return Picture(canvas, _in_words(columns))
 
 
 def _vector(size: int) -> tuple[str, tuple[int, ...]]:

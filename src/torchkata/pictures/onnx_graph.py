@@ -89,7 +89,7 @@ def graph_picture(model: ModelProto, title: str) -> Picture:
     canvas.title(title)
     draw_layout(canvas, layout, MARGIN, 36)
     canvas.note(MARGIN, height + 52, LEGEND)
-    return Picture(canvas.figure, f"{title}. {graph_in_words(layout)}")
+    return Picture(canvas, f"{title}. {graph_in_words(layout)}")
 
 
 LEGEND = "Blue: operators. Yellow, below them: the weights and constants that they read. On an arrow: the shape."

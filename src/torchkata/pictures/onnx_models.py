@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from torchkata.pictures.controls import choice, slider, switch
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.onnx_graph import LEGEND, draw_layout, graph_in_words, graph_layout, graph_size
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SMALL, UNUSED
+from torchkata.pictures.widgets import choice, slider, switch
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -188,7 +188,7 @@ def onnx_picture(
         f"{SAMPLES[sample].code}. {declared} {graph} Run with x of shape {outcome.sizes}: PyTorch: "
         f"{outcome.pytorch}; onnxruntime: {outcome.runtime}. {said[0].upper()}{said[1:]}. {files}"
     )
-    return Picture(canvas.figure, words)
+    return Picture(canvas, words)
 
 
 LETTERS = 108  # in a line of the card

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from torchkata.pictures.controls import choice, decimal_slider, notched_slider, slider
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, ERROR_INK, FAINT, MARGIN, ORANGE, RULE, SMALL
+from torchkata.pictures.widgets import choice, decimal_slider, notched_slider, slider
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW")
 START, MINIMUM = (-2.0, 2.0), (1.0, 1.0)
@@ -100,7 +100,7 @@ def draw_path(opt: str, lr: float, steps: int, curvature: float, momentum: float
         f"{title}. A bowl whose curvature is 1 along x and {curvature:g} along y, with its minimum at (1, 1). The path "
     )
     words += f"starts at (-2, 2); its first step is ({first[0]:.3g}, {first[1]:.3g}). {end}"
-    return Picture(canvas.figure, words)
+    return Picture(canvas, words)
 
 
 def _called(opt: str, lr: float, momentum: float, wd: float) -> str:

@@ -42,7 +42,7 @@ def overlap(steps: Mapping[str, Step]) -> Picture:
         canvas.text(MARGIN, top + LANE + BLOCK / 2, "sends")
         told.append(f"{summary}; {len(sends)} buckets travel from {_ms(sends[0][0])} to {_ms(sends[-1][1])}")
     canvas.note(MARGIN, canvas.height - 14, LEGEND)
-    return Picture(canvas.figure, f"What a step computes, and what travels meanwhile. {'. '.join(told)}.")
+    return Picture(canvas, f"What a step computes, and what travels meanwhile. {'. '.join(told)}.")
 
 
 def _ms(seconds: float) -> str:

@@ -58,7 +58,7 @@ def registry_walk() -> Picture:
         x, y = MARGIN + 300 * (number % 2), below + 14 + 20 * (number // 2)
         canvas.cells([Cell(x + 20 * place, y, "", fill, width=16, height=14) for place, fill in enumerate(fills)])
         canvas.text(x + 20 * len(fills) + 4, y + 7, words, SMALL)
-    return Picture(canvas.figure, _in_words())
+    return Picture(canvas, _in_words())
 
 
 def _card(canvas: Canvas, entry: Entry, place: tuple[float, float], top: float, height: float) -> dict[str, Cell]:

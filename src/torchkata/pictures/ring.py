@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from torchkata.pictures.controls import slider
+from torchkata.pictures.controls import slider, steps
+from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE
 
 WIDTH, HEIGHT, GAP = 44, 32, 26  # of a chunk's box in points, and the room between two ranks
@@ -99,7 +99,7 @@ def draw_ring(world: int, step: int) -> Picture:
         f"rank {rank}: " + ", ".join(f"{chunk.value} from {_who(chunk, world)}" for chunk in row)
         for rank, row in enumerate(state.chunks)
     )
-    return Picture(canvas.figure, f"Ring all-reduce, {world} ranks. {' '.join(lines)} {moves}. Chunks: {held}.")
+    return Picture(canvas, f"Ring all-reduce, {world} ranks. {' '.join(lines)} {moves}. Chunks: {held}.")
 
 
 def _told(state: RingState, world: int, steps: int) -> tuple[str, str, str]:
@@ -147,18 +147,14 @@ def _draw_transfer(canvas: Canvas, sender: int, receiver: int, chunk: int) -> No
 
 
 def ring_stepper() -> Explorer:
-    """Build the stepper: the number of ranks, and the step."""
-    controls = {"ranks": slider("ranks", 4, 2, 8), "step": slider("step", 3, 0, 6)}
-
-    def draw() -> Picture:
-        return draw_ring(controls["ranks"].value, controls["step"].value)
-
-    def resize(change: Any) -> None:
-        controls["step"].value = 0
-        controls["step"].max = 2 * (change["new"] - 1)
-        explorer.refresh()
-
-    explorer = Explorer(controls, (("ranks", "step"),), draw)
-    controls["ranks"].observe(resize, "value")
-    controls["step"].observe(lambda change: explorer.refresh(), "value")
-    return explorer
+    """Build the stepper: the number of ranks, and the steps."""
+    controls = {
+        "ranks": slider("ranks", 4, 2, 8, resets={"step": 0}),
+        "step": steps("step", 0, 2 * (8 - 1), end="to the end"),
+    }
+    return Explorer(
+        controls,
+        [["ranks"], ["step"]],
+        lambda state: draw_ring(state["ranks"], state["step"]),
+        limits=lambda state: {"step": 2 * (state["ranks"] - 1)},
+    )

@@ -68,7 +68,7 @@ def row_by_row(jacobian: Sequence[Sequence[float]], v: Sequence[float]) -> Pictu
         canvas.note(j_at + (j + 0.5) * WIDE, top - 12, f"w[{j}]", "center")
     legend = "J: a row for each output, a column for each input. Outlined: rows with a weight other than 0."
     canvas.note(MARGIN, top + m * CELL + 24, legend)
-    return Picture(canvas.figure, _in_words(state))
+    return Picture(canvas, _in_words(state))
 
 
 def _row(numbers: Sequence[float]) -> str:

@@ -6,10 +6,10 @@ import math
 
 import torch
 
-from torchkata.pictures.controls import slider, switch
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import MARGIN, ORANGE, SKY, SOFT_INK
+from torchkata.pictures.widgets import slider, switch
 
 WIDTH, HEIGHT = 34, 30
 LEFT, TOP = MARGIN + 48, 84
@@ -59,7 +59,7 @@ def draw_shares(n: int, world: int, drop_last: bool, shuffle: bool, seed: int, e
     canvas.cells(cells)
     canvas.note(MARGIN, canvas.height - 14, "The columns are dealt out from top to bottom.")
     summary = f"{sizes}, {settings}. {'; '.join(told)}."
-    return Picture(canvas.figure, f"{summary} Left out: {', '.join(map(str, left_out)) or 'none'}.")
+    return Picture(canvas, f"{summary} Left out: {', '.join(map(str, left_out)) or 'none'}.")
 
 
 def sampler_explorer() -> Explorer:

@@ -67,7 +67,7 @@ def saved_for_backward(formulas: Mapping[str, Callable[..., Tensor]], inputs: Ma
             canvas.text(MARGIN, y + HEIGHT / 2, "nothing", color=SOFT_INK)
         canvas.text(sums_at, y + HEIGHT / 2 - 6, f"{_total(boxes)} bytes", weight="bold")
         canvas.note(sums_at, y + HEIGHT / 2 + 7, _counted(boxes))
-    return Picture(canvas.figure, f"Kept until the backward pass. {' '.join(map(_in_words, kept, kept.values()))}")
+    return Picture(canvas, f"Kept until the backward pass. {' '.join(map(_in_words, kept, kept.values()))}")
 
 
 def _storage(tensor: Tensor) -> int:

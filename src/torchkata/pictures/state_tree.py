@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchkata.pictures.controls import button, choice, switch
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, UNUSED, YELLOW
+from torchkata.pictures.widgets import button, choice, switch
 
 FILLS = {
     "module": BLANK,
@@ -236,7 +236,7 @@ def draw_state(model: str | nn.Module, calls: Sequence[str] = (), only_saved: bo
     canvas.cells(badges)
     bottom = top + len(rows) * LINE + 14
     canvas.notes(MARGIN, bottom, [_totals(module), *notes])
-    return Picture(canvas.figure, _in_words(title, calls, only_saved, rows, module))
+    return Picture(canvas, _in_words(title, calls, only_saved, rows, module))
 
 
 def _write_row(canvas: Canvas, row: Row, y: float, tree: bool) -> None:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from torchkata.pictures.controls import choice, decimal_slider, slider
 from torchkata.pictures.kit import Canvas, Plot
 from torchkata.pictures.kit.canvas import Dashes
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import CURVE, ERROR_INK, INK, MARGIN, SMALL, SOFT_INK
+from torchkata.pictures.widgets import choice, decimal_slider, slider
 
 STEPS = ("sign", "round", "quantise")
 SURROGATES = ("identity", "clipped identity", "tanh")
@@ -116,7 +116,7 @@ def draw_surrogate(name: str, surrogate: str, steepness: float, levels: int = 4)
     canvas.note(MARGIN, LOWER + HIGH + 32, note)
     words = f"{title}. Forward takes the values {_listed(forward)}. The gradient that leaves backward is "
     words += f"{_some(xs, gradient)}. The derivative of the step, which gradcheck expects, is 0 there. {note}"
-    return Picture(canvas.figure, words)
+    return Picture(canvas, words)
 
 
 def _across(x: float) -> float:

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchkata.pictures.controls import button, choice, field, slider
 from torchkata.pictures.kit import Canvas, Cell, Grid, brackets, grid, position
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import CELL, ERROR_INK, FILLS, MARGIN, ORANGE, SKY, UNUSED
+from torchkata.pictures.widgets import button, choice, field, slider
 
 MAX_ELEMENTS = 10_000
 MAX_DRAWN = 72
@@ -126,7 +126,7 @@ def draw_state(state: ViewState, ops: tuple[Op, ...] = (), walked: int | None = 
     canvas.note(MARGIN, grid_top - 12, _grid_caption(state))
     _draw_elements(canvas, state, layout, walked)
     canvas.lines(MARGIN, bottom + 16, refusal, color=ERROR_INK)
-    return Picture(canvas.figure, state_in_words(state, ops, walked))
+    return Picture(canvas, state_in_words(state, ops, walked))
 
 
 def draw_strip(views: dict[str, Tensor]) -> Picture:
@@ -151,9 +151,7 @@ def draw_strip(views: dict[str, Tensor]) -> Picture:
         canvas.text(facts_at, y + CELL / 2, facts[name])
     canvas.note(MARGIN, bottom + 8, STRIP_LEGEND)
     words = [f"{name}: {facts[name]}; its elements lie in cells {_listed(_cells_of(x))}." for name, x in views.items()]
-    return Picture(
-        canvas.figure, f"One storage of {length} cells, seen through {len(views)} tensors. {' '.join(words)}"
-    )
+    return Picture(canvas, f"One storage of {length} cells, seen through {len(views)} tensors. {' '.join(words)}")
 
 
 CHOICES = {

@@ -1,25 +1,9 @@
-"""The look that all pictures share: the settings of matplotlib, colours, and sizes in points."""
+"""The look that all pictures share: fonts, colours by day and in the dark, and sizes in points."""
 
 from __future__ import annotations
 
-from typing import Any
-
-RC: dict[Any, Any] = {  # matplotlib's types list every key by name
-    "svg.hashsalt": "torchkata",
-    "svg.fonttype": "none",
-    "svg.image_inline": True,
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "Helvetica"],
-    "text.usetex": False,
-    "text.parse_math": False,
-    "path.simplify": False,
-    "path.sketch": None,
-    "path.effects": [],
-    "savefig.bbox": None,
-    "savefig.facecolor": "auto",
-    "savefig.edgecolor": "auto",
-    "savefig.transparent": False,
-}
+FONTS = "DejaVu Sans, Verdana, Arial, Helvetica, sans-serif"
+MONOSPACE = "DejaVu Sans Mono, Consolas, Menlo, monospace"
 
 CARD = "#fcfcf9"
 EDGE = "#767676"
@@ -40,7 +24,26 @@ BLANK = "#ffffff"
 UNUSED = "#e6e6e6"
 FILLS = (SKY, ORANGE, GREEN, PURPLE)
 
-TITLE, TEXT, SMALL = 11, 9, 8  # font sizes in points; 8 points are 10.7 pixels on screen
+# What each colour becomes on a dark page; pictures are drawn by day, and the page gives them these.
+DARK = {
+    CARD: "#1b1d20",
+    EDGE: "#949494",
+    INK: "#f2f2f2",
+    SOFT_INK: "#c2c2c2",
+    ERROR_INK: "#ff9e70",
+    CURVE: "#6fbcf0",
+    FAINT: "#4a4d52",
+    RULE: "#3f4247",
+    SKY: "#1d5b84",
+    ORANGE: "#80560a",
+    GREEN: "#1d6b53",
+    PURPLE: "#7a3f60",
+    YELLOW: "#6a6210",
+    BLANK: "#282b2f",
+    UNUSED: "#44474c",
+}
+
+TITLE, TEXT, SMALL = 11, 9, 8.25  # font sizes in points; 8.25 points are 11 pixels on screen
 CELL = 24
 GAP = 14  # between the matrices of a tensor with more than two dimensions
 MARGIN: float = 12

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchkata.pictures.controls import choice, slider
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Explorer, Picture
 from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY
+from torchkata.pictures.widgets import choice, slider
 
 KINDS = ("one device", "data parallel", "by layers", "GPipe")
 SYNC = "sync"
@@ -111,7 +111,7 @@ def draw_timeline(kind: str, p: int, m: int, bwd: float = 2, comm: float = 0) ->
         canvas.text(MARGIN, TOP + device * LANE + 13, f"device {device}")
     canvas.notes(MARGIN, canvas.height - 30, LEGEND)
     lanes = "; ".join(f"device {device}: {_lane_in_words(events, device)}" for device in range(devices))
-    return Picture(canvas.figure, f"{title}: {summary}. {lanes}.")
+    return Picture(canvas, f"{title}: {summary}. {lanes}.")
 
 
 def _lane_in_words(events: Sequence[Work], device: int) -> str:

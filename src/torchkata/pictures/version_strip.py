@@ -121,7 +121,7 @@ def version_strip(program: str, watch: str) -> Picture:
         canvas.text(end + 14, middle, "fine" if fine else "raises", SMALL, weight="normal" if fine else "bold")
     canvas.cells(boxes)
     canvas.notes(MARGIN, canvas.height - 28, LEGEND)
-    return Picture(canvas.figure, _in_words(life, watch))
+    return Picture(canvas, _in_words(life, watch))
 
 
 def _expectation(keeper: Keeper) -> str:

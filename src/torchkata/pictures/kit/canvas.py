@@ -1,7 +1,7 @@
-"""A card to draw on: words, boxes, arrows and lines. Only here and in show.py do pictures meet matplotlib.
+"""A card to draw on: words, boxes, arrows and lines, written as SVG.
 
-A `Canvas` counts in points (1/72 inch) from its upper left corner; y grows downwards. Every setting of what is drawn is
-said here, so that the learner's own settings don't reach it.
+A `Canvas` counts in points (1/72 inch) from its upper left corner; y grows downwards. The same strokes give the same
+text, on every machine and whatever the learner has set.
 """
 
 from __future__ import annotations
@@ -9,36 +9,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from matplotlib import rc_context
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
-
 from torchkata.pictures.kit.cells import Cell
-from torchkata.pictures.style import CARD, CELL, EDGE, FAINT, INK, MARGIN, SMALL, SOFT_INK, TEXT, TITLE
+from torchkata.pictures.kit.shapes import Arrow, Box, Cap, Dashes, Join, Line, Marks, Point, Shape, Words, number
+from torchkata.pictures.style import CARD, CELL, EDGE, FAINT, FONTS, INK, MARGIN, SMALL, SOFT_INK, TEXT, TITLE
 
-Dashes = Literal["solid"] | tuple[float, tuple[float, ...]]  # an offset, then the lengths of dashes and gaps
-Cap = Literal["butt", "projecting", "round"]
-Join = Literal["miter", "round", "bevel"]
+__all__ = ["Canvas", "Cap", "Dashes", "Join"]
 
 
 class Canvas:
-    """A card of width x height points to draw on."""
+    """A card of width x height points to draw on; `shapes` is what was drawn, in the order of drawing."""
 
     def __init__(self, width: float, height: float):
-        self.height = height
-        self.figure = Figure(figsize=(width / 72, height / 72), facecolor=CARD, edgecolor=FAINT, linewidth=1)
-        self.axes = self.figure.add_axes((0, 0, 1, 1))
-        self.axes.set_axis_off()
-        self.axes.set_xlim(0, width)
-        self.axes.set_ylim(height, 0)
+        self.width, self.height = width, height
+        self.shapes: list[Shape] = []
+
+    def svg(self) -> str:
+        """Return the card as one <svg> element: a line for each shape, those of a higher level above."""
+        w, h = number(self.width), number(self.height)
+        card = (
+            f'<rect x="0.5" y="0.5" width="{number(self.width - 1)}" height="{number(self.height - 1)}" '
+            f'fill="{CARD}" stroke="{FAINT}"/>'
+        )
+        shapes = [shape.svg() for shape in sorted(self.shapes, key=lambda shape: shape.level)]
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}pt" height="{h}pt" viewBox="0 0 {w} {h}" '
+            f'font-family="{FONTS}" xml:space="preserve">'
+        )
+        return "\n".join([head, card, *shapes, "</svg>"])
 
     def text(self, x: float, y: float, words: str, size: float = TEXT, align: str = "left", **look: Any) -> None:
-        """Write `words`, vertically centred on y; `align` is left, center or right of x."""
-        given: dict[str, Any] = {"color": INK, "family": "sans-serif", "parse_math": False, "zorder": 4} | look
-        baseline = y + 0.36 * size  # not left to matplotlib: its answer hangs on the machine's font files
-        self.axes.text(x, baseline, words, size=size, ha=align, va="baseline", **given)
+        """Write `words`, vertically centred on y; `align` is left, center or right of x.
+
+        look: color, weight ("bold"), family ("monospace") and level.
+        """
+        self.shapes.append(Words(x, y, words, size, align, **look))
 
     def title(self, words: str) -> None:
         self.text(MARGIN, MARGIN + 6, words, TITLE, weight="bold")
@@ -55,21 +59,20 @@ class Canvas:
         self, x: float, y: float, lines: Iterable[str], size: float = TEXT, step: float = 14, **look: Any
     ) -> None:
         """Write lines below one another, the first at y."""
-        for number, line in enumerate(lines):
-            self.text(x, y + step * number, line, size, **look)
+        for row, line in enumerate(lines):
+            self.text(x, y + step * row, line, size, **look)
 
     def ruler(self, x: float, y: float, name: str, count: int) -> None:
         """Number the cells of a row that begins at x, with a name before the numbers."""
         self.note(x - 8, y, name, "right")
-        for number in range(count):
-            self.note(x + (number + 0.5) * CELL, y, str(number), "center")
+        for place in range(count):
+            self.note(x + (place + 0.5) * CELL, y, str(place), "center")
 
     def cells(self, cells: Sequence[Cell]) -> None:
         """Draw boxes with their texts; marked ones get a thick outline and stand above the others."""
-        for marked in (False, True):
-            group = [cell for cell in cells if cell.marked is marked]
-            if group:
-                self._boxes(group, edge=INK if marked else EDGE, line=2.4 if marked else 0.8, level=2 + marked)
+        for cell in cells:
+            edge, line = (INK, 2.4) if cell.marked else (EDGE, 0.8)
+            self.shapes.append(Box(cell.x, cell.y, cell.width, cell.height, cell.fill, edge, line, 2 + cell.marked))
         for cell in cells:
             self._write_in(cell)
 
@@ -77,19 +80,11 @@ class Canvas:
         self, x: float, y: float, width: float, height: float, fill: str, edge: str = EDGE, line: float = 1
     ) -> None:
         """Draw a box with round corners and no words in it."""
-        shape = "round,pad=0,rounding_size=14"
-        box = FancyBboxPatch(
-            (x, y), width, height, shape, facecolor=fill, edgecolor=edge, linewidth=line, linestyle="solid", zorder=2
-        )
-        self.axes.add_patch(box)
+        self.shapes.append(Box(x, y, width, height, fill, edge, line, 2, radius=14))
 
-    def arrow(self, start: tuple[float, float], end: tuple[float, float], colour: str = SOFT_INK) -> None:
+    def arrow(self, start: Point, end: Point, colour: str = SOFT_INK) -> None:
         """Draw a straight arrow."""
-        self.axes.add_patch(
-            FancyArrowPatch(
-                start, end, arrowstyle="-|>", color=colour, linewidth=1, mutation_scale=9, shrinkA=0, shrinkB=0
-            )
-        )
+        self.shapes.append(Arrow(start, end, colour))
 
     def line(
         self,
@@ -103,39 +98,13 @@ class Canvas:
         join: Join = "round",
     ) -> None:
         """Draw a line through points; nan breaks it. What has a higher level lies above."""
-        with rc_context({"lines.scale_dashes": True}):  # the one setting that a line asks for whatever it is given
-            line = Line2D(
-                xs,
-                ys,
-                color=colour,
-                linewidth=width,
-                linestyle=dashes,
-                marker="none",
-                antialiased=True,
-                dash_capstyle=cap,
-                solid_capstyle=cap,
-                dash_joinstyle=join,
-                solid_joinstyle=join,
-                zorder=level,
-            )
-        self.axes.add_line(line)
+        self.shapes.append(Line(list(xs), list(ys), colour, width, level, dashes, cap, join))
 
-    def marks(self, xs: Sequence[float], ys: Sequence[float], marker: str, size: float, fill: str, edge: float) -> None:
-        """Draw a sign at each point: a marker of matplotlib, such as "o" or "+"."""
-        marks = Line2D(
-            xs,
-            ys,
-            linestyle="none",
-            marker=marker,
-            markersize=size,
-            markeredgecolor=INK,
-            markeredgewidth=edge,
-            markerfacecolor=fill,
-            fillstyle="full",
-            antialiased=True,
-            zorder=3.5,
-        )
-        self.axes.add_line(marks)
+    def marks(
+        self, xs: Sequence[float], ys: Sequence[float], marker: Literal["o", "+"], size: float, fill: str, edge: float
+    ) -> None:
+        """Draw a sign at each point: "o", a disc, or "+", a cross."""
+        self.shapes.append(Marks(list(xs), list(ys), marker, size, fill, edge))
 
     def _write_in(self, cell: Cell) -> None:
         x, y = cell.x + cell.width / 2, cell.y + cell.height / 2
@@ -145,11 +114,3 @@ class Canvas:
             self.text(x, y + 5.5, cell.below, SMALL, "center", weight=weight)
         elif cell.text:
             self.text(x, y, cell.text, TEXT if len(cell.text) < 4 else SMALL, "center", weight=weight)
-
-    def _boxes(self, cells: Sequence[Cell], edge: str, line: float, level: int) -> None:
-        corners = [
-            ((c.x, c.y), (c.x + c.width, c.y), (c.x + c.width, c.y + c.height), (c.x, c.y + c.height)) for c in cells
-        ]
-        fills = [c.fill for c in cells]
-        boxes = PolyCollection(corners, facecolors=fills, edgecolors=edge, linewidths=line, zorder=level)
-        self.axes.add_collection(boxes, autolim=False)

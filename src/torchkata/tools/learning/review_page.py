@@ -34,7 +34,7 @@ class ReviewPage:
     def __init__(self, place: Place):
         from ipywidgets import HTML, HBox, Layout, Output, VBox
 
-        from torchkata.pictures.controls import button, choice, helper
+        from torchkata.pictures.widgets import button, choice, helper
 
         self.place, self.session = place, Session([], [], [])
         self.number, self.right, self.answer_given = 0, 0, False
