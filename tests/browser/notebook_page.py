@@ -22,7 +22,7 @@ RUN_PATIENCE = 300_000  # for cells to run
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-LIVE = "application/vnd.jupyter.widget-view+json"
+SVG = "image/svg+xml"
 
 # Everything below asks JupyterLab's own objects: `jupyterapp` is there by --LabApp.expose_app_in_browser.
 _IS_OPEN = "path => window.jupyterapp?.shell?.currentWidget?.context?.path === path"
@@ -197,16 +197,24 @@ class NotebookPage:
         expect(told).to_have_count(0)
         return text
 
-    # ------------------------------------------------------------ explorers
+    # ------------------------------------------------------------ pictures
 
-    def explorers(self) -> list[Cell]:
-        """The cells that show an explorer."""
-        return [cell for cell in self.cells() if LIVE in cell.formats]
+    def pictures(self) -> list[Cell]:
+        """The cells that show a picture, with controls or without."""
+        return [cell for cell in self.cells() if SVG in cell.formats]
 
-    def explorer(self, index: int) -> Locator:
-        """The live explorer of a cell, scrolled into view."""
+    def picture(self, index: int) -> Locator:
+        """The picture of a cell, scrolled into view; its drawing stands in the page, no longer as an image."""
         cell = self.at(index)
         cell.scroll_into_view_if_needed()
-        shown = cell.locator(".jp-OutputArea-output .jupyter-widgets").first
+        shown = cell.locator(".torchkata-picture").first
+        expect(shown.get_by_role("img").first).to_be_visible()
+        return shown
+
+    def explorer(self, index: int) -> Locator:
+        """The explorer of a cell, scrolled into view, once it has all its frames."""
+        cell = self.at(index)
+        cell.scroll_into_view_if_needed()
+        shown = cell.locator(".torchkata-picture[data-ready]").first
         expect(shown).to_be_visible()
         return shown

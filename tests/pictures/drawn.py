@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import torch
 from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import TextPath
+from matplotlib.textpath import text_to_path
 
 from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.kit import Canvas
@@ -104,8 +104,9 @@ def check_texts(canvas: Canvas) -> list[tuple[str, Corners]]:
 @cache
 def _outline(words: str, size: float, weight: str, family: str) -> Corners:
     """What the words cover when they are written at (0, 0), y upwards, with the space that ends them."""
-    box = TextPath((0, 0), words, size=size, prop=FontProperties(family=family, weight=weight)).get_extents()
-    return box.x0, box.y0, box.x1, box.y1
+    font = FontProperties(family=family, weight=weight, size=size)
+    width, height, below = text_to_path.get_text_width_height_descent(words, font, ismath=False)
+    return 0, -below, width, height - below
 
 
 def place_of(text: Words) -> Corners:

@@ -19,7 +19,7 @@ def test_a_spoiled_picture_is_noticed(spoil, kept):
     card = kit.Canvas(110, 100)
     card.text(10, 40, "some words")
     card.cells([kit.Cell(10, 60, "1")])
-    kept(card.figure)
+    kept(card)
     spoil(card)
     with pytest.raises(AssertionError):
-        kept(card.figure)
+        kept(card)

@@ -46,12 +46,12 @@ def test_in_a_notebook_one_place_is_drawn_anew(monkeypatch):
     curve = LiveCurve(2, "loss")
     curve.add(loss=2.0)
     curve.add(loss=1.0)
-    (first, of_first), (second, of_second), (words, _) = shown
+    (first, of_first), (second, of_second) = shown
     assert of_first["display_id"] == of_second["display_id"]
     assert (of_first["update"], of_second["update"]) == (False, True)
     assert first["image/svg+xml"] != second["image/svg+xml"] == curve.picture().svg
     assert of_second["metadata"]["image/svg+xml"]["alt"] == second["text/plain"]
-    assert "last 1" in words["text/markdown"]
+    assert "last 1" in second["text/html"]
 
 
 SOME = {"training": [2.5, 1.2, math.nan, 0.3], "validation": [2.0, 1.0, math.inf, 1e-3]}

@@ -80,8 +80,8 @@ def test_a_hand_made_graph_with_a_constant_two_readers_and_a_scalar():
     assert sum(edge.tensor == "d" for edge in layout.edges) == 1  # read twice by one node: one arrow
     assert Edge("0 Constant", "3 Add", "c", "1 number") in layout.edges
     drawing = graph_picture(model, "A small graph")
-    drawn.check_texts(drawing.figure)
-    drawn.check_boxes(drawing.figure)
+    drawn.check_texts(drawing.canvas)
+    drawn.check_boxes(drawing.canvas)
 
 
 def test_a_graph_that_is_too_large_is_refused():

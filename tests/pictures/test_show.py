@@ -1,25 +1,31 @@
 """How a picture or an explorer reaches the notebook."""
 
-import base64
+import json
+import re
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
-from torchkata.pictures import cuts, index_steps, show, strides
+from torchkata.pictures import cuts, index_steps, page, show
+from torchkata.pictures.attention_map import attention_explorer
+from torchkata.pictures.packing import unpack
+from torchkata.pictures.ring import ring_stepper
 
 
 def test_outside_of_a_notebook_the_words_are_printed(capsys):
     picture = index_steps.collision_map([[0, 1, 1, 1], [2, 0, 0, 4]], 1, (3, 5))
-    show.show(picture.figure, picture.alt)
-    assert capsys.readouterr().out.strip() == picture.alt
+    picture._ipython_display_()
+    ring_stepper()._ipython_display_()
+    assert capsys.readouterr().out.splitlines() == [picture.alt, ring_stepper().alt]
 
 
 CELLS = (
-    "from torchkata.pictures.strides import strides_explorer\nstrides_explorer()",
+    "from torchkata.pictures.ring import ring_stepper\nring_stepper()",
     "from torchkata.pictures.cuts import cut_ruler\ncut_ruler(8, ['split(3)'])",
     "import torch\nfrom torchkata.pictures.bins import three_bins\nthree_bins(torch.arange(12.0).reshape(3, 4))",
+    "from torchkata.pictures.attention_map import attention_explorer\nattention_explorer()",
 )
 
 
@@ -30,24 +36,51 @@ def notebook():
     return notebook
 
 
-def test_an_explorer_brings_widget_still_picture_and_words(notebook):
-    picture, words = notebook.cells[0].outputs
-    assert set(picture.data) == {show.WIDGET, show.SVG, "text/plain"}
-    assert picture.data["text/plain"] == picture.metadata[show.SVG]["alt"] == strides.strides_explorer().alt
-    assert words.data["text/markdown"].startswith("<details><summary>The starting picture in words</summary>x has")
+def test_an_explorer_is_one_output_that_needs_no_widget(notebook):
+    for place, explorer in ((0, ring_stepper()), (3, attention_explorer())):
+        (output,) = notebook.cells[place].outputs
+        assert set(output.data) == {show.HTML, show.SVG, "text/plain"}
+        assert output.data["text/plain"] == output.metadata[show.SVG]["alt"] == explorer.alt
+        assert output.data[show.SVG] == explorer.svg
 
 
-def test_a_picture_brings_svg_and_words(notebook):
-    picture, words = notebook.cells[1].outputs
+def test_an_explorer_brings_its_controls_and_all_frames(notebook):
+    shown = notebook.cells[0].outputs[0].data[show.HTML]
+    explorer = ring_stepper()
+    spec, packed = (part(shown, name) for name in ("tk-spec", "tk-frames"))
+    assert json.loads(spec)["start"] == [2, 0] and json.loads(spec) == json.loads(json.dumps(explorer.spec()))
+    assert unpack(packed) == explorer.frames()
+
+
+def part(shown, name):
+    return re.search(rf'class="{name}">(.*?)</script>', shown)[1]
+
+
+def test_a_picture_brings_svg_words_and_the_script_that_puts_it_into_the_page(notebook):
+    (picture,) = notebook.cells[1].outputs
     expected = cuts.cut_ruler(8, ["split(3)"])
-    assert picture.data == {show.SVG: expected.svg, "text/plain": expected.alt}
+    assert picture.data[show.SVG] == expected.svg and picture.data["text/plain"] == expected.alt
     assert picture.metadata == {show.SVG: {"alt": expected.alt}}
-    assert expected.alt in words.data["text/markdown"]
+    assert picture.data[show.HTML] == page.picture_html(expected.svg, expected.alt, {}, "")[0]
+    assert "tk-spec" not in picture.data[show.HTML]
 
 
-def test_a_static_page_shows_the_still_picture_of_an_explorer(notebook):
-    page, _ = HTMLExporter().from_notebook_node(notebook)
-    still = base64.b64encode(strides.strides_explorer().svg.encode()).decode()
-    assert still in page.replace("\n", "")
-    assert "The starting picture in words" in page
-    assert "widget-view+json" not in page.split("<body", 1)[1]
+def test_a_static_page_has_the_picture_and_its_words_where_no_script_runs(notebook):
+    exported, _ = HTMLExporter().from_notebook_node(notebook)
+    without = re.sub(r"<script.*?</script>", "", exported, flags=re.S)
+    assert page.image_html(ring_stepper().svg, ring_stepper().alt) in without
+    assert "This picture in words" in without
+    assert "widget-view+json" not in exported.split("<body", 1)[1]
+
+
+def test_a_page_needs_nothing_from_elsewhere():
+    for text in (page.still_script(), page.explorer_script()):
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+        assert "</" not in text  # it would end the script
+
+
+def test_the_name_of_a_picture_on_its_page_is_that_of_its_content():
+    one, again = (page.picture_html("<svg/>", "words", {"start": []}, "abc") for _ in range(2))
+    other = page.picture_html("<svg/>", "words", {"start": []}, "abd")
+    assert one == again and one[1] != other[1]
+    assert f'data-id="{one[1]}"' in one[0]

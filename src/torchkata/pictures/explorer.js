@@ -108,7 +108,9 @@
       } else {
         const look = told.rows > 1 ? { rows: told.rows } : { type: 'text' };
         node = make(told.rows > 1 ? 'textarea' : 'input', { ...look, placeholder: told.empty || '', spellcheck: 'false' }, label);
-        node.addEventListener('change', () => this.move(number, node.value));
+        const read = () => { if (node.value !== this.state[number]) this.move(number, node.value); };
+        node.addEventListener('change', read);
+        node.addEventListener('keydown', (event) => { if (event.key === 'Enter' && told.rows === 1) read(); });
       }
       return node;
     }

@@ -3,6 +3,7 @@
 import pytest
 
 from torchkata.pictures.kit import Canvas, Plot
+from torchkata.pictures.kit.shapes import Line, Words
 
 
 @pytest.fixture
@@ -15,17 +16,21 @@ def test_down(plot):
     assert (plot.down(99), plot.down(-99)) == (20, 100)
 
 
+def lines_of(canvas):
+    return [shape for shape in canvas.shapes if isinstance(shape, Line)]
+
+
 def test_a_tick_has_a_name_and_a_line_through_the_frame(plot):
     plot.tick(1, "one")
-    (line,) = plot.canvas.axes.lines
-    assert (list(line.get_xdata()), list(line.get_ydata())) == ([40, 140], [60, 60])
+    (line,) = lines_of(plot.canvas)
+    assert (line.xs, line.ys) == ([40, 140], [60, 60])
     plot.tick(2, "two", rule=False)
-    assert len(plot.canvas.axes.lines) == 1
-    assert [text.get_text() for text in plot.canvas.axes.texts] == ["one", "two"]
+    assert len(lines_of(plot.canvas)) == 1
+    assert [shape.words for shape in plot.canvas.shapes if isinstance(shape, Words)] == ["one", "two"]
 
 
 def test_a_curve_is_drawn_over_the_rules(plot):
     plot.tick(1, "one")
     plot.curve([40, 140], [-1, 5], "#000000", 2)
-    rule, curve = plot.canvas.axes.lines
-    assert list(curve.get_ydata()) == [100, 20] and curve.get_zorder() > rule.get_zorder()
+    rule, curve = lines_of(plot.canvas)
+    assert curve.ys == [100, 20] and curve.level > rule.level
