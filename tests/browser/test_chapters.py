@@ -27,10 +27,10 @@ def test_run_all_goes_through(open_notebook, name):
         if cell.is_check:
             notebook.expect_verdict(exercise_of(cell), "○", "not solved yet")
 
-    explorers = notebook.explorers()
-    for cell in explorers:
-        assert notebook.explorer(cell.index).locator("img").first.get_attribute("alt")
-    assert len(explorers) >= 1
+    pictures = notebook.pictures()
+    for cell in pictures:
+        assert notebook.picture(cell.index).get_by_role("img").first.get_attribute("aria-label")
+    assert len(pictures) >= 1
     assert notebook.page.get_by_text("Error displaying widget").count() == 0
 
 

@@ -30,7 +30,8 @@ def review(open_notebook, page, lab):
     [cell] = [cell for cell in notebook.cells() if cell.kind == "code"]
     notebook.select(cell.index)
     notebook.run_with_keys()
-    shown = notebook.explorer(cell.index)
+    shown = notebook.at(cell.index).locator(".torchkata-review")
+    expect(shown).to_be_visible()
     expect(shown.get_by_role("status")).to_contain_text("Choose a chapter that you have read")
     shown.get_by_role("combobox", name="chapter").select_option(CHAPTER)
     shown.get_by_role("button", name="I have read it").press("Space")

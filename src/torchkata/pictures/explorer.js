@@ -61,17 +61,14 @@
       this.place.dataset.ready = 'yes';
     }
 
+    // in a notebook they stand beside the picture; on the website they are a script that is fetched when it comes near
     frames() {
       const here = this.place.querySelector('.tk-frames');
       if (here) return Promise.resolve(here.textContent);
+      const waiting = window.torchkataWaiting = window.torchkataWaiting || {};
+      window.torchkataFrames = (id, packed) => waiting[id](packed);
       return new Promise((resolve) => {
-        window.torchkataFrames = window.torchkataFrames || ((id, packed) => {
-          for (const waiting of window.torchkataWaiting[id] || []) waiting(packed);
-          window.torchkataWaiting[id] = { push: (next) => next(packed), [Symbol.iterator]: function* () {} };
-        });
-        const waiting = window.torchkataWaiting = window.torchkataWaiting || {};
-        const id = this.place.dataset.id;
-        (waiting[id] = waiting[id] || []).push(resolve);
+        waiting[this.place.dataset.id] = resolve;
         new IntersectionObserver((seen, watch) => {
           if (!seen.some((one) => one.isIntersecting)) return;
           watch.disconnect();

@@ -56,13 +56,28 @@ def image_html(svg: str, words: str) -> str:
 @cache
 def still_script() -> str:
     """What every picture brings along: the drawing instead of its image, in the colours of the page."""
-    return _script("still.js", _style("still.css") + _recoloured())
+    return _script("still.js", still_style())
 
 
 @cache
 def explorer_script() -> str:
     """What a picture with controls brings along beside it."""
-    return _script("explorer.js", _style("explorer.css"))
+    return _script("explorer.js", explorer_style())
+
+
+@cache
+def still_style() -> str:
+    """The style of every picture, with the colours of a dark page."""
+    return _style("still.css") + _recoloured()
+
+
+@cache
+def explorer_style() -> str:
+    """The style of controls."""
+    return _style("explorer.css")
+
+
+SCRIPTS, STYLES = (still_script, explorer_script), (still_style, explorer_style)
 
 
 def _script(name: str, style: str) -> str:

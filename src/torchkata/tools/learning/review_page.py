@@ -34,7 +34,7 @@ class ReviewPage:
     def __init__(self, place: Place):
         from ipywidgets import HTML, HBox, Layout, Output, VBox
 
-        from torchkata.pictures.widgets import button, choice, helper
+        from torchkata.tools.learning.review_widgets import button, choice, helper
 
         self.place, self.session = place, Session([], [], [])
         self.number, self.right, self.answer_given = 0, 0, False
@@ -52,8 +52,7 @@ class ReviewPage:
         further = HBox([self.chapter, self.read_it], layout=Layout(flex_flow="row wrap"))
         rows = [self.words, self.answers, self.more, self.prove, self.proof, further, helper()]
         self.widget = VBox(rows)
-        self.widget.add_class("torchkata-explorer")  # keys stay with the buttons
-        self.widget.add_class("torchkata-review")
+        self.widget.add_class("torchkata-review")  # keys stay with the buttons
         for one in self.choices:
             one.on_click(lambda pressed: self.give(pressed.description))
         self.onward.on_click(lambda pressed: self.go_on())

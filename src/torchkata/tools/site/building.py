@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 from torchkata.tools.course import Chapter, CourseError, chapters, pages
 from torchkata.tools.placing import Place
-from torchkata.tools.site import folklore_pages, text_pages
+from torchkata.tools.site import folklore_pages, live_pictures, text_pages
 from torchkata.tools.site.chapter_pages import chapter_page, document, site_links
 from torchkata.tools.site.folklore_pages import Sections
 from torchkata.tools.site.home import Home, home
@@ -47,7 +47,8 @@ def build_site(root: Path, build: Path, at: Home | None = None) -> Path:
     for folder in (source, work, site):
         shutil.rmtree(folder, ignore_errors=True)
     sections = write_sources(root, source, at)
-    _run_sphinx(source, work, site, settings(at, STATIC, sections))
+    live_pictures.write_assets(source / "static")
+    _run_sphinx(source, work, site, settings(at, [STATIC, source / "static"], sections))
     shutil.rmtree(executed, ignore_errors=True)
     _finish(site, at)
     return site
@@ -61,6 +62,7 @@ def write_sources(root: Path, source: Path, at: Home) -> Sections:
     for chapter in [*course, *others]:
         page = chapter_page(chapter, at)
         _write(source / f"{document(chapter)}.ipynb", nbformat.writes(page.notebook))
+        live_pictures.write_frames(source / "extra" / live_pictures.FOLDER, page.frames)
         here = {fact: (document(chapter), anchor, name) for fact, (anchor, name) in page.taught.items() if anchor}
         sections = here | sections
     _write_folklore(course, source, at, sections)

@@ -18,12 +18,11 @@ from torchkata.facts.collection import Fact, load
 from torchkata.tools.course import Chapter, Page, read_unchecked
 from torchkata.tools.site.blocks import blocks, box_of, is_heading, with_boxes
 from torchkata.tools.site.home import Home
+from torchkata.tools.site.live_pictures import is_picture, picture_of
 
 FOLD, END, CARD = "tk-fold", "tk-end", "tk-card"  # comments in a page's source
 ANSWER = "What happens, and why"
 IMPORTS = "Imports"
-MOVES = "This is the explorer's first picture. In JupyterLab it moves."
-STARTING = "The starting picture in words"  # folded below the picture of an explorer
 SECTION = re.compile(r"## (\d+\.\d+) ")
 EXERCISE = re.compile(r"### Exercise (\d+\.\d+) · (.+)")
 LINK = re.compile(r"\]\((?:\.\./)*(?:notebooks/)?((?:\d\d_\w+/)?\w+)\.ipynb(?:#[^)]*)?\)")
@@ -35,10 +34,12 @@ class ChapterPage:
     """The source of a page, and the place of each fact that it teaches.
 
     taught: by the fact's id the anchor and the name of the section, such as ("s-3-1", "3.1 gather: …").
+    frames: what the explorers of the page show, by their names.
     """
 
     notebook: NotebookNode
     taught: dict[str, tuple[str, str]] = field(default_factory=dict)
+    frames: dict[str, str] = field(default_factory=dict)
 
 
 def document(chapter: Chapter) -> str:
@@ -61,6 +62,7 @@ class _Writer:
         self.stubs = {cell.metadata.nbgrader.grade_id: cell.source for cell in released if "nbgrader" in cell.metadata}
         self.cells: list[NotebookNode] = []
         self.taught: dict[str, tuple[str, str]] = {}
+        self.frames: dict[str, str] = {}
         self.section = ("", "")
         self.predicted = False  # a Predict waits for its answer
         self.folded = False  # a fold is open
@@ -82,7 +84,7 @@ class _Writer:
         self._end_fold()
         notebook = nbformat.v4.new_notebook(cells=self.cells, metadata=self.solution.metadata)
         notebook.metadata.pop("torchkata", None)
-        return ChapterPage(notebook, self.taught)
+        return ChapterPage(notebook, self.taught, self.frames)
 
     def _note_facts(self, cell: NotebookNode) -> None:
         """The section that teaches a fact is the first; what opens a chapter belongs to none, and has no address."""
@@ -161,34 +163,15 @@ class _Writer:
         self._code(cell.source, cell.outputs)
         if self.predicted and not self.folded:
             self._begin_fold()  # from here: the output goes with it
-        if _is_explorer(cell):
-            self._write([f"::::::{{container}} moves\n{MOVES}\n::::::"])
 
     def _code(self, source: str, outputs: list[NotebookNode]) -> None:
-        shown = [_shown(output) for output in outputs]
-        cell = nbformat.v4.new_code_cell(source, outputs=shown)
-        if alternative := next((_words(output) for output in shown if "image/svg+xml" in output.get("data", {})), ""):
-            cell.metadata["mystnb"] = {"image": {"alt": alternative}}
-        self.cells.append(cell)
+        shown = [self._picture(output) if is_picture(output) else output for output in outputs]
+        self.cells.append(nbformat.v4.new_code_cell(source, outputs=shown))
 
-
-def _is_explorer(cell: NotebookNode) -> bool:
-    """Whether a cell shows a picture with controls: only these speak of a starting picture."""
-    told = [output.get("data", {}).get("text/markdown", "") for output in cell.outputs]
-    return any(STARTING in text for text in told)
-
-
-def _shown(output: NotebookNode) -> NotebookNode:
-    """An output as the page shows it. An explorer that moves on the page would take the place of its picture here."""
-    data = output.get("data", {})
-    if words := data.get("text/markdown", ""):
-        data = {"text/markdown": words.replace(STARTING, "This picture in words")}
-        return NotebookNode({**output, "data": NotebookNode(data)})
-    return output
-
-
-def _words(output: NotebookNode) -> str:
-    return " ".join(output.data.get("text/plain", "").split())
+    def _picture(self, output: NotebookNode) -> NotebookNode:
+        html, frames = picture_of(output, "" if isinstance(self.chapter, Page) else "../")
+        self.frames |= frames
+        return nbformat.v4.new_output("display_data", {"text/html": html})
 
 
 def site_links(text: str, chapter: Chapter | None = None) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
-from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from torchkata.tools.site.chapter_pages import ANSWER, CARD, END, FOLD
 
@@ -64,19 +63,6 @@ def _card(comment: nodes.comment) -> None:
     section[start : end + 1] = [nodes.container("", *body, classes=["card-body"])]
 
 
-class Frames(SphinxPostTransform):
-    """Puts each picture of a cell's output into a frame, in which it scrolls where the window is narrow."""
-
-    default_priority = 100  # after myst-nb has chosen which form of an output is shown
-
-    def run(self, **options: Any) -> None:
-        for image in list(self.document.findall(nodes.image)):
-            frame = nodes.container("", classes=["picture"])
-            image.replace_self(frame)
-            frame += image
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_transform(Marks)
-    app.add_post_transform(Frames)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from torchkata.tools.site.folklore_pages import Sections
 from torchkata.tools.site.home import Home
+from torchkata.tools.site.live_pictures import PICTURES
 
 NAME = "torchkata"
 ABOUT = "A course on how PyTorch really works: notebooks whose exercises grade themselves, and folklore with proofs."
@@ -17,8 +19,8 @@ COLOURS = {
 }
 
 
-def settings(at: Home, static: Path, sections: Sections) -> dict[str, object]:
-    """Sphinx's settings. static: the folder with this site's styles and scripts."""
+def settings(at: Home, static: Sequence[Path], sections: Sections) -> dict[str, object]:
+    """Sphinx's settings. static: the folders with this site's styles and scripts, its own first."""
     return {
         "project": NAME,
         "author": "the torchkata authors",
@@ -35,10 +37,10 @@ def settings(at: Home, static: Path, sections: Sections) -> dict[str, object]:
         "html_theme": "furo",
         "html_title": NAME,
         "html_baseurl": at.address,
-        "html_static_path": [str(static)],
-        "html_css_files": ["site.css"],
-        "html_js_files": [("site.js", {"defer": "defer"})],
-        "html_favicon": str(static / "favicon.svg"),
+        "html_static_path": [str(folder) for folder in static],
+        "html_css_files": ["site.css", f"{PICTURES}.css"],
+        "html_js_files": [(name, {"defer": "defer"}) for name in ("site.js", f"{PICTURES}.js")],
+        "html_favicon": str(static[0] / "favicon.svg"),
         "html_extra_path": ["extra"],
         "html_copy_source": False,
         "html_show_sphinx": False,
@@ -46,7 +48,7 @@ def settings(at: Home, static: Path, sections: Sections) -> dict[str, object]:
         "html_theme_options": _theme(at),
         "pygments_style": "a11y-high-contrast-light",
         "pygments_dark_style": "a11y-high-contrast-dark",
-        "exclude_patterns": ["extra"],
+        "exclude_patterns": ["extra", "static"],
     }
 
 

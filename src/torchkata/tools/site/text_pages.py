@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torchkata.tools.course import Chapter, CourseError, read_unchecked
 from torchkata.tools.site.home import Home
+from torchkata.tools.site.live_pictures import is_picture, picture_of
 from torchkata.tools.site.proved import Told
 
 PICTURE_OF = "ring_stepper()"  # the cell of the gallery whose picture stands on the landing page
@@ -30,13 +31,11 @@ def landing_page(
     if shown is None:
         raise CourseError("README.md shows no verdict (lines that are indented by four and begin with ✗).")
     verdict = "\n".join(line[4:] for line in shown[0].splitlines())
-    picture, words = _picture(gallery)
     colab = home.colab("start/start.ipynb")
     return LANDING.format(
         start=escape(START),
         colab=f'<a class="button" href="{colab}">Open in Colab</a>' if colab else "",
-        picture=picture,
-        words=escape(words, quote=True),
+        picture=_picture(gallery),
         verdict=escape(verdict),
         belief=_belief(next(told for told in facts if told.fact.id == BELIEF)),
         count=len(facts),
@@ -46,12 +45,11 @@ def landing_page(
     )
 
 
-def _picture(gallery: Chapter) -> tuple[str, str]:
-    """The picture for the landing page as SVG, and its words."""
+def _picture(gallery: Chapter) -> str:
+    """The explorer for the landing page; its frames are written with those of the gallery."""
     for cell in read_unchecked(gallery.solution).cells:
         if cell.source.strip() == PICTURE_OF:
-            data = next(output.data for output in cell.outputs if "image/svg+xml" in output.get("data", {}))
-            return data["image/svg+xml"], " ".join(data["text/plain"].split())
+            return picture_of(next(output for output in cell.outputs if is_picture(output)), "")[0]
     raise CourseError(f"The gallery has no cell {PICTURE_OF}, whose picture stands on the landing page.")
 
 
@@ -123,11 +121,9 @@ Whatever the course says has been run: each belief about PyTorch stands beside i
 {colab}
 </div>
 
-<figure class="shown" role="img" aria-label="{words}">
 {picture}
-</figure>
 
-A ring all-reduce, step by step: one of the [pictures](gallery.ipynb) that move in JupyterLab.
+A ring all-reduce: press *step*. It is one of the [pictures that move](gallery.ipynb), here and in the notebooks.
 
 ## A wrong answer hears why
 

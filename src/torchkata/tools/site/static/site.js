@@ -75,7 +75,7 @@ function printFolded() {
 }
 
 function scrollByKeyboard() {
-  const wide = "pre, div.picture, .table-wrapper, figure.shown";
+  const wide = "pre, .table-wrapper";
   const mark = () => {
     for (const part of document.querySelectorAll(wide)) {
       if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
