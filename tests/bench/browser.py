@@ -59,7 +59,7 @@ CELL = 'document.querySelector(`.jp-Notebook .jp-Cell[data-windowed-list-index="
 # a line that a test is still running is no verdict
 SPEAKS = f"/^(?!.*is running).+/s.test({CELL}.querySelector('.jp-OutputArea-output')?.textContent.trim() ?? '')"
 IS_SILENT = f"argument => !{SPEAKS}"
-SHOWS_ANOTHER = f"{CELL}.querySelector('.jupyter-widgets img').src !== argument.src"
+SHOWS_ANOTHER = f"{CELL}.querySelector('.tk-stage svg').getAttribute('aria-label') !== argument.words"
 out = Console()
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -140,8 +140,8 @@ def explorer_times(notebook: NotebookPage) -> dict[str, list[float]]:
 
 
 def _move_time(notebook: NotebookPage, index: int, explorer, slider) -> float:
-    now, last = (float(slider.get_attribute(f"aria-value{name}")) for name in ("now", "max"))
-    argument = {"index": index, "src": explorer.locator("img").get_attribute("src")}
+    now, last = slider.evaluate("node => [Number(node.value), Number(node.max)]")
+    argument = {"index": index, "words": explorer.get_by_role("img").first.get_attribute("aria-label")}
     notebook.page.evaluate(ARM, [SHOWS_ANOTHER, argument])
     notebook.page.keyboard.press("ArrowRight" if now < last else "ArrowLeft")
     return _measured(notebook.page)

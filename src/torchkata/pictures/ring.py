@@ -128,7 +128,8 @@ def _y(chunk: int) -> float:
 def _cell(chunk: Chunk, world: int, x: float, y: float, marked: bool) -> Cell:
     count = len(chunk.contributors)
     fill = GREEN if count == world else BLANK if count == 1 else ORANGE
-    return Cell(x, y, f"{chunk.value:g}", fill, marked, WIDTH, HEIGHT, below=_who(chunk, world))
+    came = (-(WIDTH + GAP), 0) if marked else None
+    return Cell(x, y, f"{chunk.value:g}", fill, marked, WIDTH, HEIGHT, below=_who(chunk, world), came=came)
 
 
 def _who(chunk: Chunk, world: int) -> str:

@@ -91,3 +91,10 @@ def test_signs_stand_around_their_points():
 @pytest.mark.parametrize(("value", "text"), [(1.0, "1"), (-0.001, "0"), (2.345, "2.35"), (100, "100"), (0.5, "0.5")])
 def test_numbers_are_short(value, text):
     assert number(value) == text
+
+
+def test_a_cell_that_moves_says_where_it_came_from():
+    canvas = Canvas(100, 100)
+    canvas.cells([Cell(10, 10, "a", came=(-24, 0)), Cell(40, 10, "b")])
+    nodes = list(ElementTree.fromstring(canvas.svg()))
+    assert [node.get("data-from") for node in nodes] == [None, "-24 0", None, "-24 0", None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Request
+    from playwright.sync_api import Browser, Locator, Page, Request
 
 # one page of each kind
 KINDS = (
@@ -134,3 +134,76 @@ def test_what_is_folded_is_printed(page: Page, address: str):
     assert page.locator("details:not([open])").count() == 0
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details[open]").count() == 0
+
+
+CONTROL = ".tk-panel :is(select, input:not([type=text]), button:not([aria-disabled=true]))"
+
+
+@pytest.mark.parametrize("place", ["http", "file"])
+def test_every_explorer_answers_to_keyboard_and_mouse(page: Page, address: str, site: Path, place: str):
+    page.goto(f"{address if place == 'http' else site.as_uri() + '/'}gallery.html")
+    explorers = page.locator(".torchkata-picture[data-frames]")
+    assert explorers.count() >= 20
+    for number in range(explorers.count()):
+        explorer = explorers.nth(number)
+        explorer.scroll_into_view_if_needed()
+        page.wait_for_function("explorer => explorer.dataset.ready", arg=explorer.element_handle())
+        told = explorer.get_by_role("img").first.get_attribute("aria-label")
+        for move in (by_keys, by_mouse):
+            assert any(move(page, explorer, control) for control in range(explorer.locator(CONTROL).count())), told
+
+
+def words_of(explorer: Locator) -> str:
+    return explorer.locator("details p").text_content() or ""
+
+
+def by_keys(page: Page, explorer: Locator, number: int) -> bool:
+    """Whether a control's own keys change the picture; there and back, since it may stand at its end."""
+    control, before = explorer.locator(CONTROL).nth(number), words_of(explorer)
+    control.focus()
+    for key in ("ArrowDown", "ArrowUp", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+        if words_of(explorer) != before:
+            return True
+    return False
+
+
+def by_mouse(page: Page, explorer: Locator, number: int) -> bool:
+    control, before = explorer.locator(CONTROL).nth(number), words_of(explorer)
+    if control.evaluate("node => node.tagName") == "SELECT":
+        return False  # its list is the browser's own
+    box = control.bounding_box()
+    assert box is not None
+    for share in (0.2, 0.8, 0.5):
+        page.mouse.click(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        if words_of(explorer) != before:
+            return True
+    return False
+
+
+def test_the_first_page_has_an_explorer_that_moves(page: Page, address: str):
+    page.goto(f"{address}index.html")
+    explorer = page.locator(".torchkata-picture")
+    page.locator(".torchkata-picture[data-ready]").wait_for()
+    explorer.get_by_role("button", name="step").click()
+    assert "Step 1 of 6" in words_of(explorer)
+
+
+def test_frames_come_when_they_are_near(page: Page, address: str):
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    page.goto(f"{address}gallery.html")
+    page.locator(".torchkata-picture[data-ready]").first.wait_for()
+    first = len([one for one in asked if "/frames/" in one])
+    assert first < page.locator(".torchkata-picture[data-frames]").count() / 2
+
+
+def test_a_picture_follows_the_theme(chromium: Browser, address: str):
+    cards = []
+    for scheme in ("light", "dark"):
+        context = chromium.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto(f"{address}gallery.html")
+        cards.append(page.locator("svg > rect").first.evaluate("card => getComputedStyle(card).fill"))
+        context.close()
+    assert cards == ["rgb(252, 252, 249)", "rgb(27, 29, 32)"]

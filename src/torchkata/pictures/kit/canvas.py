@@ -40,7 +40,7 @@ class Canvas:
     def text(self, x: float, y: float, words: str, size: float = TEXT, align: str = "left", **look: Any) -> None:
         """Write `words`, vertically centred on y; `align` is left, center or right of x.
 
-        look: color, weight ("bold"), family ("monospace") and level.
+        look: color, weight ("bold"), family ("monospace"), level, and came (see Words).
         """
         self.shapes.append(Words(x, y, words, size, align, **look))
 
@@ -72,7 +72,8 @@ class Canvas:
         """Draw boxes with their texts; marked ones get a thick outline and stand above the others."""
         for cell in cells:
             edge, line = (INK, 2.4) if cell.marked else (EDGE, 0.8)
-            self.shapes.append(Box(cell.x, cell.y, cell.width, cell.height, cell.fill, edge, line, 2 + cell.marked))
+            place = (cell.x, cell.y, cell.width, cell.height)
+            self.shapes.append(Box(*place, cell.fill, edge, line, 2 + cell.marked, came=cell.came))
         for cell in cells:
             self._write_in(cell)
 
@@ -108,9 +109,9 @@ class Canvas:
 
     def _write_in(self, cell: Cell) -> None:
         x, y = cell.x + cell.width / 2, cell.y + cell.height / 2
-        weight = "bold" if cell.marked else "normal"
+        look: dict[str, Any] = {"weight": "bold" if cell.marked else "normal", "came": cell.came}
         if cell.below:
-            self.text(x, y - 5.5, cell.text, SMALL, "center", weight=weight)
-            self.text(x, y + 5.5, cell.below, SMALL, "center", weight=weight)
+            self.text(x, y - 5.5, cell.text, SMALL, "center", **look)
+            self.text(x, y + 5.5, cell.below, SMALL, "center", **look)
         elif cell.text:
-            self.text(x, y, cell.text, TEXT if len(cell.text) < 4 else SMALL, "center", weight=weight)
+            self.text(x, y, cell.text, TEXT if len(cell.text) < 4 else SMALL, "center", **look)

@@ -11,7 +11,10 @@ from torchkata.pictures.style import BLANK, CELL, GAP
 
 @dataclass(frozen=True)
 class Cell:
-    """One box of a grid: where it stands, what is written in it (`below`: a second line), its fill and outline."""
+    """One box of a grid: where it stands, what is written in it (`below`: a second line), its fill and outline.
+
+    came: how far away it stood before, in x and y, if it moves here.
+    """
 
     x: float
     y: float
@@ -21,6 +24,7 @@ class Cell:
     width: float = CELL
     height: float = CELL
     below: str = ""
+    came: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,10 @@ HEAD, HALF_HEAD = 3.6, 1.8  # an arrow's head: its length and half of its width
 
 @dataclass(frozen=True)
 class Words:
-    """A line of words; y is their middle, `align` says what x is of them: left, center or right."""
+    """A line of words; y is their middle, `align` says what x is of them: left, center or right.
+
+    came: how far away it stood before, in x and y: a page that moves from another picture to this one shows its way.
+    """
 
     x: float
     y: float
@@ -37,12 +40,14 @@ class Words:
     weight: str = "normal"
     family: str = "sans-serif"
     level: float = 4
+    came: Point | None = None
 
     def svg(self) -> str:
         look = _given(
             ("text-anchor", ANCHORS[self.align]),
             ("font-weight", self.weight if self.weight != "normal" else ""),
             ("font-family", FAMILIES[self.family] if self.family != "sans-serif" else ""),
+            ("data-from", _way(self.came)),
         )
         place = f'x="{number(self.x)}" y="{number(self.y + 0.36 * self.size)}"'
         return f'<text {place} font-size="{number(self.size)}" fill="{self.color}"{look}>{escape(self.words)}</text>'
@@ -50,7 +55,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Box:
-    """A box; `radius` rounds its corners."""
+    """A box; `radius` rounds its corners; `came` as in Words."""
 
     x: float
     y: float
@@ -61,9 +66,10 @@ class Box:
     line: float
     level: float
     radius: float = 0
+    came: Point | None = None
 
     def svg(self) -> str:
-        corners = f' rx="{number(self.radius)}"' if self.radius else ""
+        corners = _given(("rx", number(self.radius) if self.radius else ""), ("data-from", _way(self.came)))
         return (
             f'<rect x="{number(self.x)}" y="{number(self.y)}" width="{number(self.width)}" '
             f'height="{number(self.height)}"{corners} fill="{self.fill}" stroke="{self.edge}" '
@@ -188,6 +194,10 @@ def _runs(xs: Sequence[float], ys: Sequence[float]) -> list[list[Point]]:
         else:
             runs[-1].append((x, y))
     return [run for run in runs if run]
+
+
+def _way(came: Point | None) -> str:
+    return f"{number(came[0])} {number(came[1])}" if came else ""
 
 
 def _given(*attributes: tuple[str, str]) -> str:
