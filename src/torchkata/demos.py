@@ -4,7 +4,9 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from textwrap import wrap
 
+WIDTH = 96  # letters of a line on a page
 # PyTorch adds to some messages where in its C++ source they arose, which differs from build to build
 ORIGIN = re.compile(r"\s*\(Triggered internally at .*?\)")
 
@@ -67,4 +69,12 @@ def every_warning() -> Iterator[list[warnings.WarningMessage]]:
 def _headline(kind: type, message: str, lines: int) -> str:
     kept = [line.rstrip() for line in ORIGIN.sub("", message).strip().splitlines()[:lines]]
     text = "\n".join(kept).rstrip()
-    return f"{kind.__name__}: {text}" if text else kind.__name__
+    whole = f"{kind.__name__}: {text}" if text else kind.__name__
+    return "\n".join(_in_width(line) for line in whole.split("\n"))
+
+
+def _in_width(line: str) -> str:
+    """The line broken between words where it is too wide for a page: JupyterLab would break it within them."""
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join(wrap(line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))

@@ -79,3 +79,9 @@ def test_nothing_is_asked_of_another_host(open_notebook, page):
     page.wait_for_function("() => performance.getEntriesByName('https://example.org/font.woff2').length")
     assert foreign(page.asked) == ["https://example.org/font.woff2"]
     page.asked.clear()
+
+
+def test_an_untouched_notebook_is_not_called_changed(open_notebook, page):
+    open_notebook("03_gather_scatter/gather_scatter.ipynb")
+    page.wait_for_timeout(1000)  # what JupyterLab notes of the kernel comes after it is ready
+    assert not page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty")

@@ -1,8 +1,10 @@
-"""What JupyterLab reads and writes of the workbook: plain files, but for the progress on the start page."""
+"""What JupyterLab reads and writes of the workbook: plain files, but for the progress on the start page and the name of
+the language, without which JupyterLab would call a notebook changed as soon as it is opened."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,16 @@ from torchkata.tools.placing import here
 
 START = "start.ipynb"
 TAG = "progress"  # of the cell that is filled
+# what a kernel of this Python says of itself, as ipykernel does
+LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": sys.version_info.major},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": f"ipython{sys.version_info.major}",
+    "version": "{}.{}.{}".format(*sys.version_info[:3]),
+}
 
 
 class WorkbookContents(AsyncLargeFileManager):
@@ -27,6 +39,8 @@ class WorkbookContents(AsyncLargeFileManager):
     async def get(self, path: str, content: bool = True, *args: Any, **options: Any) -> dict[str, Any]:
         """Read a file or folder, as jupyter_server does; fill the progress of the start page."""
         model = await super().get(path, content, *args, **options)
+        if content and model.get("type") == "notebook":
+            model["content"]["metadata"].setdefault("language_info", LANGUAGE)
         if content and _is_start(path, model):
             await run_sync(self._fill, model["content"])
         return model
