@@ -117,10 +117,10 @@ print("w.grad:", w.grad, "x.grad:", x.grad)
 
 # %% [markdown]
 # The explorer below draws that graph for lines that you type. Gradients flow down. A box is a node; under its name
-# stand the Python name of its result and what the node keeps for backward. A rounded box is a leaf. Press *forward*
-# to run the lines and *backward* to send a gradient through. Then let the graph grow: write `z = (y * w).sum()` in
-# the field *next line* and press Enter. Two arrows now end at `w`. The list *example* has one or two for most
-# sections.
+# stand the Python name of its result and what the node keeps for backward. A rounded box is a leaf. The lines have
+# been run once; press *backward* to send a gradient through, then *forward* to run them again. Now let the graph grow:
+# write `z = (y * w).sum()` in the field *next line* and press Enter. Two arrows end at `w`. The list *example* has one
+# or two for most sections.
 
 # %%
 graph_explorer()

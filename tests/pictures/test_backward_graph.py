@@ -142,34 +142,81 @@ def test_indentation_is_seen():
 
 
 def test_buttons_record_and_walk():
-    explorer = graph_explorer()
-    controls = explorer.controls
-    assert drawn.shown(explorer).startswith("<svg") and ".grad None" in explorer.alt
-    assert not controls["backward"].disabled and controls["backward again"].disabled
-    controls["backward"].click()
-    assert ".grad [10, 20, 30]" in explorer.alt
-    assert controls["backward"].disabled and not controls["backward again"].disabled
-    controls["backward again"].click()
-    assert "Trying to backward through the graph a second time" in explorer.alt
-    controls["forward"].click()
-    assert "a second time" not in explorer.alt and ".grad [10, 20, 30]" in explorer.alt
-    controls["backward"].click()
-    assert ".grad [20, 40, 60]" in explorer.alt
-    controls["start over"].click()
-    assert ".grad None" in explorer.alt
-    drawn.shown(explorer)
+    player = drawn.Player(graph_explorer())
+    assert ".grad None" in player.shown.alt
+    assert ".grad [10, 20, 30]" in player.press("backward", "on").alt
+    assert "Trying to backward through the graph a second time" in player.press("backward", "on").alt
+    anew = player.press("forward", "on").alt
+    assert "a second time" not in anew and ".grad [10, 20, 30]" in anew and "forward twice: a new graph" in anew
+    assert ".grad [20, 40, 60]" in player.press("backward", "on").alt
+    assert "Nothing has run yet: press forward" in player.press("forward", "anew").alt
+    assert player.press("forward", "on").svg == graph_explorer().svg
+
+
+def test_a_round_begins_only_after_a_backward():
+    player = drawn.Player(graph_explorer())
+    before = player.shown.svg
+    assert player.press("forward", "on").svg == before
+    player.press("forward", "anew")
+    nothing = player.shown.svg
+    assert player.press("backward", "on").svg == nothing and player.says("backward") == 0
+
+
+def test_where_nothing_is_kept_backward_can_go_on():
+    player = drawn.Player(graph_explorer("4.5 nothing kept: backward twice"))
+    player.press("backward", "on")
+    assert ".grad [2, 2, 2]" in player.press("backward", "on").alt
+    limits = player.explorer.frame(player.state).limits
+    assert limits[list(player.explorer.controls).index("forward")] == 1
+    assert ".grad [3, 3, 3]" in player.press("backward", "on").alt
+
+
+@pytest.mark.parametrize(
+    ("control", "value"),
+    [
+        ("example", "4.6 detach"),
+        ("program", "w = torch.ones(2, requires_grad=True)\ny = w * 2"),
+        ("left out", 1),
+        ("next line", "z = y * 2"),
+        ("gradient", "1"),
+        ("retain_grad", "y"),
+    ],
+)
+def test_other_lines_start_anew(control, value):
+    player = drawn.Player(graph_explorer())
+    for name in ("backward", "forward", "backward"):
+        player.press(name, "on")
+    player.set(control, value)
+    assert (player.says("forward"), player.says("backward")) == (1, 0)
 
 
 def test_lines_are_added_and_removed():
-    explorer = graph_explorer()
-    controls = explorer.controls
-    before = controls["program"].value
-    controls["next line"].value = "z = y.exp()"
-    assert controls["program"].value == before + "\nz = y.exp()" and controls["next line"].value == ""
-    assert "ExpBackward0 (backward starts here; result: z" in explorer.alt
-    controls["remove last line"].click()
-    assert controls["program"].value == before
-    assert "Backward graph of y" in explorer.alt
+    player = drawn.Player(graph_explorer())
+    before = player.shown.svg
+    added = player.set("next line", "z = y.exp()")
+    assert "ExpBackward0 (backward starts here; result: z" in added.alt and "; z = y.exp()." in added.alt
+    assert player.set("next line", "").svg == before
+    assert player.press("left out", "on").alt.count("No line gives a tensor with a grad_fn.")
+    for _ in range(3):
+        player.press("left out", "on")
+    assert player.says("left out") == 3
+    for _ in range(3):
+        player.press("left out", "back")
+    assert player.shown.svg == before
+
+
+def test_a_next_line_takes_the_place_of_the_removed_one():
+    player = drawn.Player(graph_explorer())
+    player.press("left out", "on")
+    replaced = player.set("next line", "y = (w * w).sum()").alt
+    assert "requires_grad=True); x = torch.tensor([10., 20., 30.]); y = (w * w).sum()." in replaced
+    player.set("program", "w = torch.ones(2, requires_grad=True)")
+    assert player.says("left out") == 0 and "(w * w).sum()" in player.shown.alt
+
+
+def test_several_statements_can_stand_in_a_line():
+    player = drawn.Player(graph_explorer())
+    assert "result: u" in player.set("next line", "z = y.exp(); u = z * z").alt
 
 
 @pytest.mark.parametrize(
@@ -181,71 +228,70 @@ def test_lines_are_added_and_removed():
     ],
 )
 def test_a_line_that_fails_is_not_added(line, message):
-    explorer = graph_explorer()
-    before = explorer.controls["program"].value
-    explorer.controls["next line"].value = line
-    assert message in explorer.alt
-    assert explorer.controls["program"].value == before and explorer.controls["next line"].value == line
-    explorer.controls["backward"].click()
-    assert "not added" not in explorer.alt
+    player = drawn.Player(graph_explorer())
+    before = player.shown
+    refused = player.set("next line", line)
+    assert message in refused.alt and "Backward graph of y" in refused.alt
+    walked = player.press("backward", "on").alt
+    assert ".grad [10, 20, 30]" in walked and message in walked
+    assert player.set("next line", "").svg == before.svg
 
 
-def test_retain_grad_boxes():
-    explorer = graph_explorer("4.3 an intermediate result")
-    box = explorer.controls["box 0"]
-    assert box.description == "retain_grad on B" and box.layout.display is None
-    assert explorer.controls["box 1"].layout.display == "none"
-    box.value = True
-    explorer.controls["backward"].click()
-    assert ".grad kept: [0.7071, 0.7071]" in explorer.alt
-    explorer.controls["start over"].click()
-    explorer.controls["backward"].click()
-    assert ".grad kept" in explorer.alt
-    box.value = False
-    explorer.controls["forward"].click()
-    explorer.controls["backward"].click()
-    assert ".grad kept" not in explorer.alt
-    box.value = True
-    assert "retain_grad: .grad None" in explorer.alt
+def test_retain_grad():
+    player = drawn.Player(graph_explorer("4.3 an intermediate result"))
+    assert "retain_grad: .grad None" in player.set("retain_grad", "B").alt
+    assert ".grad kept: [0.7071, 0.7071]" in player.press("backward", "on").alt
+    player.press("forward", "on")
+    assert "retain_grad: .grad None" in player.shown.alt
+    assert ".grad kept" in player.press("backward", "on").alt
+    player.set("retain_grad", "")
+    plain = player.press("backward", "on").alt
+    assert ".grad kept" not in plain and "retain_grad" not in plain
 
 
-def test_unticking_before_backward_takes_the_wish_back():
-    explorer = graph_explorer("4.3 an intermediate result")
-    box = explorer.controls["box 0"]
-    box.value = True
-    box.value = False
-    explorer.controls["backward"].click()
-    assert ".grad kept" not in explorer.alt and "retain_grad" not in explorer.alt
+def test_retain_grad_of_several():
+    player = drawn.Player(graph_explorer("4.1 a result that is used twice"))
+    player.set("retain_grad", "b, c")
+    assert player.press("backward", "on").alt.count(".grad kept") == 2
+
+
+@pytest.mark.parametrize("names", ["nobody", "A", "B, nobody"])
+def test_retain_grad_needs_results(names):
+    player = drawn.Player(graph_explorer("4.3 an intermediate result"))
+    assert "is no result with a grad_fn; these are: B, C." in player.set("retain_grad", names).alt
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_example_can_be_chosen(name):
-    explorer = graph_explorer()
-    explorer.controls["example"].value = name
-    assert explorer.controls["program"].value == PRESETS[name][0]
-    explorer.controls["backward"].click()
-    assert ("RuntimeError" in explorer.alt) == name.startswith("4.7")
-    assert ("forward once, then backward raised" in explorer.alt) == name.startswith("4.7")
-    drawn.shown(explorer)
+    player = drawn.Player(graph_explorer())
+    player.set("example", name)
+    assert (player.says("program"), player.says("gradient")) == PRESETS[name]
+    walked = player.press("backward", "on").alt
+    assert ("RuntimeError" in walked) == name.startswith("4.7")
+    assert ("forward once, then backward raised" in walked) == name.startswith("4.7")
 
 
-def test_another_example_forgets_the_line_that_was_refused():
-    explorer = graph_explorer()
-    explorer.controls["next line"].value = "z = nobody * 2"
-    explorer.controls["example"].value = "4.6 detach"
-    assert explorer.controls["next line"].value == "" and "not added" not in explorer.alt
-    assert explorer.controls["program"].value == PRESETS["4.6 detach"][0]
+def test_another_example_forgets_what_was_written():
+    player = drawn.Player(graph_explorer())
+    player.set("retain_grad", "y")
+    player.set("next line", "z = nobody * 2")
+    player.press("left out", "on")
+    shown = player.set("example", "4.6 detach")
+    assert player.says("next line") == player.says("retain_grad") == "" and player.says("left out") == 0
+    assert shown.svg == graph_explorer("4.6 detach").svg
 
 
 @pytest.mark.parametrize("program", ["", "w = (", "x = 3", "raise SystemError('no')", "import torch"])
 def test_odd_programs_are_answered(program):
-    explorer = graph_explorer()
-    explorer.controls["program"].value = program
-    for button in ("forward", "backward", "backward again", "remove last line", "start over"):
-        explorer.controls[button].click()
-    assert explorer.alt
-    drawn.shown(explorer)
+    player = drawn.Player(graph_explorer())
+    player.set("program", program)
+    for name, button in (("backward", "on"), ("forward", "on"), ("left out", "on"), ("forward", "anew")):
+        shown = player.press(name, button)
+        assert shown.alt
+        drawn.check_svg(shown)
+        drawn.check_texts(shown.canvas)
 
 
-def test_controls_have_a_description():
-    drawn.check_controls(graph_explorer())
+@pytest.mark.parametrize("example", [next(iter(PRESETS)), "4.5 a total that grows"])
+def test_the_explorer_keeps_what_every_explorer_keeps(example):
+    drawn.check_explorer(graph_explorer(example))

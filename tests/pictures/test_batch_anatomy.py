@@ -72,15 +72,28 @@ def test_the_words_tell_what_the_picture_shows():
 
 
 def test_batch_explorer_shows_what_its_controls_say():
-    explorer = batch_anatomy.batch_anatomy_explorer()
-    assert drawn.shown(explorer) == draw_batches([2, 7, 3, 6, 2, 7, 3], 3, 0, False, 0, False).svg
+    player = drawn.Player(batch_anatomy.batch_anatomy_explorer())
+    assert player.shown.svg == draw_batches([2, 7, 3, 6, 2, 7, 3], 3, 0, False, 0, False).svg
     values = {"lengths": "1 2 3 4", "batch_size": 2, "pad_value": -1, "shuffle": True, "seed": 4, "drop_last": True}
     for name, value in values.items():
-        explorer.controls[name].value = value
-    assert drawn.shown(explorer) == draw_batches([1, 2, 3, 4], 2, -1, True, 4, True).svg
-    explorer.controls["lengths"].value = "many"
-    assert "whole numbers" in explorer.alt
+        player.set(name, value)
+    assert player.shown.svg == draw_batches([1, 2, 3, 4], 2, -1, True, 4, True).svg
+    assert "whole numbers" in player.set("lengths", "many").alt
+    assert player.set("lengths", "1 2 3 4").svg == draw_batches([1, 2, 3, 4], 2, -1, True, 4, True).svg
 
 
-def test_controls_have_a_description_and_stand_in_a_row():
-    drawn.check_controls(batch_anatomy.batch_anatomy_explorer(), batch_anatomy.ROWS)
+def test_every_control_redraws():
+    values = {"lengths": "1 2 3 4", "batch_size": 2, "pad_value": -1, "shuffle": True, "seed": 4}
+    drawn.check_moves(batch_anatomy.batch_anatomy_explorer(), values)
+    drawn.check_moves(batch_anatomy.batch_anatomy_explorer(), {"drop_last": True})
+
+
+def test_sorted_lengths_are_drawn_ahead():
+    explorer = batch_anatomy.batch_anatomy_explorer()
+    for text in batch_anatomy.SORTED:
+        assert sorted(text.split()) == sorted(batch_anatomy.LENGTHS.split())
+        assert explorer.key(explorer.after(lengths=text, shuffle=True)) in explorer.frames()
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(batch_anatomy.batch_anatomy_explorer())

@@ -114,30 +114,46 @@ class TestLook(drawn.Look):
 
 
 def test_explorer_shows_what_its_controls_say():
-    explorer = hook_timeline.hook_explorer()
-    controls = explorer.controls
-    assert all(control.description for control in controls.values())
-    assert drawn.shown(explorer) == hook_timeline.draw_timeline("nested", True, KINDS, False, 0).svg
-    controls["model"].value = "two layers"
-    assert drawn.shown(explorer) == hook_timeline.draw_timeline("two layers", True, KINDS, False, 0).svg
-    controls["model"].value = "nested"
-    controls["x requires grad"].value = False
-    controls["tensor hook"].value = False
+    player = drawn.Player(hook_timeline.hook_explorer())
+    assert player.shown.svg == hook_timeline.draw_timeline("nested", True, KINDS, False, 0).svg
+    assert player.set("model", "two layers").svg == hook_timeline.draw_timeline("two layers", True, KINDS, False).svg
+    for name, value in {"model": "nested", "x requires grad": False, "tensor hook": False}.items():
+        player.set(name, value)
     for _ in range(2):
-        controls["next event"].click()
+        player.press("event", "on")
     kinds = KINDS - {"tensor"}
-    assert drawn.shown(explorer) == hook_timeline.draw_timeline("nested", False, kinds, False, 2).svg
-    for _ in range(3):
-        controls["back"].click()
-    assert "Event 23 is the post-accumulate hook of a.weight" in explorer.alt
-    controls["no_grad"].value = True
-    assert "No hooks in backward." in explorer.alt and "Event 1 is" in explorer.alt
+    assert player.shown.svg == hook_timeline.draw_timeline("nested", False, kinds, False, 2).svg
+    assert player.press("event", "back").svg == hook_timeline.draw_timeline("nested", False, kinds, False, 1).svg
+    last = player.press("event", "end")
+    assert "Event 23 is the post-accumulate hook of a.weight" in last.alt
+    assert player.press("event", "on").svg == last.svg
+    assert "Event 1 is" in player.press("event", "anew").alt
+    player.press("event", "end")
+    without = player.set("no_grad", True).alt
+    assert "No hooks in backward." in without and "Event 1 is" in without
+
+
+@pytest.mark.parametrize("name", hook_timeline.KINDS.values())
+def test_each_kind_can_be_left_out(name):
+    player = drawn.Player(hook_timeline.hook_explorer())
+    player.press("event", "end")
+    kinds = {kind for kind, other in hook_timeline.KINDS.items() if other != name}
+    assert player.set(name, False).svg == hook_timeline.draw_timeline("nested", True, kinds, False, 0).svg
+
+
+def test_there_is_a_step_for_every_event():
+    counts = [len(fired(model, grad)) for model in hook_timeline.MODELS for grad in (True, False)]
+    assert max(counts) == hook_timeline.MOST
 
 
 def test_explorer_without_any_hook():
-    explorer = hook_timeline.hook_explorer()
+    player = drawn.Player(hook_timeline.hook_explorer())
     for name in hook_timeline.KINDS.values():
-        explorer.controls[name].value = False
-    explorer.controls["next event"].click()
-    assert "No hooks in forward. No hooks in backward." in explorer.alt
-    drawn.shown(explorer)
+        player.set(name, False)
+    empty = player.shown
+    assert "No hooks in forward. No hooks in backward." in empty.alt
+    assert player.press("event", "on").svg == empty.svg
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(hook_timeline.hook_explorer())

@@ -1,6 +1,5 @@
 """Steps done one by one give what torch gives; the stepper."""
 
-import html
 import random
 from functools import partial
 from math import prod
@@ -125,41 +124,64 @@ def test_collision_map_refuses_with_torchs_words():
 
 
 def test_stepper_shows_what_its_controls_say():
-    explorer = index_steps.gather_scatter_stepper()
-    controls = explorer.controls
-    controls["operation"].value = "scatter_"
-    controls["index"].value = "[[0, 1, 1], [2, 2, 2]]"
-    controls["dim"].value = 1
-    controls["shape"].value = "2, 4"
-    controls["src shape"].value = "2, 3"
+    player = drawn.Player(index_steps.gather_scatter_stepper())
+    call = {
+        "operation": "scatter_",
+        "index": "[[0, 1, 1], [2, 2, 2]]",
+        "dim": 1,
+        "shape": "2, 4",
+        "src shape": "2, 3",
+    }
+    for name, value in call.items():
+        player.set(name, value)
     for _ in range(4):
-        controls["step"].click()
-    controls["back"].click()
+        player.press("step", "on")
     expected = index_steps.draw_steps("scatter_", 1, [[0, 1, 1], [2, 2, 2]], (2, 4), 3, (2, 3))
-    assert drawn.shown(explorer) == expected.svg
+    assert player.press("step", "back").svg == expected.svg
     assert "self[0][1] = src[0][2]" in expected.alt and "undefined which one stays" in expected.alt
-    controls["all"].click()
-    assert "step 6 of 6" in explorer.alt
+    last = player.press("step", "end")
+    assert "step 6 of 6" in last.alt
+    assert player.press("step", "on").svg == last.svg and player.says("step") == 6
 
 
 def test_stepper_opens_where_it_is_told_to():
     name = "scatter_, part of src"
-    explorer = index_steps.gather_scatter_stepper(name, done=2)
-    assert explorer.controls["example"].value == name
-    assert drawn.shown(explorer) == draw_call(index_steps.PRESETS[name], 2).svg
-    explorer.controls["step"].click()
-    assert drawn.shown(explorer) == draw_call(index_steps.PRESETS[name], 3).svg
+    player = drawn.Player(index_steps.gather_scatter_stepper(name, done=2))
+    assert player.says("example") == name
+    assert player.shown.svg == draw_call(index_steps.PRESETS[name], 2).svg
+    assert player.press("step", "on").svg == draw_call(index_steps.PRESETS[name], 3).svg
+    assert "step 4 of 4" in index_steps.gather_scatter_stepper(name, done=99).alt
     with pytest.raises(ValueError, match="example is one of gather along dim 1"):
         index_steps.gather_scatter_stepper("gather along dim 7")
 
 
 @pytest.mark.parametrize("name", index_steps.PRESETS)
 def test_every_example_of_the_stepper_can_be_chosen(name):
-    explorer = index_steps.gather_scatter_stepper()
-    explorer.controls["example"].value = name
+    player = drawn.Player(index_steps.gather_scatter_stepper("scatter_ along dim 1", done=2))
     expected = draw_call(index_steps.PRESETS[name], 0)
-    assert drawn.shown(explorer) == expected.svg
+    assert player.set("example", name).svg == expected.svg
     assert ("refused." in expected.alt) == name.startswith("refused")
+
+
+@pytest.mark.parametrize(
+    ("control", "value"),
+    [("operation", "scatter_"), ("dim", 0), ("index", "[[1, 1], [1, 0]]"), ("shape", "2, 3"), ("src shape", "3, 3")],
+)
+def test_another_call_starts_anew(control, value):
+    player = drawn.Player(index_steps.gather_scatter_stepper(done=3))
+    player.set(control, value)
+    assert player.says("step") == 0 and "step 0 of 4" in player.shown.alt
+
+
+@pytest.mark.parametrize("name", index_steps.PRESETS)
+def test_every_step_of_every_example_is_drawn_ahead(name):
+    player = drawn.Player(index_steps.gather_scatter_stepper())
+    ahead = player.explorer.frames()
+    player.set("example", name)
+    for _ in index_steps._places(torch.tensor(index_steps.PRESETS[name].index).shape):
+        assert player.explorer.key(player.state) in ahead
+        player.press("step", "on")
+    assert player.explorer.key(player.state) in ahead
 
 
 @pytest.mark.parametrize(
@@ -180,12 +202,11 @@ def test_every_example_of_the_stepper_can_be_chosen(name):
     ],
 )
 def test_stepper_says_what_is_refused(control, text, message):
-    explorer = index_steps.gather_scatter_stepper()
-    explorer.controls[control].value = text
-    explorer.controls["step"].click()
-    assert message in html.unescape(explorer.words.value)
-    drawn.shown(explorer)
+    player = drawn.Player(index_steps.gather_scatter_stepper(done=3))
+    shown = player.set(control, text)
+    assert message in shown.alt
+    assert player.press("step", "on").svg == shown.svg and player.says("step") == 0
 
 
-def test_controls_have_a_description():
-    drawn.check_controls(index_steps.gather_scatter_stepper())
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(index_steps.gather_scatter_stepper("scatter_, part of src", done=2))

@@ -37,4 +37,24 @@ class TestLook(drawn.Look):
 
 
 def test_every_control_redraws():
-    drawn.check_moves(sampler_table.sampler_explorer(), {"samples": 7, "shuffle": True, "epoch": 3, "drop_last": True})
+    moves = {"samples": 7, "ranks": 2, "shuffle": True, "epoch": 3, "seed": 4, "drop_last": True}
+    drawn.check_moves(sampler_table.sampler_explorer(), moves)
+
+
+def test_explorer_shows_what_its_controls_say():
+    player = drawn.Player(sampler_table.sampler_explorer())
+    assert player.shown.svg == sampler_table.draw_shares(10, 3, False, False, 0, 0).svg
+    values = {"samples": 7, "ranks": 2, "shuffle": True, "epoch": 3, "seed": 4, "drop_last": True}
+    for name, value in values.items():
+        player.set(name, value)
+    assert player.shown.svg == sampler_table.draw_shares(7, 2, True, True, 4, 3).svg
+
+
+def test_epoch_and_seed_count_only_when_shuffle_is_on():
+    player = drawn.Player(sampler_table.sampler_explorer())
+    before = player.shown.svg
+    assert player.set("epoch", 5).svg == player.set("seed", 5).svg == before
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(sampler_table.sampler_explorer())

@@ -10,6 +10,7 @@ import torch
 
 from tests.pictures import drawn
 from torchkata.pictures import strides
+from torchkata.pictures.kit.shapes import Words
 
 
 def random_op(rng, shape):
@@ -176,37 +177,82 @@ def test_draw_strip_refuses_tensors_of_two_storages():
 
 
 def test_strides_explorer_shows_what_its_controls_say():
-    explorer = strides.strides_explorer()
-    controls = explorer.controls
-    controls["size 0"].value = 4
-    controls["operation 1"].value = "t"
-    controls["operation 2"].value = "slice"
-    controls["arguments 2"].value = "1:, ::3"
+    player = drawn.Player(strides.strides_explorer())
+    for name, value in {"size 0": 4, "operation 1": "t", "operation 2": "slice", "arguments 2": "1:, ::3"}.items():
+        player.set(name, value)
     for _ in range(3):
-        controls["next element"].click()
-    controls["back"].click()
+        player.press("element", "on")
     ops = (("t",), ("slice", slice(1, None), slice(None, None, 3)))
     expected = strides.draw_state(strides.view_state((4, 4), ops), ops, 2)
-    assert drawn.shown(explorer) == expected.svg
-    assert explorer.alt == expected.alt
+    assert player.press("element", "back").svg == expected.svg
+    assert player.shown.alt == expected.alt
     assert "x.t()[1:, ::3] has shape (3, 2), stride (1, 12) and offset 1" in expected.alt
 
 
-def test_strides_explorer_walks_round_and_starts_again():
+@pytest.mark.parametrize("operation", strides.CHOICES)
+def test_an_operation_comes_with_arguments(operation):
+    player = drawn.Player(strides.strides_explorer())
+    player.set("arguments 3", "7")
+    player.set("operation 3", operation)
+    assert player.says("arguments 3") == strides.CHOICES[operation]
+    assert player.says("arguments 1") == player.says("arguments 2") == ""
+
+
+def test_strides_explorer_walks_to_the_end_and_starts_again():
+    player = drawn.Player(strides.strides_explorer())
+    last = player.press("element", "end")
+    assert "Element [2][3] lies in cell 0 + 2 * 4 + 3 * 1 = 11." in last.alt
+    assert player.press("element", "on").svg == last.svg
+    assert "Element [0][0] lies in cell 0" in player.press("element", "anew").alt
+    player.press("element", "end")
+    assert "Element [0][0][0] lies in cell 0" in player.set("size 2", 2).alt
+
+
+@pytest.mark.parametrize(
+    ("control", "value"),
+    [("size 0", 4), ("size 1", 2), ("size 2", 1), ("operation 1", "t"), ("operation 3", "clone"), ("arguments 2", "0")],
+)
+def test_another_tensor_is_walked_from_its_beginning(control, value):
+    player = drawn.Player(strides.strides_explorer())
+    player.press("element", "end")
+    player.set(control, value)
+    assert player.says("element") == 0
+
+
+def test_the_walk_goes_as_far_as_elements_are_drawn():
+    player = drawn.Player(strides.strides_explorer())
+    player.set("operation 1", "expand")
+    player.set("arguments 1", "50, -1, -1")
+    assert "Element [5][2][3] lies in cell" in player.press("element", "end").alt
+    player.set("operation 1", "slice")
+    empty = player.set("arguments 1", "3:")
+    assert "It has no elements." in empty.alt and player.press("element", "on").svg == empty.svg
+
+
+def test_only_matrices_with_drawn_elements_have_a_label():
+    shapes = after((4, 6, 2), (("expand", 2, -1, -1, -1),), 0).canvas.shapes
+    texts = [shape.words for shape in shapes if isinstance(shape, Words)]
+    assert "[1][1]" in texts and "[1][2]" not in texts
+
+
+def test_what_the_chapter_tries_is_drawn_ahead():
     explorer = strides.strides_explorer()
-    explorer.controls["back"].click()
-    assert "Element [2][3] lies in cell 0 + 2 * 4 + 3 * 1 = 11." in explorer.alt
-    explorer.controls["next element"].click()
-    explorer.controls["next element"].click()
-    explorer.controls["size 2"].value = 2
-    assert "Element [0][0][0] lies in cell 0" in explorer.alt
+    ahead = explorer.frames()
+    for moves in (
+        {"operation_1": "t", "operation_2": "view", "arguments_2": "12"},
+        {"operation_1": "t", "operation_2": "reshape"},
+        {"operation_1": "slice", "element": 3},
+        {"operation_1": "unsqueeze", "operation_2": "expand", "element": 23},
+        {"operation_1": "unfold", "element": 11},
+    ):
+        assert explorer.key(explorer.after(**moves)) in ahead, moves
 
 
 @pytest.mark.parametrize(
     ("operation", "arguments", "message"),
     [
-        ("view", "5", "x.view(5) is refused: shape &#x27;[5]&#x27; is invalid for input of size 12"),
-        ("view", "five", "arguments 1: &#x27;five&#x27; is not a whole number."),
+        ("view", "5", "x.view(5) is refused: shape '[5]' is invalid for input of size 12"),
+        ("view", "five", "arguments 1: 'five' is not a whole number."),
         ("slice", "::-1", "step must be greater than zero"),
         ("slice", "0, 0, 0", "too many indices"),
         ("transpose", "", "transpose() missing 2 required positional argument"),
@@ -215,12 +261,12 @@ def test_strides_explorer_walks_round_and_starts_again():
     ],
 )
 def test_strides_explorer_says_what_is_refused(operation, arguments, message):
-    explorer = strides.strides_explorer()
-    explorer.controls["operation 1"].value = operation
-    explorer.controls["arguments 1"].value = arguments
-    assert message in explorer.words.value
-    drawn.shown(explorer)
+    player = drawn.Player(strides.strides_explorer())
+    player.set("operation 1", operation)
+    shown = player.set("arguments 1", arguments)
+    assert message in shown.alt
+    drawn.check_svg(shown)
 
 
-def test_controls_have_a_description():
-    drawn.check_controls(strides.strides_explorer())
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(strides.strides_explorer())

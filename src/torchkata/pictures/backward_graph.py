@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from textwrap import wrap
 from typing import Any
 
 from torch import Tensor
 
+from torchkata.pictures.controls import Control, choice, steps, text_field
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.kit.layers import untangle
-from torchkata.pictures.programs import BACKWARD, FORWARD, RETAIN, Session, one_line, replay, run_statement, statements
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.programs import BACKWARD, FORWARD, RETAIN, Action, Session, replay
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, EDGE, ERROR_INK, GREEN, INK, MARGIN, ORANGE, SKY, SMALL
-from torchkata.pictures.widgets import button, choice, field, lines, switch
 
 ROOT, OP, LEAF = "root", "op", "leaf"
 FILLED, KEPT, EMPTY, NONE = "filled", "kept", "empty", "-"
@@ -158,7 +160,7 @@ def graph_picture(program: str, rounds: int = 0, retain: Sequence[str] = (), gra
     one_round = [(FORWARD,), *((RETAIN, name) for name in retain), (BACKWARD,)]
     session = replay(program, one_round * rounds or [(FORWARD,)], gradient)
     story = f"after {_times(rounds, 'forward and backward')}" if rounds and not session.error else ""
-    return _picture_of(session, program, story)
+    return _picture_of(session, program, story, session.error)
 
 
 PRESETS = {
@@ -221,152 +223,131 @@ PRESETS = {
     ),
 }
 
-BOXES = 6  # intermediate results that retain_grad can be asked for
+MOST_ROUNDS, MOST_PASSES, MOST_LINES = 5, 3, 20
 ROWS = (
     ("example",),
     ("program",),
+    ("left out",),
     ("next line",),
-    ("add line", "remove last line"),
-    ("gradient", *(f"box {number}" for number in range(BOXES))),
-    ("forward", "backward", "backward again", "start over"),
+    ("gradient", "retain_grad"),
+    ("backward", "forward"),
+)
+AHEAD: tuple[Mapping[str, Iterable[str | int]], ...] = (
+    {"example": PRESETS, "forward": range(4), "backward": range(3)},
+    {"forward": range(1, MOST_ROUNDS + 1), "backward": range(2)},
+    {"example": PRESETS, "left out": range(5), "backward": range(2)},
+    {"next line": ("z = (y * w).sum()",), "forward": range(1, 3), "backward": range(3)},
+    {"example": ("4.3 an intermediate result",), "retain_grad": ("B",), "forward": range(1, 3), "backward": range(3)},
+    {"example": ("4.1 a result that is used twice",), "retain_grad": ("b", "c", "b, c"), "backward": range(2)},
+    {"example": ("4.5 nothing kept: backward twice",), "backward": range(MOST_PASSES + 1)},
 )
 
 
 def graph_explorer(example: str = next(iter(PRESETS))) -> Explorer:
-    """Build the explorer: lines to edit, retain_grad boxes, and buttons that record and walk the graph."""
-    controls = _controls(example)
-    state: dict[str, Any] = {"actions": [(FORWARD,)], "quiet": False, "problem": None}
-    boxes = [controls[f"box {number}"] for number in range(BOXES)]
-
-    def session() -> Session:
-        return replay(controls["program"].value, state["actions"], controls["gradient"].value)
-
-    def draw() -> Picture:
-        now = session()
-        _offer(controls, now, state["actions"])
-        story = _story(state["actions"], now)
-        if state["problem"]:
-            now.error = state["problem"]
-        return _picture_of(now, controls["program"].value, story)
-
-    def do(*actions: tuple[str, ...]) -> None:
-        state["problem"] = None
-        state["actions"] += actions
-        explorer.refresh()
-
-    def start_over(change: Any = None) -> None:
-        if not state["quiet"]:
-            state["actions"] = []
-            do(*_round(boxes, controls["program"].value))
-
-    def load(change: Any) -> None:
-        state["quiet"] = True
-        for box in boxes:
-            box.value = False
-        controls["next line"].value = ""
-        controls["program"].value, controls["gradient"].value = PRESETS[change["new"]]
-        state["quiet"] = False
-        start_over()
-
-    def add(change: Any = None) -> None:
-        line = controls["next line"].value.strip()
-        if not line:
-            return
-        state["problem"] = _refused(line, session())
-        if state["problem"]:
-            explorer.refresh()
-            return
-        controls["next line"].value = ""
-        controls["program"].value = f"{controls['program'].value.rstrip()}\n{line}".lstrip()
-
-    def remove(button: Any) -> None:
-        lines = controls["program"].value.rstrip().splitlines()
-        controls["program"].value = "\n".join(lines[:-1])
-
-    def retain(change: Any) -> None:
-        if state["quiet"]:
-            return
-        action = (RETAIN, _asked_for(change["owner"]))
-        if change["new"]:
-            do(action)
-        else:
-            since = len(state["actions"]) - state["actions"][::-1].index((FORWARD,))
-            if (BACKWARD,) not in state["actions"][since:]:
-                state["actions"] = state["actions"][:since] + [a for a in state["actions"][since:] if a != action]
-            do()
-
-    explorer = Explorer(controls, ROWS, draw)
-    controls["example"].observe(load, "value")
-    controls["program"].observe(start_over, "value")
-    controls["gradient"].observe(lambda change: None if state["quiet"] else start_over(), "value")
-    controls["next line"].observe(add, "value")
-    controls["add line"].on_click(add)
-    controls["remove last line"].on_click(remove)
-    controls["forward"].on_click(lambda button: do(*_round(boxes, controls["program"].value)))
-    controls["backward"].on_click(lambda button: do((BACKWARD,)))
-    controls["backward again"].on_click(lambda button: do((BACKWARD,)))
-    controls["start over"].on_click(start_over)
-    for box in boxes:
-        box.observe(retain, "value")
-    return explorer
+    """Build the explorer: lines to edit, names for retain_grad, and buttons that record and walk the graph."""
+    return Explorer(_controls(example), ROWS, _of, _limits, AHEAD)
 
 
-def _controls(example: str) -> dict[str, Any]:
+def _controls(example: str) -> dict[str, Control]:
     program, gradient = PRESETS[example]
-    boxes = {f"box {number}": switch("retain_grad", False) for number in range(BOXES)}
+    once: dict[str, Any] = {"forward": 1, "backward": 0}
+    fresh = {**once, "left out": 0, "next line": "", "retain_grad": ""}
+    sets = {name: {"program": lines, "gradient": vector} for name, (lines, vector) in PRESETS.items()}
+    left_out = steps("lines left out", 0, MOST_LINES, back="put it back", on="remove last line", anew="")
+    forward = steps("forward", 1, MOST_ROUNDS, back="", on="forward", anew="start over")
     return {
-        "example": choice("example", PRESETS, example, about="lines to begin with", wide=True),
-        "program": lines("program", program, rows=5, about="lines of Python; backward starts at the last result"),
-        "next line": field("next line", if_empty="z = (y * w).sum()", about="Enter adds it to the program", wide=True),
-        "add line": button("add line", "add the next line to the program"),
-        "remove last line": button("remove last line", "take the program's last line away"),
-        "forward": button("forward", "run the lines again: a new graph; .grad of leaves stays"),
-        "backward": button("backward", "send a gradient through the graph"),
-        "backward again": button("backward again", "walk the same graph once more"),
-        "start over": button("start over", "new leaves, .grad is None again"),
-        "gradient": field("gradient", gradient, if_empty="none", about="what backward is given; empty: nothing"),
-        **boxes,
+        "example": choice("example", PRESETS, example, "lines to begin with", wide=True, resets=fresh, sets=sets),
+        "program": text_field(
+            "program",
+            program,
+            about="lines of Python; backward starts at the last result",
+            wide=True,
+            rows=5,
+            resets={**once, "left out": 0},
+        ),
+        "left out": replace(left_out, resets=once),
+        "next line": text_field(
+            "next line", if_empty="z = (y * w).sum()", about="Enter adds it to the lines above", wide=True, resets=once
+        ),
+        "gradient": text_field("gradient", gradient, "none", "what backward is given; empty: nothing", resets=once),
+        "retain_grad": text_field(
+            "retain_grad on", "", "none", "names of results; it is called after each forward", resets=once
+        ),
+        "backward": steps("backward", 0, MOST_PASSES, back="", on="backward", anew=""),
+        "forward": replace(forward, resets={"backward": 0}),
     }
 
 
-def _offer(controls: dict[str, Any], session: Session, actions: list) -> None:
-    """Show a box for each intermediate result, and enable the one of the two backward buttons that applies."""
-    since = actions[::-1].index((FORWARD,)) if (FORWARD,) in actions else 0
-    walked = (BACKWARD,) in actions[len(actions) - since :]
-    controls["backward"].disabled = walked
-    controls["backward again"].disabled = not walked
-    names = [n for n, t in session.tensors.items() if t.grad_fn is not None and t is not session.root][:BOXES]
-    for number in range(BOXES):
-        box = controls[f"box {number}"]
-        box.layout.display = None if number < len(names) else "none"
-        if number < len(names):
-            box.description = f"retain_grad on {names[number]}"
+def _of(state: State) -> Picture:
+    program, problem = _program(state)
+    if not state["forward"]:
+        return draw_graph(Graph((), ()), program, "No graph", "Nothing has run yet: press forward.")
+    actions = _actions(state)
+    session = _session(program, actions, state["gradient"])
+    problems = (session.error, problem, _unknown(_named(state), session))
+    error = "; ".join(one for one in problems if one)
+    return _picture_of(session, program, _story(actions, session), error)
 
 
-def _asked_for(box: Any) -> str:
-    return box.description.removeprefix("retain_grad on ")
+def _limits(state: State) -> dict[str, int]:
+    """Earlier rounds have one backward each, so a new one begins only after a backward, and not after two."""
+    program, _ = _program(state)
+    forward, backward = state["forward"], state["backward"]
+    limits = {"left out": min(len(_lines(state)), MOST_LINES), "forward": forward, "backward": 0}
+    if not forward:
+        return {**limits, "forward": 1}
+    session = _session(program, _actions(state), state["gradient"])
+    if backward and session.passes < 2:
+        limits["forward"] = min(forward + 1, MOST_ROUNDS)
+    return {**limits, "backward": backward if backward and session.error else MOST_PASSES}
 
 
-def _round(boxes: Iterable[Any], program: str) -> list[tuple[str, ...]]:
-    asked = [_asked_for(box) for box in boxes if box.value and box.layout.display != "none"]
-    return [(FORWARD,), *((RETAIN, name) for name in asked)]
+def _lines(state: State) -> list[str]:
+    return str(state["program"]).rstrip().splitlines()
 
 
-def _refused(line: str, session: Session) -> str | None:
-    """Why the line can't be added, or None."""
-    try:
-        for statement in statements(line):
-            run_statement(statement, dict(session.names))
-    except Exception as error:
-        return f"not added: {one_line(error)}"
-    return None
+def _program(state: State) -> tuple[str, str | None]:
+    """The lines that are left and the next one, and why that can't be added, or None."""
+    lines = _lines(state)
+    program = "\n".join(lines[: max(0, len(lines) - state["left out"])])
+    line = state["next line"].strip()
+    longer = f"{program}\n{line}".strip("\n")
+    error = _session(longer, ((FORWARD,),), "").error if line else None
+    if error and not _session(program, ((FORWARD,),), "").error:
+        return program, f"not added: {error}"
+    return longer, None
 
 
-def _story(actions: list, session: Session) -> str:
+def _actions(state: State) -> tuple[Action, ...]:
+    """What the buttons have done: rounds of forward and backward, and what came after the last forward."""
+    recorded: tuple[Action, ...] = ((FORWARD,), *((RETAIN, name) for name in _named(state)))
+    before = (*recorded, (BACKWARD,)) * (state["forward"] - 1)
+    return (*before, *recorded, *([(BACKWARD,)] * state["backward"]))
+
+
+def _named(state: State) -> list[str]:
+    return str(state["retain_grad"]).replace(",", " ").split()
+
+
+@lru_cache(maxsize=64)
+def _session(program: str, actions: tuple[Action, ...], gradient: str) -> Session:
+    return replay(program, actions, gradient)
+
+
+def _unknown(names: Sequence[str], session: Session) -> str | None:
+    """What is wrong with the names for retain_grad, or None."""
+    results = [name for name, tensor in session.tensors.items() if tensor.grad_fn is not None]
+    strange = [name for name in names if name not in results]
+    if not strange:
+        return None
+    return f"retain_grad: {', '.join(strange)} is no result with a grad_fn; these are: {', '.join(results) or 'none'}"
+
+
+def _story(actions: Sequence[Action], session: Session) -> str:
     rounds = actions.count((FORWARD,))
     if session.passes:
         return f"forward {_times(rounds)}, then backward {_times(session.passes)} through this graph"
-    if session.error and (BACKWARD,) in actions:
+    if session.error and actions[-1] == (BACKWARD,):
         return f"forward {_times(rounds)}, then backward raised"
     return "forward: the graph is recorded" if rounds == 1 else f"forward {_times(rounds)}: a new graph"
 
@@ -376,13 +357,13 @@ def _times(number: int, what: str = "") -> str:
     return f"{what} {words}".strip()
 
 
-def _picture_of(session: Session, program: str, story: str) -> Picture:
+def _picture_of(session: Session, program: str, story: str, error: str | None) -> Picture:
     if session.root is None:
         empty = Graph((), (), tuple(n for n, t in session.tensors.items() if not t.requires_grad))
-        return draw_graph(empty, program, "No graph", session.error or "No line gives a tensor with a grad_fn.")
+        return draw_graph(empty, program, "No graph", error or "No line gives a tensor with a grad_fn.")
     named = f"Backward graph of {session.root_name or 'the last line'}"
     graph = graph_of(session.root, session.tensors)
-    return draw_graph(graph, program, f"{named}, {story}" if story else named, session.error)
+    return draw_graph(graph, program, f"{named}, {story}" if story else named, error)
 
 
 def _describe(number: int, node: Any, names: dict[str, Tensor]) -> Node:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
+from torchkata.pictures.controls import slider, switch, text_field
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import ERROR_INK, MARGIN, SKY, SMALL, UNUSED
-from torchkata.pictures.widgets import field, number_field, slider, switch
 
 LONGEST, MOST = 12, 10  # steps in a sample, samples
 CELL, ROW, NAMES = 20, 23, 74
@@ -96,30 +96,35 @@ def _refusal(words: str) -> Picture:
     return Picture(canvas, f"These lengths can't be drawn. {words}")
 
 
+ROWS = (("lengths", "batch_size"), ("pad_value", "seed"), ("shuffle", "drop_last"))
+LENGTHS = "2 7 3 6 2 7 3"
+SORTED = ("2 2 3 3 6 7 7", "7 7 6 3 3 2 2")
+BOTH = (False, True)
+AHEAD = (
+    {"lengths": (LENGTHS, *SORTED), "batch_size": range(1, 6), "shuffle": BOTH, "drop_last": BOTH},
+    {"batch_size": (2, 3, 4), "seed": range(10), "shuffle": (True,), "drop_last": BOTH},
+    {"seed": range(10), "drop_last": BOTH},
+    {"pad_value": range(-9, 10), "shuffle": BOTH, "drop_last": BOTH},
+)
+
+
 def batch_anatomy_explorer() -> Explorer:
     """Build the explorer: lengths, batch size, padding value, shuffling with a seed, drop_last."""
-    controls = _controls()
-
-    def draw() -> Picture:
-        try:
-            lengths = read_lengths(controls["lengths"].value)
-        except ValueError as refusal:
-            return _refusal(str(refusal))
-        others = ("batch_size", "pad_value", "shuffle", "seed", "drop_last")
-        return draw_batches(lengths, *(controls[name].value for name in others))
-
-    return Explorer(controls, ROWS, draw).following()
-
-
-ROWS = (("lengths", "batch_size"), ("pad_value", "seed"), ("shuffle", "drop_last"))
-
-
-def _controls() -> dict[str, Any]:
-    return {
-        "lengths": field("lengths", "2 7 3 6 2 7 3", about="the lengths of the samples, with blanks between them"),
+    controls = {
+        "lengths": text_field("lengths", LENGTHS, about="the lengths of the samples, with blanks between them"),
         "batch_size": slider("batch size", 3, 1, 5),
-        "pad_value": number_field("pad value", 0, -9, 9),
+        "pad_value": slider("pad value", 0, -9, 9),
         "seed": slider("seed", 0, 0, 9, about="it counts when shuffle is on"),
         "shuffle": switch("shuffle", False),
         "drop_last": switch("drop_last", False),
     }
+    return Explorer(controls, ROWS, _of, ahead=AHEAD)
+
+
+def _of(state: State) -> Picture:
+    try:
+        lengths = read_lengths(state["lengths"])
+    except ValueError as refusal:
+        return _refusal(str(refusal))
+    others = ("batch_size", "pad_value", "shuffle", "seed", "drop_last")
+    return draw_batches(lengths, *(state[name] for name in others))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from torchkata.pictures.controls import choice, steps, switch
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, CELL, GREEN, MARGIN, ORANGE, PURPLE, SKY, SOFT_INK, UNUSED, YELLOW
-from torchkata.pictures.widgets import button, choice, on_change, switch
 
 
 class Event(NamedTuple):
@@ -63,8 +65,9 @@ FILLS = {
 OPENING = {"forward": "pre", "backward": "backward_pre"}  # the kind of hook that opens what this kind closes
 
 # points: width of the lanes' names, from event to event, of a box, from lane to lane
-LEFT, SLOT, BOX, LANE = 74, 30, 26, 30
+LEFT, SLOT, BOX, LANE = 64, 30.5, 28, 30
 FEWEST = 14  # columns, so that the words have room
+MOST = 29  # events of a model
 
 
 def hook_timeline(model_id: str, x_requires_grad: bool, hooks: Iterable[str], no_grad: bool) -> list[Event]:
@@ -98,6 +101,12 @@ def hook_timeline(model_id: str, x_requires_grad: bool, hooks: Iterable[str], no
     return events
 
 
+@lru_cache(maxsize=128)
+def _fired(model_id: str, x_requires_grad: bool, hooks: frozenset[str], no_grad: bool) -> tuple[Event, ...]:
+    return tuple(hook_timeline(model_id, x_requires_grad, hooks, no_grad))
+
+
+@lru_cache
 def lanes(model_id: str) -> tuple[list[str], list[str]]:
     """The names of a model's modules, outermost first, and of the tensors in the order y, weights, x."""
     net = MODELS[model_id]()
@@ -120,8 +129,7 @@ def draw_timeline(
 
     chosen: the number, from 0, of the event that is outlined and told in words.
     """
-    hooks = set(hooks)
-    events = hook_timeline(model_id, x_requires_grad, hooks, no_grad)
+    events = _fired(model_id, x_requires_grad, frozenset(hooks), no_grad)
     modules, tensors = lanes(model_id)
     forward = [event for event in events if event.phase == "forward"]
     backward = [event for event in events if event.phase == "backward"]
@@ -159,51 +167,51 @@ def draw_timeline(
     return Picture(canvas, _in_words(model_id, x_requires_grad, no_grad, events, chosen))
 
 
-def hook_explorer() -> Explorer:
-    """Build the explorer: choose a model, the kinds of hook and the two switches, and go through the events."""
-    controls = _controls()
-    state = {"chosen": 0}
-
-    def settings() -> tuple[str, bool, set[str], bool]:
-        hooks = {kind for kind, name in KINDS.items() if controls[name].value}
-        return controls["model"].value, controls["x requires grad"].value, hooks, controls["no_grad"].value
-
-    def draw() -> Picture:
-        return draw_timeline(*settings(), state["chosen"])
-
-    def choose(step: int) -> None:
-        count = len(hook_timeline(*settings())) or 1
-        state["chosen"] = (state["chosen"] + step) % count
-        explorer.refresh()
-
-    def restart() -> None:
-        state["chosen"] = 0
-        explorer.refresh()
-
-    explorer = Explorer(controls, ROWS, draw)
-    on_change([controls[name] for name in ("model", "x requires grad", "no_grad", *KINDS.values())], restart)
-    controls["back"].on_click(lambda button: choose(-1))
-    controls["next event"].on_click(lambda button: choose(1))
-    return explorer
-
-
 ROWS = (
     ("model", "x requires grad", "no_grad"),
-    tuple(KINDS.values())[:4],
-    tuple(KINDS.values())[4:],
-    ("back", "next event"),
+    tuple(KINDS.values())[:3],
+    tuple(KINDS.values())[3:],
+    ("event",),
 )
+SETTINGS = ("model", "x requires grad", "no_grad")
 
 
-def _controls() -> dict[str, Any]:
-    return {
-        "model": choice("model", MODELS),
-        "x requires grad": switch("x requires grad", True),
-        "no_grad": switch("no_grad", False),
-        **{name: switch(name, True) for name in KINDS.values()},
-        "back": button("back", "the event before"),
-        "next event": button("next event", "the event after"),
+def hook_explorer() -> Explorer:
+    """Build the explorer: choose a model, the kinds of hook and the two switches, and go through the events."""
+    anew = {"event": 0}
+    controls = {
+        "model": choice("model", MODELS, resets=anew),
+        "x requires grad": switch("x requires grad", True, resets=anew),
+        "no_grad": switch("no_grad", False, resets=anew),
+        **{name: switch(name, True, resets=anew) for name in KINDS.values()},
+        "event": steps("event", 0, MOST - 1, on="next event", end="last event"),
     }
+    return Explorer(controls, ROWS, _of, _limits, tuple(_ahead()))
+
+
+def _of(state: State) -> Picture:
+    model, grad, hooks, no_grad = _settings(state)
+    return draw_timeline(model, grad, hooks, no_grad, state["event"])
+
+
+def _limits(state: State) -> dict[str, int]:
+    return {"event": max(0, len(_fired(*_settings(state))) - 1)}
+
+
+def _settings(state: State) -> tuple[str, bool, frozenset[str], bool]:
+    model, grad, no_grad = (state[name] for name in SETTINGS)
+    return model, grad, frozenset(kind for kind, name in KINDS.items() if state[name]), no_grad
+
+
+def _ahead() -> Iterator[Mapping[str, Iterable[Any]]]:
+    """All events with all kinds of hook; each model with each choice of kinds; the events of one kind alone."""
+    both, names = (True, False), tuple(KINDS.values())
+    yield {"model": MODELS, "x requires grad": both, "event": range(MOST)}
+    yield {"model": MODELS, "x requires grad": both, "no_grad": (True,)}
+    yield {name: both for name in names}
+    for name in names:
+        yield {"model": MODELS, "x requires grad": both, name: (False,)}
+        yield {other: (other == name,) for other in names} | {"event": range(MOST)}
 
 
 class _Twice(nn.Module):
@@ -284,7 +292,7 @@ def _draw_lanes(canvas: Canvas, heading: str, names: list[str], top: float) -> N
         canvas.text(LEFT - 10, top + row * LANE + CELL / 2, name, align="right")
 
 
-def _bars(events: list[Event], places: list[tuple[float, float]]) -> list[Cell]:
+def _bars(events: Sequence[Event], places: list[tuple[float, float]]) -> list[Cell]:
     """A bar between the two hooks that open and close a module."""
     bars: list[Cell] = []
     opened: dict[tuple[str, str | None], int] = {}
@@ -310,7 +318,7 @@ def _why_no_backward(no_grad: bool) -> str:
     return "No hook of a kind that fires in backward is chosen."
 
 
-def _in_words(model_id: str, x_requires_grad: bool, no_grad: bool, events: list[Event], chosen: int) -> str:
+def _in_words(model_id: str, x_requires_grad: bool, no_grad: bool, events: Sequence[Event], chosen: int) -> str:
     words = [f"{_title(model_id, x_requires_grad, no_grad)}."]
     for phase in ("forward", "backward"):
         listed = [f"{n} {SHORT[e.kind]} of {e.node}" for n, e in enumerate(events, start=1) if e.phase == phase]

@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchkata.pictures.controls import Control, choice, slider, steps, text_field
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell, Grid, brackets, grid
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, CELL, ERROR_INK, GREEN, MARGIN, ORANGE, PURPLE, SKY, UNUSED
-from torchkata.pictures.widgets import button, choice, field, slider
 
 Shape = tuple[int, ...]
 OPS = ("gather", "scatter_", "scatter_add_")
@@ -165,41 +166,7 @@ def gather_scatter_stepper(example: str = "", done: int = 0) -> Explorer:
     """
     if example and example not in PRESETS:
         raise ValueError(f"example is one of {', '.join(PRESETS)}, or empty; not {example!r}")
-    controls = _controls()
-    controls["example"].value = example or controls["example"].value
-    state = {"done": done, "loading": False}
-
-    def draw() -> Picture:
-        try:
-            call = _read_call(controls)
-        except ValueError as problem:
-            return draw_refusal("This call", str(problem))
-        state["done"] = max(0, min(state["done"], torch.tensor(call.index).numel()))
-        return draw_steps(call.op, call.dim, call.index, call.other_shape, state["done"], call.source_shape)
-
-    def go_to(done: int) -> None:
-        state["done"] = done
-        explorer.refresh()
-
-    def load(change: Any) -> None:
-        state["loading"] = True
-        _write_call(controls, PRESETS[change["new"]])
-        state["loading"] = False
-        go_to(0)
-
-    def changed(change: Any) -> None:
-        if not state["loading"]:
-            go_to(0)
-
-    _write_call(controls, PRESETS[controls["example"].value])
-    explorer = Explorer(controls, ROWS, draw)
-    controls["example"].observe(load, "value")
-    for name in ("operation", "dim", "index", "shape", "src shape"):
-        controls[name].observe(changed, "value")
-    controls["back"].on_click(lambda button: go_to(state["done"] - 1))
-    controls["step"].on_click(lambda button: go_to(state["done"] + 1))
-    controls["all"].on_click(lambda button: go_to(MAX_ENTRIES))
-    return explorer
+    return Explorer(_controls(example or next(iter(PRESETS)), done), ROWS, _of, _limits, AHEAD)
 
 
 @dataclass(frozen=True)
@@ -226,7 +193,13 @@ PRESETS = {
     "refused: one dimension too few": Call("gather", 1, [0, 2, 1], (3, 4)),
 }
 
-ROWS = (("example",), ("operation", "dim"), ("index",), ("shape", "src shape"), ("back", "step", "all"))
+ROWS = (("example",), ("operation", "dim"), ("index",), ("shape", "src shape"), ("step",))
+AHEAD = (
+    {"example": PRESETS, "step": range(16)},
+    {"example": PRESETS, "operation": OPS, "step": range(16)},
+    {"example": PRESETS, "dim": range(3), "step": range(16)},
+    {"example": PRESETS, "operation": OPS, "dim": range(3)},
+)
 
 LEGENDS = {
     "gather": "input holds 1, 2, 3, … · –: never read",
@@ -235,41 +208,66 @@ LEGENDS = {
 }
 
 
-def _controls() -> dict[str, Any]:
+def _controls(example: str, done: int) -> dict[str, Control]:
+    texts, anew = {name: _spelled(call) for name, call in PRESETS.items()}, {"step": 0}
+    now = texts[example]
     return {
-        "example": choice("example", PRESETS, about="a call to begin with", wide=True),
-        "operation": choice("operation", OPS),
-        "dim": slider("dim", 0, 0, 2),
-        "index": field("index", about="a table such as [[0, 1], [1, 0]]", wide=True),
-        "shape": field("shape: input, self", about="the shape of input or self, such as 2, 3"),
-        "src shape": field("shape: src", if_empty="as index", about="the shape of src, such as 2, 3"),
-        "back": button("back", "the entry before"),
-        "step": button("step", "the next entry of index"),
-        "all": button("all", "all entries of index"),
+        "example": choice("example", PRESETS, example, "a call to begin with", wide=True, resets=anew, sets=texts),
+        "operation": choice("operation", OPS, now["operation"], resets=anew),
+        "dim": slider("dim", now["dim"], 0, 2, resets=anew),
+        "index": text_field("index", now["index"], about="a table such as [[0, 1], [1, 0]]", wide=True, resets=anew),
+        "shape": text_field(
+            "shape: input, self", now["shape"], about="the shape of input or self, such as 2, 3", resets=anew
+        ),
+        "src shape": text_field(
+            "shape: src", now["src shape"], "as index", "the shape of src, such as 2, 3", resets=anew
+        ),
+        "step": steps("step", min(done, MAX_ENTRIES), MAX_ENTRIES, end="all", anew=""),
     }
 
 
-def _write_call(controls: dict[str, Any], call: Call) -> None:
-    controls["operation"].value = call.op
-    controls["dim"].value = call.dim
-    controls["index"].value = json.dumps(call.index)
-    controls["shape"].value = ", ".join(map(str, call.other_shape))
-    controls["src shape"].value = ", ".join(map(str, call.source_shape or ()))
+def _spelled(call: Call) -> dict[str, Any]:
+    """What the controls say for a call."""
+    return {
+        "operation": call.op,
+        "dim": call.dim,
+        "index": json.dumps(call.index),
+        "shape": ", ".join(map(str, call.other_shape)),
+        "src shape": ", ".join(map(str, call.source_shape or ())),
+    }
 
 
-def _read_call(controls: dict[str, Any]) -> Call:
+def _of(state: State) -> Picture:
+    try:
+        call = _read_call(state)
+    except ValueError as problem:
+        return draw_refusal("This call", str(problem))
+    return draw_steps(call.op, call.dim, call.index, call.other_shape, state["step"], call.source_shape)
+
+
+def _limits(state: State) -> dict[str, int]:
+    """As many steps as the index has entries; none for a call that is refused."""
+    try:
+        call = _read_call(state)
+    except ValueError:
+        return {"step": 0}
+    found = index_steps(call.op, call.dim, call.index, call.other_shape, call.source_shape)
+    return {"step": 0 if isinstance(found, str) else len(found)}
+
+
+def _read_call(state: State) -> Call:
     """Return the call that the controls spell; ValueError says which text can't be read or is too large to draw."""
     try:
-        index = json.loads(controls["index"].value)
+        index = json.loads(state["index"])
         entries = torch.tensor(index)
     except (ValueError, TypeError, RuntimeError) as problem:
         raise ValueError(f"index: write a table such as [[0, 1], [1, 0]] ({problem}).") from None
     if entries.numel() > MAX_ENTRIES:
         raise ValueError(f"index: at most {MAX_ENTRIES} entries; these are {entries.numel()}.")
-    other_shape = _read_shape("shape of input or self", controls["shape"].value)
-    source = controls["src shape"].value.strip()
+    other_shape = _read_shape("shape of input or self", state["shape"])
+    source = state["src shape"].strip()
     source_shape = _read_shape("shape of src", source) if source else None
-    return Call(controls["operation"].value, controls["dim"].value, index, other_shape, source_shape)
+    return Call(state["operation"], state["dim"], index, other_shape, source_shape)
 
 
 def _read_shape(name: str, text: str) -> tuple[int, ...]:

@@ -6,13 +6,21 @@ import math
 
 import torch
 
+from torchkata.pictures.controls import slider, switch
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import MARGIN, ORANGE, SKY, SOFT_INK
-from torchkata.pictures.widgets import slider, switch
 
 WIDTH, HEIGHT = 34, 30
 LEFT, TOP = MARGIN + 48, 84
+BOTH = (False, True)
+AHEAD = (
+    {"samples": range(1, 17), "ranks": range(1, 5), "shuffle": BOTH, "drop_last": BOTH},
+    {"epoch": range(10), "shuffle": BOTH, "drop_last": BOTH},
+    {"seed": range(10), "shuffle": BOTH, "drop_last": BOTH},
+    {"seed": range(3), "epoch": range(4), "shuffle": (True,)},
+)
 
 
 def shares(
@@ -72,11 +80,9 @@ def sampler_explorer() -> Explorer:
         "shuffle": switch("shuffle", False),
         "drop_last": switch("drop_last", False),
     }
+    return Explorer(controls, (("samples", "ranks"), ("epoch", "seed"), ("shuffle", "drop_last")), _of, ahead=AHEAD)
 
-    def draw() -> Picture:
-        value = {name: control.value for name, control in controls.items()}
-        return draw_shares(
-            value["samples"], value["ranks"], value["drop_last"], value["shuffle"], value["seed"], value["epoch"]
-        )
 
-    return Explorer(controls, (("samples", "ranks"), ("epoch", "seed"), ("shuffle", "drop_last")), draw).following()
+def _of(state: State) -> Picture:
+    names = ("samples", "ranks", "drop_last", "shuffle", "seed", "epoch")
+    return draw_shares(*(state[name] for name in names))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from textwrap import wrap
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchkata.pictures.controls import Control, choice, slider, steps, text_field
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell, Grid, brackets, grid, position
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import CELL, ERROR_INK, FILLS, MARGIN, ORANGE, SKY, UNUSED
-from torchkata.pictures.widgets import button, choice, field, slider
 
 MAX_ELEMENTS = 10_000
 MAX_DRAWN = 72
@@ -171,82 +172,80 @@ CHOICES = {
 }
 
 
-def strides_explorer() -> Explorer:
-    """Build the explorer: a base shape, up to three operations, and a walk through the elements."""
-    controls = _controls()
-    state = {"walked": 0}
-
-    def draw() -> Picture:
-        ops, problem = _read_ops(controls)
-        seen = view_state(_read_shape(controls), ops)
-        if problem and not seen.error:
-            seen = replace(seen, error=problem)
-        state["walked"] %= len(seen.cells) or 1
-        return draw_state(seen, ops, state["walked"])
-
-    explorer = Explorer(controls, ROWS, draw)
-
-    def walk(steps: int) -> None:
-        state["walked"] += steps
-        explorer.refresh()
-
-    def restart(change: Any = None) -> None:
-        state["walked"] = 0
-        explorer.refresh()
-
-    def choose(change: Any) -> None:
-        arguments = controls[change["owner"].description.replace("operation", "arguments")]
-        suggested = CHOICES[change["new"]]
-        if arguments.value == suggested:
-            restart()
-        else:
-            arguments.value = suggested
-
-    controls["back"].on_click(lambda button: walk(-1))
-    controls["next element"].on_click(lambda button: walk(1))
-    for name, control in controls.items():
-        if name.startswith("operation"):
-            control.observe(choose, "value")
-        elif name.startswith(("size", "arguments")):
-            control.observe(restart, "value")
-    return explorer
-
-
 ROWS = (
     ("size 0", "size 1", "size 2"),
     ("operation 1", "arguments 1"),
     ("operation 2", "arguments 2"),
     ("operation 3", "arguments 3"),
-    ("back", "next element"),
+    ("element",),
+)
+OFTEN = ("t", "slice", "expand", "unsqueeze", "unfold")
+SPLIT = {"operation 1": ("t",), "operation 2": ("view", "reshape"), "arguments 2": ("12",)}
+TWICE = {"operation 1": ("unsqueeze",), "operation 2": ("expand",)}
+AHEAD: tuple[Mapping[str, Iterable[str | int]], ...] = (
+    {"operation 1": CHOICES, "element": range(12)},
+    {"operation 1": OFTEN, "operation 2": CHOICES},
+    {"size 0": range(1, 5), "size 1": range(1, 7)},
+    {"size 0": (2, 3, 4), "size 1": (2, 4, 6), "size 2": (1, 2)},
+    {"size 0": range(1, 5), "operation 1": OFTEN},
+    {"size 1": (2, 4, 6), "operation 1": OFTEN},
+    {**SPLIT, "element": (0, 1, 2, 11)},
+    {**TWICE, "element": range(24)},
+    {**TWICE, "operation 3": ("contiguous", "reshape")},
 )
 
 
-def _controls() -> dict[str, Any]:
+def strides_explorer() -> Explorer:
+    """Build the explorer: a base shape, up to three operations, and a walk through the elements."""
+    return Explorer(_controls(), ROWS, _of, _limits, AHEAD)
+
+
+def _controls() -> dict[str, Control]:
+    anew = {"element": 0}
     controls = {
-        "size 0": slider("size 0", 3, 1, 4),
-        "size 1": slider("size 1", 4, 1, 6),
-        "size 2": slider("size 2 (0: none)", 0, 0, 2, about="0: x has two dimensions"),
-        "back": button("back", "the element before, in index order"),
-        "next element": button("next element", "the element after, in index order"),
+        "size 0": slider("size 0", 3, 1, 4, resets=anew),
+        "size 1": slider("size 1", 4, 1, 6, resets=anew),
+        "size 2": slider("size 2 (0: none)", 0, 0, 2, about="0: x has two dimensions", resets=anew),
     }
     for number in (1, 2, 3):
-        name = f"operation {number}"
-        controls[name] = choice(name, CHOICES, "nothing")
-        name = f"arguments {number}"
-        controls[name] = field(name, about="as you would write them between the brackets")
+        name, arguments = f"operation {number}", f"arguments {number}"
+        sets = {op: {arguments: suggested} for op, suggested in CHOICES.items()}
+        controls[name] = choice(name, CHOICES, "nothing", resets=anew, sets=sets)
+        controls[arguments] = text_field(arguments, about="as you would write them between the brackets", resets=anew)
+    controls["element"] = steps(
+        "element", 0, MAX_DRAWN - 1, on="next element", end="last element", anew="first element"
+    )
     return controls
 
 
-def _read_shape(controls: dict[str, Any]) -> tuple[int, ...]:
-    sizes = (controls["size 0"].value, controls["size 1"].value, controls["size 2"].value)
-    return sizes if sizes[2] else sizes[:2]
+def _of(state: State) -> Picture:
+    seen, ops = _seen(state)
+    return draw_state(seen, ops, state["element"])
 
 
-def _read_ops(controls: dict[str, Any]) -> tuple[tuple[Op, ...], str | None]:
+def _limits(state: State) -> dict[str, int]:
+    seen, _ = _seen(state)
+    return {"element": min(max(len(seen.cells), 1), MAX_DRAWN) - 1}
+
+
+def _seen(state: State) -> tuple[ViewState, tuple[Op, ...]]:
+    """What the controls spell: the tensor, and the operations as far as they can be read."""
+    sizes = (state["size 0"], state["size 1"], state["size 2"])
+    chain = tuple((state[f"operation {number}"], state[f"arguments {number}"]) for number in (1, 2, 3))
+    return _tried(sizes if sizes[2] else sizes[:2], chain)
+
+
+@lru_cache(maxsize=512)
+def _tried(shape: tuple[int, ...], chain: tuple[tuple[str, str], ...]) -> tuple[ViewState, tuple[Op, ...]]:
+    ops, problem = _read_ops(chain)
+    seen = view_state(shape, ops)
+    return (replace(seen, error=problem) if problem and not seen.error else seen), ops
+
+
+def _read_ops(chain: Sequence[tuple[str, str]]) -> tuple[tuple[Op, ...], str | None]:
     """Return the operations up to the first whose arguments can't be read, and what is wrong with those."""
     ops = []
-    for number in (1, 2, 3):
-        name, arguments = controls[f"operation {number}"].value, controls[f"arguments {number}"].value
+    for number, (name, arguments) in enumerate(chain, start=1):
         if name == "nothing":
             continue
         try:
@@ -386,10 +385,10 @@ def _draw_elements(canvas: Canvas, state: ViewState, layout: Grid, walked: int |
             fill = ORANGE if number == walked else SKY
             boxes.append(Cell(x, y, str(state.storage[cell]), fill, marked=number == walked))
     canvas.cells(boxes)
-    drawn_to = max((box.y for box in boxes), default=0)
-    for x, y, label in layout.slab_labels:
-        if y < drawn_to:
-            canvas.note(x, y, label)
+    slab = prod(state.shape[-2:])
+    for number, label in enumerate(layout.slab_labels):
+        if number * slab < len(boxes):
+            canvas.note(*label)
 
 
 def _strip_caption(state: ViewState) -> str:
