@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -310,7 +310,7 @@ def state_explorer(module: nn.Module | None = None) -> Explorer:
 
 SAVED = "only what is saved"
 ROWS = (("model", SAVED), tuple(CALLS))
-OWN_AHEAD: list[dict[str, Sequence[Value]]] = [  # a copy of one's own module may be large: each call alone
+OWN_AHEAD: list[Mapping[str, Sequence[Value]]] = [  # a copy of one's own module may be large: each call alone
     {"model": list(MODELS), SAVED: (False, True), **{call: (False, True) for call in CALLS}},
     *[{name: [True]} for name in (SAVED, *CALLS)],
 ]
