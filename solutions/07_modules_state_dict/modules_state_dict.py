@@ -354,9 +354,10 @@ print('after to("meta"): the same Parameter:', model.weight is weight)
 # contents, so there are new Parameters.
 #
 # The explorer below shows a module as its registry sees it: a row for every tensor that hangs on it, what kind it is,
-# and whether it is trained and saved. To see what is moved, press `.double()` or `.to("meta")` and look for the rows
-# that stay behind. Press `.requires_grad_(False)`: the parameters remain in `parameters()`. In *tied embedding* two
-# names hold one tensor: two entries in the `state_dict`, one in `parameters()`. `.to("meta")` unties them.
+# and whether it is trained and saved. To see what is moved, switch `.double()` or `.to("meta")` on and look for the
+# rows that stay behind. Switch `.requires_grad_(False)` on: the parameters remain in `parameters()`. In *tied
+# embedding* two names hold one tensor: two entries in the `state_dict`, one in `parameters()`. `.to("meta")` unties
+# them.
 
 # %%
 state_explorer()
@@ -833,10 +834,10 @@ error_of(lambda: bn.train()(x))
 # In train mode mean and variance are those of the batch, so each sample's output depends on the others. One value for
 # a channel has no spread at all, and that raises. In eval mode each sample stands for itself.
 #
-# The explorer below shows one channel after six forwards. *One forward* sends the batch through the layer in the mode
-# that is chosen; the lines at the bottom are the running mean and variance, which creep towards the dashed values of
-# the batch in train mode and stand still in eval mode. Switch to eval, change mean and spread, and look at the
-# output: it moves with the batch, because the layer no longer looks at the batch's own mean and spread.
+# The explorer below shows one channel after six forwards in train mode. *One forward* sends the batch through the layer
+# in the mode that is chosen; the lines at the bottom are the running mean and variance, which creep towards the dashed
+# values of the batch in train mode and stand still in eval mode. Switch to eval, change mean and spread, and look at
+# the output: it moves with the batch, because the layer no longer looks at the batch's own mean and spread.
 
 # %%
 bn_explorer(steps=6)

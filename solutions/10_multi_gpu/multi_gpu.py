@@ -200,9 +200,9 @@ run_on_ranks(reduce_all)
 # %% [markdown]
 # `all_reduce` *sums*, in place, on every rank, and returns None. For a mean, divide.
 #
-# It has relatives, called *collectives* because every rank of the group must call them. The picture shows the end of
-# an `all_reduce`; press *step* to go through it from the start, then choose another one. The pieces a0, a1, … come
-# from rank 0, b0, b1, … from rank 1; a sum over the ranks reads a0+b0+c0.
+# It has relatives, called *collectives* because every rank of the group must call them. The picture opens before an
+# `all_reduce`; press *step* until nothing new comes, then choose another one. The pieces a0, a1, … come from rank 0,
+# b0, b1, … from rank 1; a sum over the ranks reads a0+b0+c0.
 
 # %%
 collective_explorer()

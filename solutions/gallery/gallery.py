@@ -125,7 +125,7 @@ hook_explorer()
 #
 # ### What a module trains, saves and moves
 #
-# Press `.double()` and find the rows that stay behind; then keep only what is saved.
+# Switch `.double()` on and find the rows that stay behind; then keep only what is saved.
 # From [chapter 07](07_modules_state_dict/modules_state_dict.ipynb).
 
 # %%

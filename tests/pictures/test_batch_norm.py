@@ -42,17 +42,22 @@ def test_single_values_are_refused_in_train_mode_only():
         batch_norm.batch_of(0.0, 1.0, 1)
 
 
-def after(mean, spread, size, history, train):
-    return batch_norm.draw_batch_norm(batch_norm.batch_of(mean, spread, size), history, 0.1, train)
+def after(mean, spread, size, history, train, earlier=0):
+    return batch_norm.draw_batch_norm(batch_norm.batch_of(mean, spread, size), history, 0.1, train, earlier)
 
 
-FAR = [(0.0, 1.0), *[(10.0, 20.0)] * 12]
+FAR = [(0.0, 1.0), *[(10.0, 20.0)] * 40]
 GALLERY = drawn.Gallery(
     {
         f"mean {mean}, size {size}, {train}, {len(history)}": partial(after, mean, spread, size, history, train)
         for mean, spread, size in ((5.0, 2.0, 8), (-5.0, 3.0, 16), (10.0, 3.0, 2))
         for history in ([(0.0, 1.0)], FAR)
         for train in (True, False)
+    }
+    | {
+        "the earlier batches alone": partial(after, 5.0, 2.0, 8, FAR[:7], True, 6),
+        "after earlier batches": partial(after, -5.0, 2.0, 8, FAR, False, 20),
+        "after one earlier batch": partial(after, -5.0, 2.0, 8, FAR[:3], False, 1),
     }
 )
 
@@ -62,19 +67,43 @@ class TestLook(drawn.Look):
     apart = False
 
 
+def said(layer):
+    return f"running mean is {layer.running_mean.item():.2f}, the running variance {layer.running_var.item():.2f}"
+
+
 def test_the_batch_norm_explorer_goes_forward_in_the_chosen_mode():
-    explorer = batch_norm.bn_explorer(steps=2)
-    controls = explorer.controls
-    assert all(control.description for control in controls.values())
+    player = drawn.Player(batch_norm.bn_explorer(steps=2))
     layer = nn.BatchNorm1d(1)
-    x = batch_norm.batch_of(5.0, 2.0, 8)
     for _ in range(2):
-        layer(x[:, None])
-    trained = f"running mean is {layer.running_mean.item():.2f}, the running variance {layer.running_var.item():.2f}"
-    assert "After 2 forwards" in explorer.alt and trained in explorer.alt
-    controls["mode"].value = "eval"
-    controls["one forward"].click()
-    assert "After 3 forwards" in explorer.alt and trained in explorer.alt
-    drawn.shown(explorer)
-    controls["new layer"].click()
-    assert "After 0 forwards" in explorer.alt and "running mean is 0.00, the running variance 1.00" in explorer.alt
+        layer(batch_norm.batch_of(5.0, 2.0, 8)[:, None])
+    assert "After 2 forwards" in player.shown.alt and said(layer) in player.shown.alt
+    player.set("mode", "eval")
+    words = player.press("forward", "on").alt
+    assert "After 3 forwards" in words and said(layer) in words
+    words = player.set("layer", 0).alt
+    assert "After 0 forwards" in words and "running mean is 0.00, the running variance 1.00" in words
+
+
+def test_another_batch_goes_on_from_what_the_layer_has_seen():
+    player = drawn.Player(batch_norm.bn_explorer(steps=6))
+    player.set("batch mean", -3.0)
+    player.press("forward", "on")
+    words = player.press("forward", "on").alt
+    layer = nn.BatchNorm1d(1)
+    for mean in (*[5.0] * 6, *[-3.0] * 2):
+        layer(batch_norm.batch_of(mean, 2.0, 8)[:, None])
+    assert "After 8 forwards" in words and said(layer) in words
+    assert "Of these the first 6 forwards were in train mode, with 8 values of mean 5 and spread 2." in words
+    assert "After 7 forwards" in player.press("forward", "back").alt
+    assert "After 6 forwards" in player.press("forward", "anew").alt
+
+
+def test_every_control_redraws():
+    moves = {"batch mean": 1.0, "batch spread": 3.0, "batch size": 4, "momentum": 0.5, "mode": "eval", "layer": 20}
+    drawn.check_moves(batch_norm.bn_explorer(steps=6), moves)
+    assert batch_norm.bn_explorer().start["layer"] == 0
+
+
+@pytest.mark.parametrize("steps", [0, 6])
+def test_the_explorer_keeps_what_every_explorer_keeps(steps):
+    drawn.check_explorer(batch_norm.bn_explorer(steps))

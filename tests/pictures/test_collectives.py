@@ -84,14 +84,22 @@ def test_every_control_redraws():
 
 
 def test_the_collectives_are_stepped_through():
-    explorer = collectives.collective_explorer()
-    assert drawn.shown(explorer) == collectives.draw_collective("all_reduce", 3, 3).svg
-    for done in (0, 1, 2, 3, 0):
-        explorer.controls["step"].click()
-        assert drawn.shown(explorer) == collectives.draw_collective("all_reduce", 3, done).svg
-    explorer.controls["step"].click()
-    explorer.controls["step"].click()
-    explorer.controls["back"].click()
-    assert drawn.shown(explorer) == collectives.draw_collective("all_reduce", 3, 1).svg
-    explorer.controls["ranks"].value = 2
-    assert drawn.shown(explorer) == collectives.draw_collective("all_reduce", 2, 0).svg
+    player = drawn.Player(collectives.collective_explorer())
+    assert player.shown.svg == collectives.draw_collective("all_reduce", 3, 0).svg
+    for done in (1, 2, 3, 3):
+        assert player.press("step", "on").svg == collectives.draw_collective("all_reduce", 3, done).svg
+    assert player.press("step", "back").svg == collectives.draw_collective("all_reduce", 3, 2).svg
+    assert player.press("step", "anew").svg == collectives.draw_collective("all_reduce", 3, 0).svg
+    assert player.press("step", "end").svg == collectives.draw_collective("all_reduce", 3, 3).svg
+
+
+@pytest.mark.parametrize(("control", "value"), [("ranks", 4), ("collective", "scatter")])
+def test_another_choice_starts_before_the_call(control, value):
+    player = drawn.Player(collectives.collective_explorer())
+    player.press("step", "on")
+    player.set(control, value)
+    assert player.shown.svg == collectives.draw_collective(player.says("collective"), player.says("ranks"), 0).svg
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(collectives.collective_explorer())

@@ -101,19 +101,26 @@ def test_the_card_says_the_verdict_in_words():
 
 
 def test_the_explorer_follows_its_controls():
-    explorer = onnx_explorer()
-    assert "DIFFERENT" in drawn.shown(explorer)
-    assert explorer.controls["steps"].disabled and explorer.controls["dynamic time"].disabled
-    explorer.controls["rows"].value = 3
-    assert "DIFFERENT" not in drawn.shown(explorer) and "(3, 1)" in explorer.alt
-    explorer.controls["dynamic time"].value = True  # the branch has no time
-    assert "dynamic: batch." in explorer.alt
-    explorer.controls["model"].value = LOOP
-    assert not explorer.controls["steps"].disabled
-    assert "The export is refused" in explorer.alt
-    explorer.controls["dynamic time"].value = False
-    explorer.controls["steps"].value = 5
-    assert "(3, 5)" in explorer.alt and "Refused" in explorer.alt
-    explorer.controls["model"].value = CNN
-    explorer.controls["external data"].value = False
-    assert "with all weights" in explorer.alt
+    player = drawn.Player(onnx_explorer())
+    assert "DIFFERENT" in player.shown.alt
+    words = player.set("rows", 3).alt
+    assert "DIFFERENT" not in words and "(3, 1)" in words
+    plain = player.shown.svg
+    assert "dynamic: batch." in player.set("dynamic time", True).alt  # the branch has no time
+    assert player.set("steps", 6).svg == plain
+    assert "dynamic: nothing." in player.set("dynamic batch", False).alt
+    player.set("dynamic batch", True)
+    assert "The export is refused" in player.set("model", LOOP).alt
+    player.set("dynamic time", False)
+    words = player.set("steps", 5).alt
+    assert "(3, 5)" in words and "Refused" in words
+    player.set("model", CNN)
+    assert "with all weights" in player.set("external data", False).alt
+
+
+def test_the_explorer_opens_with_what_it_is_told():
+    assert onnx_explorer(VIEW, 8).svg == onnx_picture(VIEW, rows=8, steps=6).svg
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(onnx_explorer())

@@ -93,14 +93,25 @@ def test_the_words_tell_what_the_picture_shows():
 
 
 def test_optimizer_explorer_shows_what_its_controls_say():
+    player = drawn.Player(optimizer_path.optimizer_explorer())
+    assert player.shown.svg == draw_path("SGD", 0.19, 30, 10, 0.0, 0.0).svg
+    for name, value in {"lr": 0.21, "momentum": 0.5, "weight decay": 0.5, "steps": 7, "curvature": 3}.items():
+        player.set(name, value)
+    assert player.shown.svg == draw_path("SGD", 0.21, 7, 3, 0.5, 0.5).svg
+    assert player.set("optimizer", "AdamW").svg == draw_path("AdamW", 0.21, 7, 3, 0.5, 0.5).svg
+
+
+def test_the_moves_of_the_chapter_are_drawn_ahead():
     explorer = optimizer_path.optimizer_explorer()
-    assert drawn.shown(explorer) == draw_path("SGD", 0.19, 30, 10, 0.0, 0.0).svg
-    for name, value in {"lr": 0.21, "momentum": 0.5, "weight_decay": 0.5, "steps": 7, "curvature": 3}.items():
-        explorer.controls[name].value = value
-    assert drawn.shown(explorer) == draw_path("SGD", 0.21, 7, 3, 0.5, 0.5).svg
-    explorer.controls["optimizer"].value = "AdamW"
-    assert drawn.shown(explorer) == draw_path("AdamW", 0.21, 7, 3, 0.5, 0.5).svg
+    frames = explorer.frames()
+    for moves in (
+        {"lr": 0.21},
+        {"optimizer": "Adam", "lr": 0.1},
+        {"lr": 0.1, "momentum": 0.5},
+        {"lr": 0.1, "weight decay": 0.5},
+    ):
+        assert explorer.key({**explorer.start, **moves}) in frames
 
 
-def test_controls_have_a_description_and_stand_in_a_row():
-    drawn.check_controls(optimizer_path.optimizer_explorer(), optimizer_path.ROWS)
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(optimizer_path.optimizer_explorer())

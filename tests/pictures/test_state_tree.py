@@ -83,14 +83,22 @@ def test_samples_draw_no_random_numbers():
 
 def test_the_explorer_opens_a_module_of_your_own_and_leaves_it_alone():
     module = nn.Sequential(nn.Conv2d(3, 64, 7), nn.BatchNorm2d(64))
-    explorer = state_tree.state_explorer(module)
+    player = drawn.Player(state_tree.state_explorer(module))
     for call in CALLS:
-        explorer.controls[call].click()
-    assert drawn.shown(explorer) == state_tree.draw_state(module, CALLS).svg
-    assert "Your module after model" in explorer.alt and "0.weight: parameter, shape (64, 3, 7, 7)" in explorer.alt
+        player.set(call, True)
+    assert player.shown.svg == state_tree.draw_state(module, CALLS).svg
+    words = player.shown.alt
+    assert "Your module after model" in words and "0.weight: parameter, shape (64, 3, 7, 7)" in words
     assert module.training and module[0].weight.requires_grad and module[0].weight.dtype == torch.float32
-    explorer.controls["model"].value = "batch norm"
-    assert drawn.shown(explorer) == state_tree.draw_state("batch norm").svg
+    assert player.set("model", "batch norm").svg == state_tree.draw_state("batch norm").svg
+
+
+def test_what_is_at_hand_of_a_module_of_your_own():
+    explorer = state_tree.state_explorer(nn.Linear(2, 3))
+    drawn.check_explorer(explorer)
+    frames = explorer.frames()
+    for move in (*CALLS, state_tree.SAVED):
+        assert explorer.key({**explorer.start, move: True}) in frames
 
 
 def a_transformer(only_saved):
@@ -124,18 +132,23 @@ def test_a_table_without_rows_that_are_not_saved():
 
 
 def test_the_state_explorer_shows_what_its_controls_say():
-    explorer = state_tree.state_explorer()
-    controls = explorer.controls
-    assert all(control.description for control in controls.values())
-    assert drawn.shown(explorer) == state_tree.draw_state("one of each kind").svg
-    controls[".double()"].click()
-    controls[".eval()"].click()
-    controls[".double()"].click()
-    assert drawn.shown(explorer) == state_tree.draw_state("one of each kind", (".double()", ".eval()")).svg
-    controls["only what is saved"].value = True
-    assert drawn.shown(explorer) == state_tree.draw_state("one of each kind", (".double()", ".eval()"), True).svg
-    controls["model"].value = "batch norm"
-    assert drawn.shown(explorer) == state_tree.draw_state("batch norm", (), True).svg
-    controls['.to("meta")'].click()
-    controls["build anew"].click()
-    assert drawn.shown(explorer) == state_tree.draw_state("batch norm", (), True).svg
+    player = drawn.Player(state_tree.state_explorer())
+    assert player.shown.svg == state_tree.draw_state("one of each kind").svg
+    player.set(".double()", True)
+    player.set(".eval()", True)
+    assert player.shown.svg == state_tree.draw_state("one of each kind", (".double()", ".eval()")).svg
+    only_saved = state_tree.draw_state("one of each kind", (".double()", ".eval()"), True)
+    assert player.set("only what is saved", True).svg == only_saved.svg
+    assert player.set("model", "batch norm").svg == state_tree.draw_state("batch norm", (), True).svg
+    moved = player.set('.to("meta")', True)
+    assert moved.svg == state_tree.draw_state("batch norm", ('.to("meta")',), True).svg
+    assert player.set('.to("meta")', False).svg == state_tree.draw_state("batch norm", (), True).svg
+
+
+@pytest.mark.parametrize("model", state_tree.MODELS)
+def test_the_order_of_the_calls_makes_no_difference(model):
+    assert rows_of(model, CALLS) == rows_of(model, CALLS[::-1])
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(state_tree.state_explorer())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torchkata.pictures.controls import choice, slider, steps
+from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import GREEN, MARGIN, SKY, UNUSED
-from torchkata.pictures.widgets import button, choice, slider
 
 COLLECTIVES = {
     "broadcast": "rank 0 gives everything, all have it",
@@ -81,7 +82,7 @@ def draw_collective(name: str, world: int, done: int) -> Picture:
     states = collective_steps(name, world)
     done = max(0, min(done, world))
     state = states[done]
-    small, wide = 30, max(30, 16 * world + 4 if "reduce" in name else 30)
+    small, wide = 30, max(30, 18 * world + 4 if "reduce" in name else 30)
     gives_at = MARGIN + 52
     has_at = gives_at + world * small + 46
     top = 92
@@ -117,25 +118,15 @@ def _listed(pieces: tuple[str, ...]) -> str:
 
 def collective_explorer() -> Explorer:
     """Build the explorer: a collective, a number of ranks, and its steps."""
+    anew = {"step": 0}
     controls = {
-        "collective": choice("collective", COLLECTIVES, "all_reduce"),
-        "ranks": slider("ranks", 3, 2, 4),
-        "back": button("back", "the step before"),
-        "step": button("step", "the next step; after the last, the start"),
+        "collective": choice("collective", COLLECTIVES, "all_reduce", resets=anew),
+        "ranks": slider("ranks", 3, 2, len(LETTERS), resets=anew),
+        "step": steps("step", 0, len(LETTERS), end="to the end"),
     }
-    state = {"done": controls["ranks"].value}
-
-    def draw() -> Picture:
-        state["done"] = max(0, min(state["done"], controls["ranks"].value))
-        return draw_collective(controls["collective"].value, controls["ranks"].value, state["done"])
-
-    def go_to(done: int) -> None:
-        state["done"] = done
-        explorer.refresh()
-
-    explorer = Explorer(controls, (("collective", "ranks"), ("back", "step")), draw)
-    for name in ("collective", "ranks"):
-        controls[name].observe(lambda change: go_to(0), "value")
-    controls["back"].on_click(lambda button: go_to(state["done"] - 1))
-    controls["step"].on_click(lambda button: go_to((state["done"] + 1) % (controls["ranks"].value + 1)))
-    return explorer
+    return Explorer(
+        controls,
+        [["collective", "ranks"], ["step"]],
+        lambda state: draw_collective(state["collective"], state["ranks"], state["step"]),
+        limits=lambda state: {"step": state["ranks"]},
+    )

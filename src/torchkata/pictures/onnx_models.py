@@ -8,7 +8,7 @@ import io
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from torchkata.pictures.controls import Control, Value, choice, slider, switch
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.onnx_graph import LEGEND, draw_layout, graph_in_words, graph_layout, graph_size
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import ERROR_INK, GREEN, MARGIN, ORANGE, SMALL, UNUSED
-from torchkata.pictures.widgets import choice, slider, switch
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -193,37 +194,44 @@ def onnx_picture(
 
 LETTERS = 108  # in a line of the card
 
-CONTROLS = (("model",), ("dynamic batch", "dynamic time", "external data"), ("rows", "steps"))
+ROWS = (("model",), ("dynamic batch", "dynamic time", "external data"), ("rows", "steps"))
+SIZES = range(1, LARGEST + 1)
 
 
 def onnx_explorer(sample: str = "a branch on a shape", rows: int = 2) -> Explorer:
     """Build the explorer: a model, what is dynamic, and the sizes to run. A new choice above is exported once."""
-    controls = _controls(sample, rows)
 
-    def draw() -> Picture:
-        has_time = SAMPLES[controls["model"].value].has_time
-        for name in ("dynamic time", "steps"):
-            controls[name].disabled = not has_time
-        return onnx_picture(
-            controls["model"].value,
-            controls["dynamic batch"].value,
-            controls["dynamic time"].value and has_time,
-            controls["external data"].value,
-            controls["rows"].value,
-            controls["steps"].value,
+    def draw(state: State) -> Picture:
+        example = SAMPLES[state["model"]]
+        return _picture_once(
+            state["model"],
+            state["dynamic batch"],
+            state["dynamic time"] and example.has_time,
+            state["external data"],
+            state["rows"],
+            state["steps"] if example.has_time else example.example[1],
         )
 
-    return Explorer(controls, CONTROLS, draw).following()
+    ahead: list[dict[str, Iterable[Value]]] = [
+        {"model": list(SAMPLES), "rows": SIZES, "steps": SIZES},
+        {"model": list(SAMPLES), "dynamic time": [True], "rows": SIZES},
+        {"model": list(SAMPLES), "external data": [False], "rows": SIZES},
+        {"dynamic batch": [False], "rows": SIZES},
+    ]
+    return Explorer(_controls(sample, rows), ROWS, draw, ahead=ahead)
 
 
-def _controls(sample: str, rows: int) -> dict[str, Any]:
+_picture_once = functools.lru_cache(maxsize=256)(onnx_picture)  # steps make no difference where there is no time
+
+
+def _controls(sample: str, rows: int) -> dict[str, Control]:
     return {
         "model": choice("model", SAMPLES, sample, wide=True),
         "dynamic batch": switch("dynamic batch", True),
         "dynamic time": switch("dynamic time (the loop)", False),
         "external data": switch("external data", True, "weights in a file of their own"),
         "rows": slider("rows to run", rows, 1, LARGEST),
-        "steps": slider("steps to run", 3, 1, LARGEST),
+        "steps": slider("steps to run", 3, 1, LARGEST, about="of the loop"),
     }
 
 
@@ -235,7 +243,7 @@ def _session(sample: str, batch: bool, time: bool) -> Any:
     if export.proto is None:
         return None
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
     return onnxruntime.InferenceSession(export.proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
@@ -285,10 +293,12 @@ def _outside(program: torch.onnx.ONNXProgram) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Let the exporter talk to nobody."""
+    """Let the exporter talk to nobody, and lose no time."""
     from torchkata.exporting import quiet_exporter
+    from torchkata.quick_exports import quick_exports
 
     with (
+        quick_exports(),
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Literal
 
+from torchkata.pictures.controls import Control, choice, decimal_slider, notched_slider, slider
+from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, ERROR_INK, FAINT, MARGIN, ORANGE, RULE, SMALL
-from torchkata.pictures.widgets import choice, decimal_slider, notched_slider, slider
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW")
 START, MINIMUM = (-2.0, 2.0), (1.0, 1.0)
@@ -76,6 +78,7 @@ UNIT, LEFT, TOP = 46, MARGIN + 4, 62
 XS, YS = (-3.0, 2.5), (-1.2, 3.2)  # the part of the plane that is shown
 MAP_WIDE, MAP_HIGH = (XS[1] - XS[0]) * UNIT, (YS[1] - YS[0]) * UNIT
 CURVE_LEFT, CURVE_WIDE = LEFT + MAP_WIDE + 56, 210
+RADII = (0.5, 1, 1.75, 2.75, 4, 5.5, 7.5)  # of the contour lines along x
 LOW, HIGH = -4, 2  # powers of ten on the axis of the distance
 PATH = ERROR_INK
 
@@ -113,24 +116,22 @@ def _called(opt: str, lr: float, momentum: float, wd: float) -> str:
 
 
 def _place(point: Point) -> Point:
-    return LEFT + (point[0] - XS[0]) * UNIT, TOP + (YS[1] - point[1]) * UNIT
+    """Where a point of the plane lies on the card, to a tenth of a point."""
+    return round(LEFT + (point[0] - XS[0]) * UNIT, 1), round(TOP + (YS[1] - point[1]) * UNIT, 1)
 
 
 def _draw_map(canvas: Canvas, points: Sequence[Point], curvature: float) -> None:
     canvas.text(LEFT, TOP - 12, "the path", weight="bold")
     canvas.cells([Cell(LEFT, TOP, "", BLANK, width=MAP_WIDE, height=MAP_HIGH)])
-    for radius in (0.5, 1, 1.75, 2.75, 4, 5.5, 7.5):
-        turns = [2 * math.pi * turn / 120 for turn in range(121)]
-        ring = [
-            (MINIMUM[0] + radius * math.cos(turn), MINIMUM[1] + radius * math.sin(turn) / math.sqrt(curvature))
-            for turn in turns
-        ]
-        _draw_pieces(canvas, ring, FAINT, 0.8, 2.5)
-    for place, sign in ((MINIMUM, "+"), ((0.0, 0.0), "o")):
+    for run in _contours(curvature):
+        _draw_run(canvas, run, FAINT, 0.8, 2.5)
+    signs: Sequence[tuple[Point, Literal["+", "o"]]] = ((MINIMUM, "+"), ((0.0, 0.0), "o"))
+    for place, sign in signs:
         x, y = _place(place)
         canvas.marks([x], [y], sign, 8, BLANK, 1.4)
-    _draw_pieces(canvas, points, PATH, 1.4, 3)
-    seen = [_place(point) for point in points if _is_inside(point)]
+    for run in _runs(points):
+        _draw_run(canvas, run, PATH, 1.4, 3)
+    seen = dict.fromkeys(_place(point) for point in points if _is_inside(point))
     canvas.marks([x for x, _ in seen], [y for _, y in seen], "o", 4, ORANGE, 0.8)
     taken = [_place(MINIMUM), _place((0.0, 0.0))]
     for number, point in enumerate(points[:10]):
@@ -167,23 +168,30 @@ def _is_inside(point: Point) -> bool:
     return XS[0] < point[0] < XS[1] and YS[0] < point[1] < YS[1]
 
 
-def _draw_pieces(canvas: Canvas, points: Sequence[Point], colour: str, width: float, level: float) -> None:
-    """Draw what of the line through the points lies in the map."""
-    run: list[Point] = []
+@lru_cache(maxsize=32)
+def _contours(curvature: float) -> Sequence[Sequence[Point]]:
+    """The contour lines of the bowl, as far as they lie in the map."""
+    turns = [2 * math.pi * turn / 60 for turn in range(61)]
+    flat, (x, y) = math.sqrt(curvature), MINIMUM
+    rings = ([(x + r * math.cos(turn), y + r * math.sin(turn) / flat) for turn in turns] for r in RADII)
+    return [run for ring in rings for run in _runs(ring)]
+
+
+def _runs(points: Sequence[Point]) -> list[list[Point]]:
+    """What of the line through the points lies in the map, piece by piece."""
+    runs: list[list[Point]] = []
     for start, end in pairwise(points):
         piece = _cut(start, end)
-        if piece and run and math.dist(run[-1], piece[0]) < 1e-9:
-            run.append(piece[1])
-            continue
-        _draw_run(canvas, run, colour, width, level)
-        run = list(piece or [])
-    _draw_run(canvas, run, colour, width, level)
+        if piece and runs and math.dist(runs[-1][-1], piece[0]) < 1e-9:
+            runs[-1].append(piece[1])
+        elif piece:
+            runs.append(list(piece))
+    return runs
 
 
 def _draw_run(canvas: Canvas, run: Sequence[Point], colour: str, width: float, level: float) -> None:
-    if run:
-        xs, ys = zip(*map(_place, run), strict=True)
-        canvas.line(xs, ys, colour, width, level)
+    xs, ys = zip(*map(_place, run), strict=True)
+    canvas.line(xs, ys, colour, width, level)
 
 
 def _cut(start: Point, end: Point) -> tuple[Point, Point] | None:
@@ -211,25 +219,29 @@ def _between(start: Point, end: Point, share: float) -> Point:
 
 def optimizer_explorer() -> Explorer:
     """Build the explorer: optimizer, learning rate, momentum, weight decay, steps, ratio of the curvatures."""
-    controls = _controls()
-
-    def draw() -> Picture:
-        names = ("optimizer", "lr", "steps", "curvature", "momentum", "weight_decay")
-        return draw_path(*(controls[name].value for name in names))
-
-    return Explorer(controls, ROWS, draw).following()
+    names = ("optimizer", "lr", "steps", "curvature", "momentum", "weight decay")
+    return Explorer(_controls(), ROWS, lambda state: draw_path(*(state[name] for name in names)), ahead=AHEAD)
 
 
-ROWS = (("optimizer", "lr"), ("momentum", "weight_decay"), ("steps", "curvature"))
+ROWS = (("optimizer", "lr"), ("momentum", "weight decay"), ("steps", "curvature"))
+AHEAD = (
+    {"optimizer": OPTIMIZERS, "lr": RATES},
+    {"lr": [0.1], "momentum": (0.25, 0.5, 0.75, 0.9)},
+    {"momentum": (0.5, 0.9)},
+    {"optimizer": OPTIMIZERS, "lr": (0.1, 0.19), "weight decay": [0.5]},
+    {"weight decay": [1.0]},
+    {"steps": (1, 5, 10, 60)},
+    {"curvature": (5, 20)},
+)
 
 
-def _controls() -> dict[str, Any]:
-    rates = [(f"{rate:g}", rate) for rate in RATES]
+def _controls() -> dict[str, Control]:
+    steeper = "how much steeper the bowl is along y than along x"
     return {
         "optimizer": choice("optimizer", OPTIMIZERS),
-        "lr": notched_slider("lr", rates, 0.19, about="the learning rate"),
+        "lr": notched_slider("lr", RATES, 0.19, about="the learning rate"),
         "momentum": decimal_slider("momentum (SGD)", 0.0, 0.0, 0.95, 0.05),
-        "weight_decay": decimal_slider("weight decay", 0.0, 0.0, 1.0, 0.1),
+        "weight decay": decimal_slider("weight decay", 0.0, 0.0, 1.0, 0.1),
         "steps": slider("steps", 30, 1, 60),
-        "curvature": slider("curvature ratio c", 10, 1, 20, about="how much steeper the bowl is along y than along x"),
+        "curvature": slider("curvature c", 10, 1, 20, about=steeper),
     }

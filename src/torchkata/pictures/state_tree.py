@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from torchkata.pictures.controls import Control, Value, choice, switch
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, GREEN, MARGIN, ORANGE, SKY, SMALL, SOFT_INK, UNUSED, YELLOW
-from torchkata.pictures.widgets import button, choice, switch
 
 FILLS = {
     "module": BLANK,
@@ -137,17 +137,18 @@ class _Sample(nn.Module):
 class _Tied(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.embed = _still(nn.Embedding, 10, 4)
-        self.out = _still(nn.Linear, 4, 10)
+        table = torch.zeros(10, 4, device="cpu", dtype=torch.float32)
+        self.embed = nn.Embedding.from_pretrained(table, freeze=False)
+        self.out = _linear(4, 10)
         self.out.weight = self.embed.weight
 
 
 class _ListMistake(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.first = _still(nn.Linear, 4, 3)
-        self.layers = [_still(nn.Linear, 3, 3), _still(nn.Linear, 3, 3)]
-        self.last = _still(nn.Linear, 3, 1)
+        self.first = _linear(4, 3)
+        self.layers = [_linear(3, 3), _linear(3, 3)]
+        self.last = _linear(3, 1)
 
 
 class _Average(nn.Module):
@@ -155,15 +156,15 @@ class _Average(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.source = [_still(nn.Linear, 3, 2)]
+        self.source = [_linear(3, 2)]
         self.weight = nn.Buffer(torch.zeros(2, 3))
         self.bias = nn.Buffer(torch.zeros(2))
         self.updates = nn.Buffer(torch.tensor(0))
 
 
-def _still(kind: Callable[..., nn.Module], *sizes: int) -> nn.Module:
+def _linear(inputs: int, outputs: int) -> nn.Module:
     """A layer of zeros, for which no random numbers are drawn."""
-    layer = nn.utils.skip_init(kind, *sizes, device="cpu", dtype=torch.float32)
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, device="cpu", dtype=torch.float32)
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)
     return layer
@@ -171,9 +172,9 @@ def _still(kind: Callable[..., nn.Module], *sizes: int) -> nn.Module:
 
 def _batch_norm_net() -> nn.Module:
     net = nn.Sequential()
-    net.add_module("fc", _still(nn.Linear, 4, 3))
+    net.add_module("fc", _linear(4, 3))
     net.add_module("norm", nn.BatchNorm1d(3))
-    net.add_module("head", _still(nn.Linear, 3, 1))
+    net.add_module("head", _linear(3, 1))
     return net
 
 
@@ -293,43 +294,31 @@ def _row_in_words(row: Row) -> str:
 
 
 def state_explorer(module: nn.Module | None = None) -> Explorer:
-    """Build the explorer: choose a sample, press calls, and see which rows follow.
+    """Build the explorer: choose a sample, switch calls on, and see which rows follow.
 
     module: one of your own, which is then among the choices and comes first; the calls are made on copies of it.
     """
-    controls = _controls(list(MODELS) if module is None else [YOURS, *MODELS])
-    calls: list[str] = []
 
-    def draw() -> Picture:
-        name = controls["model"].value
+    def draw(state: State) -> Picture:
+        name = state["model"]
         shown = module if module is not None and name == YOURS else name
-        return draw_state(shown, calls, controls["only what is saved"].value)
+        return draw_state(shown, [call for call in CALLS if state[call]], state[SAVED])
 
-    def call(name: str) -> None:
-        if name not in calls:
-            calls.append(name)
-        explorer.refresh()
-
-    def rebuild(change: Any = None) -> None:
-        calls.clear()
-        explorer.refresh()
-
-    explorer = Explorer(controls, ROWS, draw)
-    for name in CALLS:
-        controls[name].on_click(lambda button, name=name: call(name))
-    controls["build anew"].on_click(rebuild)
-    controls["model"].observe(rebuild, "value")
-    controls["only what is saved"].observe(lambda change: explorer.refresh(), "value")
-    return explorer
+    models = list(MODELS) if module is None else [YOURS, *MODELS]
+    return Explorer(_controls(models), ROWS, draw, ahead=None if module is None else OWN_AHEAD)
 
 
-ROWS = (("model", "only what is saved"), (*CALLS, "build anew"))
+SAVED = "only what is saved"
+ROWS = (("model", SAVED), tuple(CALLS))
+OWN_AHEAD: list[Mapping[str, Sequence[Value]]] = [  # a copy of one's own module may be large: each call alone
+    {"model": list(MODELS), SAVED: (False, True), **{call: (False, True) for call in CALLS}},
+    *[{name: [True]} for name in (SAVED, *CALLS)],
+]
 
 
-def _controls(models: list[str]) -> dict[str, Any]:
+def _controls(models: list[str]) -> dict[str, Control]:
     return {
-        "model": choice("model", models),
-        "only what is saved": switch("only what is saved", False, "only the entries of the state_dict"),
-        **{name: button(name, f"call {name} on the model") for name in CALLS},
-        "build anew": button("build anew", "forget the calls"),
+        "model": choice("model", models, about="built anew, without calls", resets=dict.fromkeys(CALLS, False)),
+        SAVED: switch(SAVED, False, "only the entries of the state_dict"),
+        **{name: switch(name, False, f"call {name} on the model") for name in CALLS},
     }

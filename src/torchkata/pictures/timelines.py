@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchkata.pictures.controls import choice, slider
+from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import MARGIN, ORANGE, PURPLE, SKY
-from torchkata.pictures.widgets import choice, slider
 
 KINDS = ("one device", "data parallel", "by layers", "GPipe")
 SYNC = "sync"
 ROWS = (("scheme",), ("devices", "micro-batches"), ("backward", "communication"))
+AHEAD = (
+    {"scheme": KINDS, "devices": range(2, 7)},
+    {"scheme": KINDS, "micro-batches": (1, 2, 8, 16)},
+    {"scheme": KINDS, "backward": (1, 2, 3), "communication": (0, 1, 3)},
+    {"devices": (2, 3), "micro-batches": (1, 2, 8)},
+)
 LEGEND = (
     "High and blue (F): forward. Low and orange (B): backward. The number: micro-batch.",
     "Low and purple (sync): the gradients are averaged. Empty: idle.",
@@ -138,10 +145,4 @@ def timeline_explorer() -> Explorer:
         "communication": slider("communication", 0, 0, 3, about="time from one device to the next"),
     }
 
-    def draw() -> Picture:
-        value = {name: control.value for name, control in controls.items()}
-        return draw_timeline(
-            value["scheme"], value["devices"], value["micro-batches"], value["backward"], value["communication"]
-        )
-
-    return Explorer(controls, ROWS, draw).following()
+    return Explorer(controls, ROWS, lambda state: draw_timeline(*(state[name] for name in controls)), ahead=AHEAD)
