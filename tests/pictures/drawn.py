@@ -173,7 +173,7 @@ class Player:
         assert button in control.buttons, f"{name} has no such button"
         last = self.explorer.frame(self.state).limits.get(list(self.explorer.controls).index(name), control.values[-1])
         to = {"back": max(done - 1, 0), "on": min(done + 1, last), "end": last, "anew": 0}[button]
-        return self.set(name, to)
+        return self.shown if to == done else self.set(name, to)
 
 
 def check_explorer(explorer: Explorer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from textwrap import wrap
@@ -253,8 +253,7 @@ def _controls(example: str) -> dict[str, Control]:
     once: dict[str, Any] = {"forward": 1, "backward": 0}
     fresh = {**once, "left out": 0, "next line": "", "retain_grad": ""}
     sets = {name: {"program": lines, "gradient": vector} for name, (lines, vector) in PRESETS.items()}
-    left_out = steps("lines left out", 0, MOST_LINES, back="put it back", on="remove last line", anew="")
-    forward = steps("forward", 1, MOST_ROUNDS, back="", on="forward", anew="start over")
+    left_out = steps("lines left out", 0, MOST_LINES, back="put it back", on="remove last line", anew="", resets=once)
     return {
         "example": choice("example", PRESETS, example, "lines to begin with", wide=True, resets=fresh, sets=sets),
         "program": text_field(
@@ -265,7 +264,7 @@ def _controls(example: str) -> dict[str, Control]:
             rows=5,
             resets={**once, "left out": 0},
         ),
-        "left out": replace(left_out, resets=once),
+        "left out": left_out,
         "next line": text_field(
             "next line", if_empty="z = (y * w).sum()", about="Enter adds it to the lines above", wide=True, resets=once
         ),
@@ -274,7 +273,7 @@ def _controls(example: str) -> dict[str, Control]:
             "retain_grad on", "", "none", "names of results; it is called after each forward", resets=once
         ),
         "backward": steps("backward", 0, MOST_PASSES, back="", on="backward", anew=""),
-        "forward": replace(forward, resets={"backward": 0}),
+        "forward": steps("forward", 1, MOST_ROUNDS, back="", on="forward", resets={"backward": 0}),
     }
 
 

@@ -124,7 +124,14 @@ def switch(label: str, on: bool, about: str = "", resets: Mapping[str, Value] | 
 
 
 def steps(
-    label: str, start: int, most: int, back: str = "back", on: str = "step", end: str = "", anew: str = "start over"
+    label: str,
+    start: int,
+    most: int,
+    back: str = "back",
+    on: str = "step",
+    end: str = "",
+    anew: str = "start over",
+    resets: Mapping[str, Value] | None = None,
 ) -> Control:
     """A number of steps done, from 0 to `most`, moved by buttons: one back, one on, to the end, to the beginning.
 
@@ -133,7 +140,8 @@ def steps(
     buttons = {"back": back, "on": on, "end": end, "anew": anew}
     values = range(most + 1)
     named = {what: name for what, name in buttons.items() if name}
-    return _checked(Control(STEPS, label, start, values, [str(one) for one in values], buttons=named))
+    shown = [str(one) for one in values]
+    return _checked(Control(STEPS, label, start, values, shown, buttons=named, resets=resets or {}))
 
 
 def _checked(control: Control) -> Control:
