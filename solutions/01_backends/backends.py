@@ -2,8 +2,8 @@
 # # Install and backends
 #
 # A script runs on your laptop. On the machine with the GPU it stops: *Expected all tensors to be on the same device*.
-# Or it doesn't stop, and uses no GPU at all. Such hours are lost to three questions that nobody asked in time: where is
-# this tensor, in which format does it keep its numbers, and which PyTorch is this? After this chapter you can
+# Or it doesn't stop, and uses no GPU at all. Hours go by before somebody asks the right one of three questions: where
+# is this tensor, in which format does it keep its numbers, and which PyTorch is this? After this chapter you can
 #
 # - choose a device once, in a way that also works on the next machine, and bring a model and its batches there;
 # - predict what float32, float16 and bfloat16 make of a number, and what the default dtype changes;
@@ -153,9 +153,9 @@ error_of(lambda: product[0, 0].item())
 
 # %% [markdown]
 # A tensor on the device `meta` has shape, dtype and device, but no data. These 40 GB of float32 cost nothing, and
-# operations on them only work out shapes. In the picture above, its kernels compute shapes, and there is no storage.
-# `meta` exists in every build, and so it serves in this chapter as "the other device": whatever is said about moving to
-# a GPU can be tried with it.
+# operations on them only work out shapes. In the picture at the beginning, the kernels for `meta` stop at the shapes,
+# and there is no storage below them: no memory that holds numbers. `meta` exists in every build, and so it serves in
+# this chapter as "the other device": whatever is said about moving to a GPU can be tried with it.
 #
 # Now choose a device.
 
@@ -212,10 +212,10 @@ for name in ("weight", "shift", "factor"):
     print(f"{name:7} is on {getattr(model, name).device}")
 
 # %% [markdown]
-# A module knows its parameters and its buffers. A tensor in a plain attribute it does not know: `factor` stays behind.
-# All that meets in one operation must be in one place (inputs, labels, an initial state, a mask), and nothing follows
-# the model by itself. `self.register_buffer("factor", …, persistent=False)` makes it known without putting it into the
-# checkpoint.
+# A module knows its parameters and its buffers, but not a tensor in a plain attribute: `factor` stays behind. Whatever
+# meets in one operation must be in one place (inputs, labels, an initial state, a mask), and nothing follows the model
+# by itself. `self.register_buffer("factor", …)` makes `factor` known to the module; with `persistent=False` it stays
+# out of the checkpoint.
 #
 # One exception: a single number, a tensor without dimensions on the CPU, may meet tensors of any device. And don't lean
 # on the error while you practise with `meta`: a bare `torch.mm` of a CPU matrix and a meta matrix is not refused in
@@ -247,8 +247,8 @@ with OperationLog() as log:
 print("made there:      ", log.names)
 
 # %% [markdown]
-# As in the second block. The first makes the tensor on the CPU and copies it, in each step of a training loop again.
-# Inside `forward`, make new tensors where they are needed: `torch.zeros(…, device=x.device, dtype=x.dtype)`,
+# As in the second block. The first makes the tensor on the CPU and then copies it, again in every step of a training
+# loop. Inside `forward`, make new tensors where they are needed: `torch.zeros(…, device=x.device, dtype=x.dtype)`,
 # `torch.zeros_like(x)` or `x.new_zeros(…)`.
 #
 # **Now you know.** Assign what `Tensor.to` returns; register what should follow a module; make new tensors where the
@@ -349,7 +349,7 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 # numbers makes floating point numbers, so it follows.) The default is one setting for the whole program: other people's
 # modules see it as well. Giving `dtype=` is safer.
 #
-# **Now you know.** Exponent bits buy range, fraction bits buy digits. What is not asked for is float32.
+# **Now you know.** Exponent bits buy range, fraction bits buy digits. Where you don't ask, you get float32.
 
 # %% exercise="predict-devices-and-dtypes"
 
@@ -450,7 +450,7 @@ blame("cpu")
 # printing, `if` on a tensor, `nonzero()`, `x[mask]`, `unique()`. A copy from ordinary CPU memory to the GPU waits too;
 # one with `non_blocking=True` from *pinned* memory (which the system promises not to move) need not. To wait on purpose
 # there is `torch.accelerator.synchronize()`. If you time a GPU, call it before you look at the clock; without it you
-# measure the queueing. (No GPU has run this list for us; it is what the documentation says.)
+# measure the queueing. (The list follows the documentation; we have not run it on a GPU.)
 #
 # A trap on the CPU, before the exercise: labels may be stored as uint8, which holds 0 to 255. Is 255 ≥ 300?
 
@@ -504,7 +504,7 @@ for batch in (64, 128):
     print(f"batch of {batch}:", ", ".join(f"{name} {size:,}" for name, size in memory_bars(batch).items()))
 
 # %% [markdown]
-# As counted (Adam has besides a step counter of 4 bytes for each of the four parameter tensors). Move the slider, and
+# As counted. (Adam also keeps a step counter of 4 bytes for each of the four parameter tensors.) Move the slider, and
 # change the optimizer:
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
@@ -518,6 +518,28 @@ memory_explorer()
 # On a GPU the message of an out-of-memory error names two sums: *allocated* is in your tensors, *reserved* is what
 # PyTorch has taken from the driver, with the blocks that it keeps for the next tensors ([how memory is
 # managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)).
+#
+# And how do you see what autograd keeps? Hand it two functions. The first is called with each tensor that is saved and
+# returns what is to be kept in its place; the second undoes that when the backward pass asks for it.
+
+
+# %%
+def show(saved: Tensor) -> Tensor:
+    """Print what is saved, and keep it as it is."""
+    size = saved.untyped_storage().nbytes()
+    print(f"saved: {tuple(saved.shape)}, {saved.nbytes} bytes in a storage of {size}")
+    return saved
+
+
+rows = torch.ones(100, 6)[:4]
+layers = nn.Sequential(nn.Linear(6, 2), nn.ReLU(), nn.Linear(2, 3))
+with torch.autograd.graph.saved_tensors_hooks(show, lambda kept: kept):
+    layers(rows)
+
+# %% [markdown]
+# The input of the first layer, the output of ReLU, and then the same tensor again, for the second layer needs it too;
+# last that layer's weight, which passes the gradient on. A *storage* is the piece of memory in which a tensor's numbers
+# lie. The four rows are a slice, so they keep the storage of all hundred alive (chapter 2).
 #
 # **Predict.** Adam keeps two numbers for each parameter. Are they there after the first `backward()`?
 
@@ -543,7 +565,8 @@ print("after step:    ", state_bytes(), " parameters:", sum(p.nbytes for p in mo
 # Does the number of parameters say how long a layer takes? Two layers, with the arithmetic counted on `meta`, by shapes
 # alone. (A FLOP is one addition or multiplication of floating point numbers.)
 #
-# **Predict.** Which takes more of it: the linear layer with 17 million parameters, or the convolution with 37 thousand?
+# **Predict.** Which needs more arithmetic: the linear layer with 17 million parameters, or the convolution with 37
+# thousand?
 
 
 # %% facts=["01-param-count-vs-flops"]
@@ -597,9 +620,9 @@ print(run.stdout.strip())
 #
 # When is it read? It was changed *after* `import torch`, five times, and each change counted: the import does not start
 # CUDA. But `torch.cuda.is_available()` may, and most programs begin with it. By its source it asks CUDA itself, which
-# then reads the variable once and for all, and `is_initialized()` still says False afterwards. (No GPU has run this for
-# us; the cell at the end of the chapter does, where there is one.) So set the variable in the shell, before Python
-# starts.
+# then reads the variable once and for all, and `is_initialized()` still says False afterwards. (We have read that, not
+# run it; the cell at the end of the chapter tries it where there is a GPU.) So set the variable in the shell, before
+# Python starts.
 #
 # Two ways to write `with` look alike:
 
@@ -652,8 +675,8 @@ def show_report() -> None:
 show_report()
 
 # %% [markdown]
-# In a terminal `torchkata doctor` prints this and more, with advice. **Find the line.** One of the next four is no
-# question about your machine and none about the build. Which?
+# In a terminal `torchkata doctor` prints this and more, with advice. **Find the line.** One of the next four lines asks
+# neither about your machine nor about the build. Which?
 
 # %% facts=["01-cudnn-is-available", "01-cudnn-enabled-is-a-switch"] varies="it describes your machine"
 print("torch.backends.cuda.is_built()       ", torch.backends.cuda.is_built())
@@ -729,7 +752,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 #
 # </details>
 #
-# **Now you know.** First the version and the build, then driver, card and environment. In this order the exercise asks.
+# **Now you know.** First the version and the build, then driver, card and environment. The exercise asks in this order.
 
 # %% exercise="read-env-report"
 

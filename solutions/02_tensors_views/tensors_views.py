@@ -49,7 +49,7 @@ print(scores.t().reshape(12).tolist())
 
 # %% [markdown]
 # `view` refuses, `reshape` doesn't. What does `reshape` do that `view` may not? Section 2.2 has the rule. First, what
-# lies at the end of the way that every operation takes:
+# lies at the end of the path that every operation takes:
 
 # %%
 call_path("storage")
@@ -85,7 +85,7 @@ for name, view in views.items():
 #     cell of element [i, j] = offset + i * stride[0] + j * stride[1]
 #
 # and so on for more. Here are the four tensors on the one strip of cells that they share. The numbers in the cells are
-# no values: they count the elements of that tensor, in index order.
+# not values: they count the elements of that tensor, in index order.
 
 # %%
 draw_strip(views)
@@ -179,7 +179,7 @@ strides_explorer()
 # return? There are three bins. It is *the same object* (`y is x`), *a view* (another tensor on the same storage), or *a
 # copy* (a storage of its own).
 #
-# **Sort them.** `x` is contiguous, of shape (3, 4) and dtype int64. Into which bin goes each of these?
+# **Sort them.** `x` is contiguous, of shape (3, 4) and dtype int64. Which bin does each of these go into?
 #
 # `x[0:2]` · `x.t()` · `x.view(4, 3)` · `x.unsqueeze(0).expand(2, 3, 4)` · `x.unsqueeze(0)` · `x.diagonal()` ·
 # `x.detach()` · `x.narrow(1, 1, 2)` · `x.reshape(-1)` · `x.flatten()` · `x.contiguous()` · `x.to(x.dtype)` ·
@@ -232,12 +232,12 @@ flat = wide.reshape(12)
 print("reshape shares memory:", same_storage(flat, wide))
 
 # %% [markdown]
-# The second: 8 is not 4 · 1. The table below it has strides (8, 2), and 8 is 4 · 2, so its rows merge, although it
-# isn't contiguous. `reshape` returns a view when it can and silently copies when it must. Use `view` where you count on
+# The second: 8 is not 4 · 1. `every_second` has strides (8, 2), and 8 is 4 · 2: its rows merge, although it isn't
+# contiguous. `reshape` returns a view when it can and silently copies when it must. Use `view` where you count on
 # shared memory, since it never copies, and `reshape` where you don't care. One size of either may be -1: it is worked
 # out from the others.
 #
-# ### Four ways to own your memory
+# ### Who owns its memory?
 #
 # **Find the line.** Two of these four lines give a tensor with cells of its own. Which?
 
@@ -450,8 +450,8 @@ print("z after a write into repeated:", z.tolist(), " the next row:", repeated[1
 # and an existing one must have size 1 or stay as it is.
 #
 # *Broadcasting* is an `expand` that you don't write. **By hand.** A (3, 1) and a (4,) tensor are added. Which strides
-# do the two get on the way? And if the sum is summed up, what is the gradient at each element of the (3, 1) tensor,
-# which was used four times?
+# do the two get on the way? And if you call `.sum().backward()` on the result, what is the gradient at each element of
+# the (3, 1) tensor, which was used four times?
 
 # %% facts=["02-expand-is-stride-zero-view"]
 column, line = torch.zeros(3, 1, requires_grad=True), torch.zeros(4, requires_grad=True)
@@ -465,8 +465,8 @@ print("gradients", column.grad.tolist(), line.grad.tolist())
 # (1, 0) and (0, 1); no operand is copied. The gradient is 4: what is read several times adds up its gradients. The
 # mirror image of `expand` is a sum, and chapter 3 meets such pairs again.
 #
-# The matrix products have names that don't broadcast (two vectors: `dot`, matrix and vector: `mv`, two matrices: `mm`)
-# and one that does, `@`:
+# Not every function broadcasts. The matrix products have names that don't (two vectors: `dot`, matrix and vector: `mv`,
+# two matrices: `mm`) and one that does, `@`:
 
 # %% facts=["02-dot-mv-mm"]
 v, M, N, batch = torch.ones(3), torch.ones(2, 3), torch.ones(3, 4), torch.ones(5, 2, 3)
@@ -528,8 +528,8 @@ print("v after add_(10) through the overlapping rows:", v.tolist())
 #
 # Cuts are views too, and three functions take the same number to mean three things.
 #
-# **Predict.** What sizes have the parts of eight elements after `split([2, 3])` and `tensor_split([2, 3])`? One of the
-# two is refused.
+# **Predict.** Eight elements are cut by `split([2, 3])` and by `tensor_split([2, 3])`. One of the two is refused; what
+# sizes do the parts of the other have?
 
 # %% facts=["02-split-list-length-equals-dim", "02-tensor-split-list-are-indices"]
 calls = ["split(3)", "tensor_split(3)", "split([2, 3])", "tensor_split([2, 3])"]
@@ -537,7 +537,7 @@ cut_ruler(8, [*calls, "split([2, 3, 3])", "tensor_split([-2])"])
 
 # %% [markdown]
 # - `split` takes *sizes*. A list must *sum* to the size of the dimension; [2, 3] sums to 5, so 8 elements can't be cut
-#   so.
+#   that way.
 # - `tensor_split` takes a *count*, or a list of *places* where to cut: [2, 3] gives `x[:2]`, `x[2:3]`, `x[3:]`. The
 # rules are those of slices: negative places count from the end.
 #
@@ -585,7 +585,7 @@ print("mask: ", g[g > 0].tolist())
 # elsewhere. A boolean mask *removes*: the result has as many elements as the mask has True. (With two dimensions or
 # more, a mask of the full shape gives a flat result.)
 #
-# **Find the mistake.** Element `i` should go, so somebody joins what is before it and what is behind it:
+# **Find the mistake.** Element `i` should go, so somebody joins what comes before it and what comes after it:
 # `torch.cat([t[:i], t[i + 1 : -1]])`.
 
 # %% facts=["02-cat-remove-ith", "02-cat-removes-by-value"]

@@ -684,7 +684,8 @@ sort_decide_put_back([0.10, 0.40, 0.05, 0.25, 0.20], p=0.8)
 # %% [markdown]
 # ## 3.6 Where you meet it
 #
-# Three places where the formula works under another name, or where the choice of name decides what a mistake costs.
+# The formula works under other names, too, and the name that you choose decides what a mistake costs, and how much
+# memory is kept.
 #
 # **Predict.** An embedding looks up the rows 1, 1 and 3. The gradients that come back for the three are (1, 2), (10,
 # 20) and (100, 200). What is the gradient of the weight?

@@ -3,16 +3,16 @@
 #
 # fix · solid · 15 min · 3 points
 #
-# This tagger (a GRU cell, with a fixed sine offset for each time step) works on the laptop. After
-# `model.to(device)`, or after `model.double()`, it fails or computes with the wrong tensors: part of it did not move
-# along. Repair it.
+# This tagger (a GRU cell, with a fixed sine offset for each time step) works on the laptop. After `model.to(device)`,
+# or after `model.double()`, it fails or computes with the wrong tensors: part of it did not move along. Repair it. (The
+# mask of a language model stays behind in the same way, in Exercise 12.3.)
 #
 # **Contract**
 #
-# - Wherever the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, again and again), forward
-#   works and returns a tensor of the *parameters'* device and dtype; x is brought there first if it lives elsewhere,
-#   and is not changed itself. The numbers on the CPU in float32 are those of the given code, and gradients reach x and
-#   the weights.
+# - However the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, again and again), forward works
+#   and returns a tensor of the *parameters'* device and dtype; x is brought there first if it lives elsewhere, and is
+#   not changed itself. The numbers on the CPU in float32 are those of the given code, and gradients reach x and the
+#   weights.
 # - No device is named in the class, and no global default (device, dtype) is changed.
 # - Old checkpoints still load: the keys of `state_dict()` and the parameters stay those of the GRU cell.
 # - T = 0 gives an empty (0, B, d_hid) tensor of that device and dtype.
@@ -360,21 +360,37 @@ with check("fix-hidden-cpu-tensors") as test:
     seen.that(sorted(seen["tracked"]) == sorted(checkpoint()), "All parameters of the GRU cell must still be trained.")
 
     def defaults(Tagger, x):
-        """The default dtype and device, before and after a tagger was built, moved and called."""
+        """The default dtype and device, whenever they are set while a tagger is built, moved and called."""
         noted = []
 
         def note():
             noted.append([str(torch.get_default_dtype()), str(torch.get_default_device())])
 
+        def noting(setter):
+            """The setter, which notes what it has set."""
+
+            def call(*args, **kwargs):
+                setter(*args, **kwargs)
+                note()
+
+            return call
+
         note()
-        module = loaded(Tagger)
-        for move in (module.float, module.double, lambda: module.to("meta")):
-            move()
-            try:
-                module(x)
-            except Exception:
-                noted.append(noted[0])  # whether it works after a move is another test
-            note()
+        kept = {name: getattr(torch, name) for name in ("set_default_dtype", "set_default_device")}
+        try:
+            for name, setter in kept.items():
+                setattr(torch, name, noting(setter))
+            module = loaded(Tagger)
+            for move in (module.float, module.double, lambda: module.to("meta")):
+                move()
+                try:
+                    module(x)
+                except Exception:
+                    noted.append(noted[0])  # whether it works after a move is another test
+                note()
+        finally:
+            for name, setter in kept.items():
+                setattr(torch, name, setter)
         return noted
 
     test.hidden("the default dtype and device stay")

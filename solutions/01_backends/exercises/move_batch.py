@@ -10,7 +10,7 @@
 #
 # - Returns the same structure with every tensor on `device`. Structures are dict (and OrderedDict), list, tuple and
 #   namedtuple, nested to any depth; their types, keys and order are kept.
-# - Everything else (numbers, strings, None, objects, also such that have a `.to` of their own) is passed through: the
+# - Everything else (numbers, strings, None, other objects, even those with a `.to` of their own) is passed through: the
 #   same object, unchanged.
 # - The batch that was passed in is not modified. A tensor that is already there comes back as the same object. Dtype,
 #   shape and requires_grad stay; a moved tensor still belongs to the autograd graph.

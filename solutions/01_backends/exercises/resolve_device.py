@@ -16,7 +16,7 @@
 # - The result is a torch.device that equals `.device` of a tensor allocated there. So cuda, xpu and mps without an
 #   index get the index `current`; the CPU, also when written `cpu:0`, is `torch.device("cpu")`; `meta` always exists.
 # - What cannot work here raises ValueError with the spec in its message: an unknown kind, a kind with no device, an
-#   index that is too large. A wish that was spoken never falls back to the CPU.
+#   index that is too large. A device that was asked for is never replaced by the CPU.
 # - Strings and torch.device objects are accepted. `torch.cuda` and `torch.accelerator` are not asked; `counts` and
 #   the default device stay as they are.
 #
@@ -91,7 +91,7 @@ known = (
 )
 not_zero = mistake(
     "You used index 0; a spec without an index means the *current* device, which the caller passes as `current`.",
-    gives=torch.device("cuda:0"),
+    when=lambda seen: seen.value.index == 0 and seen.kwargs.get("current", 0) > 0,
 )
 keeps_index = mistake(
     "The spec names an index: `current` is only for a spec without one.",
@@ -235,9 +235,9 @@ with check("resolve-device") as test:
         when=lambda seen: bool(seen.error_text) or seen.value.type in ("cpu", "cuda"),
     )
     judge(observe(resolve_device, None, {"mps": 1}), "mps:0", others)
-    judge(observe(resolve_device, None, {"xpu": 3}, current=2), "xpu:2", others)
+    judge(observe(resolve_device, None, {"xpu": 3}, current=2), "xpu:2", others, not_zero)
     judge(observe(resolve_device, "mps", {"mps": 1}), "mps:0", others)
-    judge(observe(resolve_device, "xpu", {"xpu": 3, "cuda": 1}, current=2), "xpu:2", others)
+    judge(observe(resolve_device, "xpu", {"xpu": 3, "cuda": 1}, current=2), "xpu:2", others, not_zero)
     judge(observe(resolve_device, "xpu:1", {"xpu": 2}), "xpu:1", others)
 
     test.hidden("the order of preference: cuda, xpu, mps, of which there is at least one")

@@ -272,6 +272,8 @@ with check("smallest-float") as test:
     judge(torch.tensor([70000.0], dtype=torch.bfloat16), 0.0, torch.bfloat16)
     judge(torch.tensor([1.5, 1e-30], dtype=torch.bfloat16), 1e-3, torch.bfloat16)
     judge(torch.tensor([1.0078125, 0.0], dtype=torch.bfloat16), 0.0, torch.float16, asks_again)
+    own_dtype = mistake(by_float32, gives=torch.float16)  # 0.00774 times x, in bfloat16, is rounded up
+    judge(torch.tensor([(1 + 2**-7) * 2**-20], dtype=torch.bfloat16), 0.00774, torch.bfloat16, own_dtype)
 
     test.hidden("a tolerance that is just met, and just not")
     judge(torch.tensor([257.0, 70000.0]), 1 / 256, torch.bfloat16)

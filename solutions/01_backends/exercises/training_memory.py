@@ -4,7 +4,7 @@
 # measure · long · 20 min · 3 points
 #
 # "Out of memory: reduce the batch size." Whether that helps depends on what fills the memory. Write the instrument that
-# tells it.
+# tells you.
 #
 # **Contract**
 #
@@ -446,6 +446,8 @@ with check("training-memory") as test:
         model = mlp()
         if name == "all frozen but the last bias":
             model.requires_grad_(False)[4].bias.requires_grad_(True)
+        if name == "a frozen layer in the middle":
+            model[2].requires_grad_(False)
         if name == "intermediate results":
             return model, lambda out, target: ((out - target) * out.exp()).mean(), *batch(16)
         return model, F.mse_loss, *batch(16)
@@ -485,11 +487,17 @@ with check("training-memory") as test:
         "storage.",
         when=lambda seen: seen.value > expected,
     )
+    frozen_weight = mistake(
+        "A frozen weight is a parameter as well: backward needs it to go on to the layers below, so it is saved, and "
+        "its storage is left out.",
+        when=lambda seen: seen.value == expected + 64 * 64 * 4,
+    )
     for idea, name, *mistakes in (
         ("two slices of one tensor are saved", "slices", view_elements),
         ("a float64 model", "double", four_bytes),
         ("cross_entropy saves its labels too", "labels", no_labels),
         ("hardly anything is trained", "all frozen but the last bias"),
+        ("a frozen layer between trained ones", "a frozen layer in the middle", frozen_weight),
         ("dropout saves a mask", "dropout"),
         ("a loss function with intermediate results", "intermediate results"),
         ("a part of a weight is saved", "part of a weight", in_weight),

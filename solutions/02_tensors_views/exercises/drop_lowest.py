@@ -134,12 +134,20 @@ with check("drop-lowest") as test:
         """Whether some of the values were equal."""
         return len(seen.args[0].unique()) < len(seen.args[0])
 
+    def other_ties(seen):
+        """Whether the right values stay, in their order, and only others went of those that are equal."""
+        x, k = seen.args
+        places = iter(x.tolist())
+        in_order = all(value in places for value in seen.value.tolist())
+        return has_ties(seen) and in_order and torch.equal(seen.value.sort().values, by_sorting(x, k).sort().values)
+
     def in_float32(x, k):
         """The same, where values are compared as float32."""
         return x[x.float().argsort(stable=True)[k:].sort().values]
 
     known = [
         mistake(not_first, gives=later_first, stage="value", when=has_ties),
+        mistake(not_first, stage="value", when=other_ties),
         mistake(ties, stage="shape", when=has_ties),
         mistake(
             "k = N is allowed: nothing stays.", raises="ValueError", when=lambda seen: seen.args[1] == len(seen.args[0])

@@ -5,6 +5,7 @@
 #
 # A batch of sequences of different lengths needs a mask that says which positions are real. This one was meant to save
 # memory; for lengths [3, 1, 2] every row comes out as [True, False, False], without an error or a warning. Repair it.
+# (In Exercise 12.2 such a mask comes back, in attention.)
 #
 # **Contract**
 #

@@ -3,8 +3,8 @@
 #
 # predict · warm-up · 8 min · 1 point
 #
-# Batches, heads and devices get their share by cutting, and a cut that means something else than you think often raises
-# no error. Replace each `...` by what the snippet next to it gives, with `v = torch.arange(10)` and
+# Batches, heads and devices get their share by cutting, and a cut that doesn't mean what you think often raises no
+# error. Replace each `...` by what the snippet next to it gives, with `v = torch.arange(10)` and
 # `sizes(parts) = [len(p) for p in parts]`.
 #
 # **Contract**

@@ -3,7 +3,7 @@
 #
 # predict · warm-up · 10 min · 2 points
 #
-# Whoever can tell the stride of a result without running it knows which lines of a program copy and which do not.
+# If you can tell the strides of a result without running it, you know which lines of a program copy and which don't.
 # Replace each `...` by what the snippet next to it gives. All items are about `x = torch.arange(24).reshape(4, 6)`, an
 # int64 tensor.
 #

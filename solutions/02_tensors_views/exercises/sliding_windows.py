@@ -4,7 +4,8 @@
 # implement · long · 18 min · 3 points
 #
 # Moving averages, frames of a sound, patches of a long sequence: all begin with windows that overlap. Copied, they cost
-# `size` times the memory; with the right strides they cost nothing.
+# `size` times the memory; with the right strides they cost nothing. (In Exercise 12.1 they come back, as all that a
+# language model reads.)
 #
 # **Contract**
 #

@@ -381,7 +381,11 @@ with check("view-strides") as test:
     test.hidden("numbers of elements that no float holds")
     whole = "Sizes are whole numbers: use // and %, for a float holds integers up to 2**53 only."
     rounded = mistake(whole, stage=("raised", "type", "value"))
-    judge(observe(view_strides, (3**35, 5), (5, 1), (-1, 5)), (5, 1), whole, rounded)
+    walked = mistake(
+        "The sizes may be larger than any memory: work with sizes and strides, don't go through the elements.",
+        raises="MemoryError|OverflowError",
+    )
+    judge(observe(view_strides, (3**35, 5), (5, 1), (-1, 5)), (5, 1), whole, walked, rounded)
 
     test.hidden("a thousand random layouts: sizes of 1 and 0, strides of 0, and -1")
     longer = [lambda n: n, lambda n: n, lambda n: n + 2, lambda n: 0]

@@ -4,7 +4,8 @@
 # implement · warm-up · 10 min · 2 points
 #
 # Scoring a text, the policy gradient, distillation: all need one number per position, the log-probability that the
-# model gave to the label. A loss function averages it away; here you pick it yourself.
+# model gave to the label. A loss function averages it away; here you pick it yourself. (It comes back in Exercise 12.4,
+# as the loss of every position of a text.)
 #
 # **Contract**
 #

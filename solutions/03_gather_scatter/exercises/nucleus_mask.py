@@ -3,8 +3,9 @@
 #
 # implement · long · 20 min · 4 points
 #
-# Every language model that samples with top-p (nucleus sampling) has these lines: sort the tokens, decide by rank,
-# and bring the decision back to the tokens. The last step is where they go wrong.
+# Every language model that samples with top-p (nucleus sampling) has these lines: sort the tokens, decide by rank, and
+# bring the decision back to the tokens. The last step is where they go wrong. (In Exercise 12.13 a model of your own
+# draws from this nucleus.)
 #
 # **Contract**
 #
@@ -211,11 +212,21 @@ with check("nucleus-mask") as test:
             reference, because="A logit of -inf is a probability of 0; the other tokens share the whole."
         )
 
-    test.hidden("p = 1 keeps all, a tiny p keeps the best token")
-    allowed = mistake("p = 1 is allowed, and every token is kept: {detail}.", stage="raised")
+    test.hidden("p = 1 keeps all that is possible, a tiny p keeps the best token")
+    allowed = mistake("p = 1 is allowed, and every token that is possible is kept: {detail}.", stage="raised")
     observe(nucleus_mask, two_rows[:, :4], 1.0).returns(torch.ones(2, 4, dtype=torch.bool), allowed)
     observe(nucleus_mask, two_rows[:, :4], 1).returns(torch.ones(2, 4, dtype=torch.bool), allowed)
     observe(nucleus_mask, two_rows, 1e-6).returns(reference)
+
+    test.hidden("p = 1 and a logit of -inf")
+    observe(nucleus_mask, torch.tensor([-torch.inf, 0.5, 0.5]), 1.0).returns(
+        torch.tensor([False, True, True]),
+        mistake(
+            "The tokens before it already have the whole probability, 1, and that is not less than p: a logit of -inf "
+            "is dropped, with p = 1 too.",
+            gives=torch.ones(3, dtype=torch.bool),
+        ),
+    )
 
     test.hidden("a p outside (0, 1] is refused")
     for p in (0.0, -0.1, 1.5, 0, math.nan):

@@ -3,8 +3,8 @@
 #
 # predict · warm-up · 12 min · 2 points
 #
-# Who can read these ten calls in their head finds a wrong index in a code review, not in a loss curve. Predict, then
-# let the check run the snippets.
+# If you can read these ten calls in your head, you will find a wrong index in a code review, not in a loss curve.
+# Predict, then let the check run the snippets.
 #
 # Throughout, `t = torch.tensor([[1, 2], [3, 4]])`, `y = torch.arange(12).reshape(3, 4)` and `L = torch.tensor`.
 #

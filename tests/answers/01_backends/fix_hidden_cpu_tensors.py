@@ -522,3 +522,21 @@ class Tagger(Base):
 class Tagger(Base):
     def forward(self, x):
         return super().forward(x)[-1]
+
+
+# %% wrong: sets the default dtype for the time of forward
+# says: A global default was changed to make it fit; every other module in the program now sees it.
+# earns: 2 of 3
+# corner: caller's modes
+# caught: hidden
+class Tagger(Base):
+    def forward(self, x):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(self.cell.weight_ih.dtype)
+        try:
+            return super().forward(x)
+        finally:
+            torch.set_default_dtype(before)
+
+    def start(self, x):
+        return torch.zeros(x.shape[1], self.cell.hidden_size, device=self.cell.weight_ih.device)

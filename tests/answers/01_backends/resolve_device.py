@@ -539,3 +539,22 @@ def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], c
     if index >= counts.get(device.type, 0):
         raise ValueError(f"{spec} does not exist here; CUDA is available: {torch.cuda.is_available()}")
     return torch.device(device.type, index)
+
+
+# %% wrong: the current index is for cuda only
+# says: You used index 0; a spec without an index means the *current* device
+# earns: 2 of 3
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    try:
+        device = torch.device(first_kind(counts) if spec is None else spec)
+    except RuntimeError:
+        raise ValueError(f"{spec!r} is unknown") from None
+    if device.type in ("cpu", "meta"):
+        return torch.device(device.type)
+    index = device.index
+    if index is None:
+        index = current if device.type == "cuda" else 0
+    if index >= counts.get(device.type, 0):
+        raise ValueError(f"no {spec}")
+    return torch.device(device.type, index)

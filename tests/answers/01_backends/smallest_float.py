@@ -160,7 +160,7 @@ def smallest_float(x, rtol):
 # corner: nan
 # caught: hidden
 def smallest_float(x, rtol):
-    return first(x, lambda x, back, info: ((back - x).abs() <= rtol * x.abs()).all())
+    return first(x, lambda x, back, info: ((back.double() - x.double()).abs() <= rtol * x.double().abs()).all())
 
 
 # %% wrong: inf may stay, nan may not
@@ -428,3 +428,11 @@ def smallest_float(x, rtol):
 # earns: 0 of 2
 def smallest_float(x, rtol):
     return x.half() if x.isfinite().all() else x
+
+
+# %% wrong: compares in the dtype of x, where the tolerance is rounded
+# says: You compared in too low a precision
+# earns: 1 of 2
+# caught: hidden
+def smallest_float(x, rtol):
+    return first(x, lambda x, back, info: ((back - x).abs() <= rtol * x.abs())[x.isfinite()].all())

@@ -486,3 +486,16 @@ def training_memory(model, optimizer, loss_fn, x, y):
     loss.backward()
     optimizer.step()
     return {name: f"{size} bytes" for name, size in report(model, optimizer, kept).items()}
+
+
+# %% wrong: a frozen weight is no parameter
+# says: A frozen weight is a parameter as well
+# earns: 2 of 3
+# caught: hidden
+def training_memory(model, optimizer, loss_fn, x, y):
+    loss, kept = saving(nn.Module(), lambda: loss_fn(model(x), y))
+    trained = {p.untyped_storage().data_ptr() for p in model.parameters() if p.requires_grad}
+    kept = [t for t in kept if t.untyped_storage().data_ptr() not in trained]
+    loss.backward()
+    optimizer.step()
+    return report(model, optimizer, kept)

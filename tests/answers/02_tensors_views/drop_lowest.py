@@ -417,3 +417,13 @@ def drop_lowest(x, k):
     refuse(x, k)
     out = x[x.argsort(stable=True)[k:].sort().values]
     return out.float() if out.dtype == torch.float64 else out
+
+
+# %% wrong: keeps the positions of the largest, ties as topk breaks them
+# says: Among equal values the first ones are dropped first
+# earns: 0.5 of 1
+# corner: equal values
+# caught: hidden
+def drop_lowest(x, k):
+    refuse(x, k)
+    return x[x.topk(len(x) - k).indices.sort().values]

@@ -622,3 +622,18 @@ def view_strides(shape, stride, new_shape):
     fits = int(math.prod(shape) / others) if others and list(new_shape).count(-1) == 1 else -1
     new = counted(shape, [fits if size == -1 else size for size in new_shape])
     return filled(glued(shape, stride), new) if math.prod(new) else (0,) * len(new)
+
+
+# %% wrong: walks through all elements, however many
+# says: The sizes may be larger than any memory
+# earns: 2 of 3
+# caught: hidden
+def view_strides(shape, stride, new_shape):
+    new = counted(shape, new_shape)
+    if math.prod(new) == 0:
+        return (1,) * len(new)
+    cells = [sum(i * s for i, s in zip(at, stride, strict=True)) for at in product(*map(range, shape))]
+    inner = [math.prod(new[d + 1 :]) for d in range(len(new))]
+    found = tuple(cells[step] if size > 1 else 1 for step, size in zip(inner, new, strict=True))
+    walked = [sum(i * s for i, s in zip(at, found, strict=True)) for at in product(*map(range, new))]
+    return found if walked == cells else None

@@ -360,3 +360,15 @@ def count_writers(index, dim, shape):
     if index.min() < 0:
         raise ValueError("outside")
     return torch.zeros(shape, dtype=torch.int64).scatter_add_(dim, index, torch.ones_like(index))
+
+
+# %% wrong: bincount over all lanes, given to each of them
+# says: All lanes were counted together
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def count_writers(index, dim, shape):
+    count = torch.bincount(index.flatten(), minlength=shape[dim])
+    sizes = [1] * len(shape)
+    sizes[dim] = -1
+    return count.reshape(sizes).expand(shape).clone()

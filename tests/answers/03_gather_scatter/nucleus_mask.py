@@ -529,3 +529,15 @@ def nucleus_mask(logits, p):
         probs, order = row.softmax(-1).sort(dim=-1, descending=True, stable=True)
         masks.append(torch.zeros_like(row, dtype=torch.bool).scatter(-1, order, probs.cumsum(-1) - probs < p))
     return torch.stack(masks).reshape(logits.shape)
+
+
+# %% wrong: a shortcut for p = 1 keeps every token, impossible ones too
+# says: The tokens before it already have the whole probability
+# earns: 3 of 4
+# caught: hidden
+def nucleus_mask(logits, p):
+    checked(p)
+    if p == 1:
+        return torch.ones_like(logits, dtype=torch.bool)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
