@@ -271,6 +271,9 @@ print(f"in_list[0] {model.in_list[0].dtype} on {model.in_list[0].device}")
 # | buffer, `persistent=False` | no | no | yes |
 # | plain attribute, list, dict | no | no | no |
 #
+# Some containers are modules themselves, such as `nn.ModuleDict` and `nn.ParameterList` (section 7.3). What they hold
+# is registered, and a plain tensor that is put into a `ParameterList` becomes a Parameter.
+#
 # A buffer is made by assigning an `nn.Buffer` (since 2.5) or by `register_buffer`, the older way. A name that is
 # registered stays so:
 

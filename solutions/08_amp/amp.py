@@ -380,8 +380,8 @@ print("is_bf16_supported", inspect.signature(torch.cuda.is_bf16_supported))
 
 # %% [markdown]
 # CUDA takes float16, the CPU bfloat16. So `torch.autocast("cuda")` without a dtype and without a scaler runs, and loses
-# every gradient below 3e-8. Name the dtype, too: bfloat16 where the GPU computes in it, otherwise float16 together with
-# a scaler.
+# every gradient below 3e-8, half of float16's smallest number. Name the dtype, too: bfloat16 where the GPU computes in
+# it, otherwise float16 together with a scaler.
 #
 # `torch.cuda.is_bf16_supported()` doesn't answer that. By its source it also says True where a bfloat16 tensor can
 # merely be made, on older cards such as the T4, where products in bfloat16 are emulated and slow. (No machine without
@@ -410,6 +410,10 @@ error_of(lambda: lin(h))
 # %% [markdown]
 # Nothing is cast back when a region ends: results keep the dtype that they have. And `.float()` alone is undone by the
 # next matrix product. If you want real float32 you need both: the hole, and `.float()` on what comes in.
+#
+# The copies of weights ask for care as well. They are kept by weight, not by dtype: a layer that somebody's float16
+# region has used meets its float16 copies in a bfloat16 region inside of that one, and does not fit.
+# `torch.autocast("cpu", torch.bfloat16, cache_enabled=False)` opens a region without copies.
 #
 # **Now you know.** Autocast casts what goes into an operation, by a list, and keeps its copies of weights until the
 # outermost region ends. Name device and dtype; leave a region with `.float()`.
@@ -690,8 +694,7 @@ for name, (outer, inner) in loops.items():
 # %% [markdown]
 # The first and the last. Leaving an inner region empties nothing: `both` is the loop of somebody whose trainer has
 # opened a region further up. `cache_enabled=False` keeps no copies at all; `torch.clear_autocast_cache()` after `step`
-# throws them away. The copies are also kept by weight, not by dtype: in a float16 region around a bfloat16 one a weight
-# that both use meets the wrong copy, and you read "mat1 and mat2 must have the same dtype".
+# throws them away, but what is copied after that is kept again.
 #
 # **Now you know.** Backward follows the casts that forward recorded; your own Functions need `custom_fwd` and
 # `custom_bwd`. Open a region for each forward pass and its loss, and leave `step` outside.

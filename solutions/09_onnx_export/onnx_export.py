@@ -412,8 +412,8 @@ error_of(lambda: ort.InferenceSession(place / "two.onnx"), lines=0)
 print("without its weights:", len(onnx.load(place / "two.onnx", load_external_data=False).graph.node), "nodes")
 
 # %% [markdown]
-# It is noticed when the model is loaded, at the latest. The model refers to the second file by its name, so that one
-# must not be renamed either.
+# It shows as soon as the model is loaded. The model refers to the second file by its name, so that one must not be
+# renamed either.
 #
 # **Now you know.** Deploy both files together and unrenamed, or write one with `external_data=False`.
 
@@ -475,14 +475,14 @@ print("against train mode:", agrees(exported, copy.deepcopy(cnn).train(), batch)
 # Nearly equal, not bit by bit: two runtimes add in different orders and fold different things, so the last digits
 # differ. `rtol=1e-3` and `atol=1e-5` are usual tolerances for float32. Four things make the test strong: eval mode,
 # inputs other than the example, sizes other than the example's (1 among them), and shapes compared before numbers,
-# because NumPy broadcasts. Held against `Relative`, `agrees` needs one line:
+# because NumPy broadcasts. With `agrees`, one line finds the fault of the opening:
 
 # %%
 for rows in (4, 2, 1):
     print(f"rows {rows}: {agrees(session_of(relative_program), Relative(), torch.randn(rows, 3))}")
 
 # %% [markdown]
-# And is it worth it? Compare sizes and times. Yours will differ.
+# Is the file worth the trouble? Compare sizes and times. Yours will differ.
 
 
 # %% varies="times and sizes"
@@ -640,7 +640,7 @@ print(" ".join(node.op_type for node in surprise.model_proto.graph.node))
 class DecayBySum(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         steps = x.shape[1]
-        steps -= 1
+        steps -= 1  # in place: what is counted down is a symbol
         lag = steps - torch.arange(x.shape[1], device=x.device)
         return (x * 0.5**lag).sum(1)
 

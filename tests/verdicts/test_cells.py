@@ -73,3 +73,11 @@ def test_the_first_cell_alone_says_what_names_mean(tmp_path: Path):
 def test_without_names_taken_nothing_is_told(tmp_path: Path):
     told = outcomes(tmp_path, SETUP, "input = 3\ndef answer(x): return x * 0", CHECK)
     assert not any("names something" in line for line in told)
+
+
+def test_ipythons_own_open_is_no_name_of_the_learner(tmp_path: Path):
+    opens = CHECK.replace("observe(", "open, observe(", 1)
+    assert opens != CHECK
+    told = outcomes(tmp_path, SETUP, "def answer(x): return x * 0", opens)
+    assert "All zero." in "\n".join(told)
+    assert not any("names something" in line for line in told)

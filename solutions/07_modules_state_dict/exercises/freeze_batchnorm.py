@@ -12,7 +12,8 @@
 #   returns how many there are.
 # - A frozen layer never changes its running statistics and num_batches_tracked, and always normalises with the running
 #   statistics, also after later calls of `train()` on the model or on any part of it. Its weight and bias have
-#   requires_grad False. A layer without running statistics has none to keep; a layer without weight and bias is fine.
+#   requires_grad False; its `train()` and `eval()` still return the layer. A layer without running statistics has none
+#   to keep; a layer without weight and bias is fine.
 # - All other layers (also LayerNorm, InstanceNorm, Dropout) behave as before and still follow train() and eval().
 # - Keys and values of the state_dict stay; a checkpoint can still be loaded, and is used. Calling twice is harmless.
 #
@@ -369,6 +370,18 @@ with check("freeze-batchnorm") as test:
         net = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2), nn.Dropout())
         count = answer(net)
         return {"count": count, "flags": all(p.requires_grad for p in net.parameters()), "mode": net[2].training}
+
+    def what_comes_back(answer):
+        """Freeze two layers, then ask what their train() and eval() return."""
+        net = nn.Sequential(nn.BatchNorm1d(2), nn.Tanh(), nn.BatchNorm1d(2))
+        answer(net)
+        returned = [(layer, back) for layer in net for back in (layer.train(), layer.eval())]
+        return ["itself" if back is layer else "nothing" if back is None else "another one" for layer, back in returned]
+
+    test.hidden("train() and eval() of a frozen layer return the layer")
+    seen = observe_scenario(what_comes_back, freeze_batchnorm)
+    other = next((kind for kind in seen.value if kind != "itself"), "")
+    seen.that(not other, f"train() and eval() of a layer must return the layer itself; yours returns {other}.")
 
     test.hidden("a model without batch norm: 0")
     seen = observe_scenario(nothing_to_freeze, freeze_batchnorm)

@@ -87,6 +87,7 @@ with check("param-report") as test:
         "non-persistent": "Non-persistent buffers take memory too, although state_dict() does not list them.",
         "top level": "Only direct attributes or certain layer types were counted; walk the whole tree.",
         "buffers": "Buffers belong in `buffers` and `bytes`, not in trainable or frozen.",
+        "own buffers": "The buffers of the model itself were not counted: buffers() of the model lists them, too.",
         "element size": "Not every element takes 4 bytes: use element_size() of each tensor.",
         "frozen": "Frozen parameters must be separated by requires_grad.",
         "storage": "Number of elements times element size: what lies behind a view does not count.",
@@ -149,7 +150,8 @@ with check("param-report") as test:
         buffers=7,
         size=56,
         betrayed={
-            "buffers": [("trainable", 13), ("frozen", 7), ("buffers", 0)],
+            "buffers": [("trainable", 13), ("frozen", 7)],
+            "own buffers": [("buffers", 0)],
             "top level": [("trainable", 0)],
             "element size": [("bytes", n) for n in (52, 13, 104)],
             "no buffers": [("bytes", 24)],

@@ -16,9 +16,12 @@
 #   model's parameters stay the same objects, and the optimizer still holds them.
 # - The file holds tensors and plain containers only: a bare `torch.load(path)` opens it where it was written.
 #   `load_checkpoint` opens it anywhere, also where the GPU of the run that saved is missing: it loads to the CPU.
-# - Saving is atomic. If it fails half way, the exception reaches the caller, a file that existed at `path` is still the
-#   old, complete one, and no partial file stays in its folder.
+# - Saving is atomic: the new file takes the place of the old one at once, and the old one is never written into. The
+#   folder of `path` may be a disk of its own. If saving fails half way, the exception reaches the caller, a file that
+#   existed at `path` is still the old, complete one, and no partial file stays in its folder.
 # - Loading a file that does not exist raises FileNotFoundError before anything is changed.
+#
+# In Exercise 12.9 the same two functions save a run of your own language model.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -377,4 +380,46 @@ with check("resumable-checkpoint") as test:
         litter = "A partial temporary file was left behind after the failure."
         seen.that(seen["files"] == ["run.pt"] * exists, litter, stage="rule")
         seen.that(seen["raised"], "The exception of a failed save must reach the caller.", stage="raised")
+
+    def on_another_disk(save, load):
+        """Save twice into a folder that is a disk of its own: nothing can be renamed into it from outside."""
+        moves = {name: getattr(os, name) for name in ("replace", "rename")}
+
+        def within(name):
+            def move(source, target, **options):
+                if Path(target).resolve().parent not in Path(source).resolve().parents:
+                    raise OSError(18, "Invalid cross-device link")
+                return moves[name](source, target, **options)
+
+            return move
+
+        with TemporaryDirectory() as folder:
+            path, run, other = f"{folder}/run.pt", new_run(), new_run(2.0)
+            save(path, *new_run(4.0), 3)
+            old = os.stat(path).st_ino
+            for name in moves:
+                setattr(os, name, within(name))
+            try:
+                save(path, *run, 7)
+            finally:
+                for name, move in moves.items():
+                    setattr(os, name, move)
+            facts = {"in place": os.stat(path).st_ino == old, "epoch": load(path, *other)}
+            return facts | {"run": facts_of(run), "other": facts_of(other)}
+
+    test.hidden("a folder on a disk of its own; the old file is replaced, not written over")
+    seen = observe_scenario(on_another_disk, save_checkpoint, load_checkpoint).expecting(
+        mistake(
+            "The temporary file lay in another folder, which may be another disk, and renaming works within one disk "
+            "only: put it beside the checkpoint.",
+            raises="cross-device",
+        )
+    )
+    seen.that(
+        not seen["in place"],
+        "The old checkpoint was overwritten in place: for a while neither it nor the new one is complete. Write a "
+        "file beside it, then os.replace.",
+        stage="rule",
+    )
+    seen.that(seen["other"] == seen["run"] and seen["epoch"] == 8, "The second checkpoint is not what was loaded.")
     ### END HIDDEN TESTS

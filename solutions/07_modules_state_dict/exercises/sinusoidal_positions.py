@@ -16,6 +16,8 @@
 #   into one with max_len 1024.
 # - T > max_len raises a ValueError that names both numbers. T = max_len and T = 0 are fine.
 #
+# In Exercise 12.3 the mask of a language model is such a table.
+#
 # <details><summary>Hint 1</summary>
 #
 # Which of Parameter, plain tensor attribute, buffer and non-persistent buffer moves but is not saved?
@@ -256,6 +258,10 @@ with check("sinusoidal-positions") as test:
 """Where the table lives: not trained, not saved, moved and cast with the module; dtypes and gradients."""
 with check("sinusoidal-positions") as test:
 
+    def attributes_of(module):
+        """What hangs on a module beside what nn.Module itself keeps there."""
+        return [kept for name, kept in vars(module).items() if name not in vars(nn.Module())]
+
     def where_it_lives(answer, sizes):
         """List what the module has registered, before and after a cast and a move."""
         module = answer(*sizes)
@@ -266,6 +272,7 @@ with check("sinusoidal-positions") as test:
             "buffers": sum(buffer.numel() for buffer in module.buffers()),
             "unmade": all(buffer is None for buffer in module._buffers.values()) and len(module._buffers) > 0,
             "tracked": any(buffer.requires_grad for buffer in module.buffers()),
+            "plain": any(isinstance(kept, (Tensor, list, tuple, dict)) for kept in attributes_of(module)),
         }
         module.double()
         facts["dtypes"] = sorted({str(b.dtype) for b in module.buffers() if b.dtype.is_floating_point})
@@ -287,7 +294,14 @@ with check("sinusoidal-positions") as test:
     made_later = mistake(
         "The table of max_len rows and d_model columns is made once, in __init__.", when=lambda seen: seen["unmade"]
     )
-    seen.that(seen["buffers"] > 0, not_moved, made_later, stage="device")
+    stayed = mistake(not_moved, when=lambda seen: seen["plain"])
+    seen.that(
+        seen["buffers"] > 0,
+        "No buffer holds the table: it is made once, in __init__, and registered there.",
+        made_later,
+        stayed,
+        stage="device",
+    )
     seen.that(
         seen["buffers"] >= 60, "The table of max_len rows and d_model columns is made once, in __init__.", stage="rule"
     )

@@ -100,6 +100,8 @@ def agrees_in(came, state, kind):
 sentences = {
     "alias": "The snapshot changed while training went on: state_dict() hands out references to the living "
     "tensors. Copy them.",
+    "assigned": "At the end the snapshot's tensors became the model's own. load_state_dict copies values into the "
+    "model; with assign=True it takes the tensors themselves.",
     "params": "The batch-norm statistics belong to the best state too; parameters alone are not enough.",
     "not restored": "At the end the model must hold the best weights, not the last ones.",
     "mode": "train_step needs train mode, score needs eval mode; and the flag the model came with must be back at "
@@ -143,7 +145,7 @@ with check("snapshot-best") as test:
     def story(answer, scores, training=True, steps=None):
         """Train with these scores, one for each step; then look at the snapshot and at the model."""
         net = small_net().train(training)
-        calls, states = [], [values_of(net)]
+        calls, states, weight = [], [values_of(net)], net[0].weight
 
         def note(name, module):
             calls.append(
@@ -188,6 +190,8 @@ with check("snapshot-best") as test:
         if not isinstance(snapshot, dict) or not all(isinstance(t, Tensor) for t in snapshot.values()):
             return facts | {"snapshot": None}
         facts["tracked"] = [name for name, tensor in snapshot.items() if tensor.requires_grad]
+        shared = net[0].weight.data_ptr() == snapshot.get("0.weight", weight).data_ptr()
+        facts["assigned"] = net[0].weight is not weight and shared
         facts["snapshot"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
         net.train()
         one_step(net)
@@ -213,6 +217,7 @@ with check("snapshot-best") as test:
         seen.that(
             same_state(later, snapshot),
             sentences["alias"],
+            mistake(sentences["assigned"], when=lambda seen: seen["assigned"]),
             stage="aliasing",
         )
         betrayed = [
@@ -262,7 +267,7 @@ with check("snapshot-best") as test:
     def story(answer, scores, training=True, steps=None):
         """Train with these scores, one for each step; then look at the snapshot and at the model."""
         net = small_net().train(training)
-        calls, states = [], [values_of(net)]
+        calls, states, weight = [], [values_of(net)], net[0].weight
 
         def note(name, module):
             calls.append(
@@ -307,6 +312,8 @@ with check("snapshot-best") as test:
         if not isinstance(snapshot, dict) or not all(isinstance(t, Tensor) for t in snapshot.values()):
             return facts | {"snapshot": None}
         facts["tracked"] = [name for name, tensor in snapshot.items() if tensor.requires_grad]
+        shared = net[0].weight.data_ptr() == snapshot.get("0.weight", weight).data_ptr()
+        facts["assigned"] = net[0].weight is not weight and shared
         facts["snapshot"] = {name: tensor.detach().clone() for name, tensor in snapshot.items()}
         net.train()
         one_step(net)
@@ -341,6 +348,7 @@ with check("snapshot-best") as test:
         seen.that(
             same_state(later, snapshot),
             sentences["alias"],
+            mistake(sentences["assigned"], when=lambda seen: seen["assigned"]),
             stage="aliasing",
         )
         betrayed = [

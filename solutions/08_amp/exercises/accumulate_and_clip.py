@@ -19,6 +19,8 @@
 # - A group whose gradients overflow is skipped, the scale shrinks and training goes on; its norm is reported as inf or
 #   nan.
 #
+# Exercise 12.8 is this step for a language model, whose micro-batches are of different sizes.
+#
 # <details><summary>Hint 1</summary>
 #
 # In which unit are the gradients between `backward` and `step`, and what does `max_norm` mean in that unit? How many

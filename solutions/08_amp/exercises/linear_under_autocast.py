@@ -175,6 +175,7 @@ not_tied = (
     "Backward runs outside of the region: nothing casts there. g has the dtype of the result, the saved tensors are "
     "still float32."
 )
+half_tied = "custom_bwd looks for what custom_fwd has noted in ctx: decorate forward, too."
 not_lower = (
     "Forward no longer runs in the lower precision: casting all arguments to float32 (cast_inputs) or disabling "
     "autocast gives up what autocast is for."
@@ -194,7 +195,11 @@ def judge(seen, dtypes, around, *mistakes, backward_words=backward_wide):
     """The Function, the dtypes of all products and of the result; then values, gradients and what must stay."""
     expected, gradients = reference(dtypes, around)
     name = str(expected.dtype)[6:]
-    seen.expecting(*mistakes, mistake(not_tied, raises="same dtype|same data type|Expected.*dtype"))
+    seen.expecting(
+        *mistakes,
+        mistake(half_tied, raises="_fwd_used_autocast"),
+        mistake(not_tied, raises="same dtype|same data type|Expected.*dtype"),
+    )
     seen.that(
         seen["kind"] == "Tensor",
         "Nothing came back: is a `return` missing?" if seen["kind"] == "NoneType" else "linear must return a tensor.",

@@ -467,6 +467,9 @@ with check("scaler-by-hand") as test:
     story = [["begin"], ["backward", 0, large], ["step", 0], ["note", 0], ["update"]]
     overflown = "Gradients of 1e20 are finite: look at each of them, not at their sum or norm, which overflows."
     compare({"init_scale": 16.0}, story, words=overflown)
+    largest = [[3e38, -2e38], [3e38], [3e38, 2e38, 3e38]]
+    story = [["begin"], ["backward", 0, largest], ["step", 0], ["update"]]
+    compare({"init_scale": 0.5}, story, words=overflown.replace("1e20", "3e38"))
 
     def side_by_side(LossScaler):
         """Two scalers in use at the same time: what their steps give, and their scales."""

@@ -18,6 +18,8 @@
 #
 # **Rule.** The default exporter, without a DeprecationWarning and without the warning about training mode.
 #
+# In Exercise 12.12 a language model is exported like this, with a second dynamic dimension.
+#
 # <details><summary>Hint 1</summary>
 #
 # In which mode is the model when its forward runs, and who puts the mode back? Which argument of the new exporter

@@ -46,7 +46,8 @@ class CellNames:
     @property
     def taken(self) -> list[str]:
         """Names that the check cell uses and that the learner has given to something else."""
-        return sorted(self._renamed & set().union(*map(_globals_used, self._codes)))
+        renamed = {name for name in self._renamed if not _is_ipythons(self._before.get(name))}
+        return sorted(renamed & set().union(*map(_globals_used, self._codes)))
 
     def bound(self) -> dict[str, object]:
         """What the check cell has bound so far."""
@@ -56,6 +57,11 @@ class CellNames:
         """Put back what these names stood for before the check cell, or nothing."""
         for name in names:
             _put(self.space, name, self._before.get(name, _MISSING))
+
+
+def _is_ipythons(value: object) -> bool:
+    """Whether IPython has put this into the notebook's namespace, as it does with an `open` of its own."""
+    return str(getattr(value, "__module__", "")).partition(".")[0] == "IPython"
 
 
 def open_cell(space: dict, code: CodeType) -> None:

@@ -436,3 +436,29 @@ def freeze_batchnorm(model):
 # caught: hidden
 def freeze_batchnorm(model):
     return frozen([layer for layer in norms_of(model) if layer is not model], no_grad, refuse)
+
+
+# %% wrong: a lambda that sees the loop's last layer
+# says: must return the layer itself; yours returns another one
+# earns: 1 of 2
+# caught: hidden
+def freeze_batchnorm(model):
+    layers = norms_of(model)
+    for layer in layers:
+        layer.requires_grad_(False)
+        layer.eval()
+        layer.train = lambda mode=True: layer
+    return len(layers)
+
+
+# %% wrong: a train method that returns nothing
+# says: must return the layer itself; yours returns nothing
+# earns: 1 of 2
+# caught: hidden
+def freeze_batchnorm(model):
+    layers = norms_of(model)
+    for layer in layers:
+        layer.requires_grad_(False)
+        layer.eval()
+        layer.train = lambda mode=True: None
+    return len(layers)

@@ -4,6 +4,7 @@ import io
 import os
 import pathlib
 import pickle
+import shutil
 import tempfile
 
 import torch
@@ -394,3 +395,51 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
 def load_checkpoint(path, model, optimizer, scheduler):
     with torch.random.fork_rng():
         return restore(torch.load(path, map_location="cpu"), model, optimizer, scheduler)
+
+
+# %% wrong: the temporary file lies in the system's folder for such files
+# says: The temporary file lay in another folder
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    temporary = os.path.join(tempfile.gettempdir(), f"checkpoint-{os.getpid()}")
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+# %% wrong: moves the temporary file from another disk, which copies it
+# says: The old checkpoint was overwritten in place
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save(parts(model, optimizer, scheduler, epoch), f"{folder}/file")
+        shutil.move(f"{folder}/file", path)
+
+
+# %% wrong: serialised into memory first, then written over the old file
+# says: The old checkpoint was overwritten in place
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    buffer = io.BytesIO()
+    torch.save(parts(model, optimizer, scheduler, epoch), buffer)
+    pathlib.Path(path).write_bytes(buffer.getvalue())
+
+
+# %% right: os.replace, imported by its name
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    from os import replace
+
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)))
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            torch.save(parts(model, optimizer, scheduler, epoch), file)
+        replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

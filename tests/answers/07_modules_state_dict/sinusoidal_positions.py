@@ -181,7 +181,7 @@ class SinusoidalPositions(Base):
 
 
 # %% wrong: the table is computed in every forward
-# says: After .double() or .to(device) the table stayed behind
+# says: No buffer holds the table
 # earns: 1 of 2
 class SinusoidalPositions(Base):
     def make(self, d, length):

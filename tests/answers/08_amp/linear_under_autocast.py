@@ -264,3 +264,24 @@ def linear(x, weight, bias):
 # earns: 0 of 2
 def linear(x, weight, bias):
     F.linear(x, weight, bias)
+
+
+# %% wrong: only custom_bwd
+# says: custom_bwd looks for what custom_fwd has noted
+# says: The first check is not passed yet
+# earns: 0 of 2
+class LinearFn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.t())
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cpu")
+    def backward(ctx, g):
+        x, weight = ctx.saved_tensors
+        return g @ weight, g.t() @ x, g.sum(0)
+
+
+def linear(x, weight, bias):
+    return LinearFn.apply(x, weight, bias)

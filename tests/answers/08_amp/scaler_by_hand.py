@@ -712,3 +712,12 @@ class LossScaler(Base):
 class LossScaler(Base):
     def bad(self, grads):
         return any(not g.norm().isfinite() for g in grads)
+
+
+# %% wrong: inf is looked for in the sum
+# says: Gradients of 3e38 are finite: look at each of them
+# earns: 2 of 3
+# caught: hidden
+class LossScaler(Base):
+    def bad(self, grads):
+        return any(not g.sum().isfinite() for g in grads)
