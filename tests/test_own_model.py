@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from torchkata import own_model
 from torchkata.own_model import PARTS, PartMissing, finish, long_run, write_own_model
@@ -130,6 +131,80 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(own, tmp_path):
     second.train(every=2)
     assert second.curve == whole.curve and [step for step, _, _ in whole.curve] == [2, 4, 6]
     assert all(map(torch.equal, whole.model.parameters(), second.model.parameters()))
+
+
+def test_what_is_trained_follows_the_device_and_what_is_kept_lies_on_the_cpu(own, tmp_path, monkeypatch):
+    _, module = own
+    monkeypatch.setattr(module, "device_for", lambda model, x, y: "cpu:0")  # stands in for "cuda"
+    run = module.Run(tmp_path, 4)
+    seen: list[str] = []
+    move, save, step, moment = run.to, module.save_run, module.train_step, module.ByHand.to
+
+    def noted(name, function, device_at):
+        def call(*args):
+            seen.append(f"{name} {args[device_at]}" if device_at is not None else name)
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr(run, "to", noted("to", move, 0))
+    monkeypatch.setattr(module.ByHand, "to", noted("moments to", moment, 1))
+    monkeypatch.setattr(module, "save_run", noted("save", save, None))
+    monkeypatch.setattr(module, "train_step", noted("step", step, None))
+    run.train(every=2)
+    there, back = ["to cpu:0", "moments to cpu:0"], ["to cpu", "moments to cpu"]
+    assert seen == [*there, "step", "step", *back, "save", *there, "step", "step", *back, "save", *there, *back]
+
+
+def test_moments_move_along(own):
+    _, module = own
+    optimizer = module.ByHand([torch.nn.Parameter(torch.ones(2, 2))])
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(2, 2)
+    optimizer.step()
+    optimizer.to("meta")
+    kept = [one for one in tree_leaves(optimizer.moments) if isinstance(one, torch.Tensor)]
+    assert kept and {one.device.type for one in kept} == {"meta"}
+
+
+def test_without_cuda_or_with_a_part_that_does_not_work_there_it_trains_on_the_cpu(own, monkeypatch, capsys):
+    _, module = own
+    model, ids = module.TinyLM(256, module.WIDTH, 1, 8), torch.zeros(2, 8, dtype=torch.int64)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert module.device_for(model, ids, ids) == "cpu" and not capsys.readouterr().out
+    before = torch.get_rng_state()
+
+    def refuses(self, device):
+        raise RuntimeError("Expected all tensors to be on the same device\nand more")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.nn.Module, "to", refuses)
+    assert module.device_for(model, ids, ids) == "cpu" and torch.equal(before, torch.get_rng_state())
+    told = "since a part doesn't work on CUDA: Expected all tensors to be on the same device\n"
+    assert capsys.readouterr().out.endswith(told)
+
+
+def test_lean_blocks_train_to_the_same_weights(own, tmp_path, monkeypatch):
+    _, module = own
+    calls, remember_less = [], module.remember_less
+    monkeypatch.setattr(module, "remember_less", lambda block, x: calls.append(1) or remember_less(block, x))
+    weights = []
+    for lean in (False, True):
+        monkeypatch.setattr(module, "LEAN", lean)
+        (tmp_path / str(lean)).mkdir()
+        run = module.Run(tmp_path / str(lean), 2)
+        run.train(every=2)
+        weights.append([parameter.detach() for parameter in run.model.parameters()])
+        assert len(calls) == (2 * module.LAYERS if lean else 0)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(*weights, strict=True))
+
+
+def test_the_file_says_which_parts_the_run_does_not_call(own):
+    folder, _ = own
+    lines = (folder / "my_model.py").read_text(encoding="utf-8").splitlines()
+    for exercise, note in own_model.NOTES.items():
+        (place,) = [n for n, line in enumerate(lines) if line.endswith(f"{exercise}: the course's")]
+        assert lines[place + 1] == f"# {note}"
+        assert len(lines[place + 1]) <= 120
 
 
 def test_it_is_trained_exported_and_shown(own, tmp_path, capsys):

@@ -100,9 +100,9 @@ def train(rank, world, loss_of):
 _ = run_on_ranks(train, lambda ddp, x, y: ddp.module.loss(x, y))
 
 # %% [markdown]
-# No error, no warning, and both losses go to zero. But 48 samples determine 32 weights, and the loss on new samples
-# should be zero as well. Each process has learned from its own 24 samples only: a second GPU was paid for, and did
-# nothing. Section 10.3 comes back to this loop and changes one line.
+# No error, no warning, and on both ranks the training loss goes to zero. But 48 samples determine 32 weights, and the
+# loss on new samples should be zero as well. Each process has learned from its own 24 samples only: a second GPU was
+# paid for, and did nothing. Section 10.3 comes back to this loop and changes one line.
 #
 # ## 10.1 Processes
 #
@@ -178,7 +178,8 @@ _ = run_on_ranks(joins_alone, world=1, backend=None)
 # %% [markdown] facts=["10-init-process-group-nccl", "10-long-listing-rank-zero"]
 # `init_process_group` joins a group; it starts no process, and it doesn't guess. Rank, world size and the address
 # where all meet come from the environment variables RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun sets
-# them, section 10.7), from arguments, or from a store as here. A group of one is enough to try DDP in a unit test.
+# them, section 10.7), from arguments, or from a store as here, a table that all processes of the group can read. A
+# group of one is enough to try DDP in a unit test.
 #
 # The first argument is the *backend*, which carries the messages: "gloo" for CPU tensors, "nccl" for GPUs. nccl needs
 # a CUDA build and a GPU for each process; elsewhere it raises. `"cpu:gloo,cuda:nccl"` has one for each kind of
@@ -730,6 +731,8 @@ with tempfile.TemporaryDirectory() as folder:
 # hook](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) replaces its all_reduce, and so it can look at them.
 # The one below writes down what it gets and hands on to the library's own hook.
 #
+# A bucket takes whole gradients, and is closed as soon as it has *reached* its cap.
+#
 # **Predict.** Three layers of 640,000 weights (2.4 MiB) each, and `bucket_cap_mb=4`. How many buckets are sent, with
 # which layers, and which goes first? Does the batch size matter?
 
@@ -758,9 +761,9 @@ def look_at_buckets(rank, world):
 _ = run_on_ranks(look_at_buckets)
 
 # %% [markdown]
-# Two, and the first is larger than its cap: a bucket is closed when it has *reached* 4 MiB. (By default the cap is 25
-# MiB, and 1 MiB for the first bucket, so that sending begins early.) The last layers come first, since backward
-# begins there.
+# Two, and the first is larger than its cap: one gradient leaves it below 4 MiB, so it takes a second. (By default the
+# cap is 25 MiB, and 1 MiB for the first bucket, so that sending begins early.) The last layers come first, since
+# backward begins there.
 #
 # The batch size doesn't matter: the volume is that of the trainable parameters. Larger batches on each rank therefore
 # make communication cheaper in proportion. A hook may also send something smaller; the library has hooks for float16
@@ -908,7 +911,7 @@ for name, changes in jobs.items():
 # Half the bytes and twice the bandwidth are nearly the same; fewer bytes also need fewer buckets. Small buckets pay
 # the latency 14 times for each megabyte, and one large bucket leaves when backward is over: that is why there are
 # buckets, and why they are neither. 64 GPUs are not 8 but 4 times as fast as 8, since each bucket now takes 126
-# messages in place of 14. (Against that, nccl has trees in place of rings.) Over plain Ethernet, 8 GPUs are slower
+# messages in place of 14. (That is why nccl also has trees.) Over plain Ethernet, 8 GPUs are slower
 # than one.
 #
 # The cheapest change is in the last line. Computing grows with the samples on each GPU, communication doesn't:

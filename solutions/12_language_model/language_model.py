@@ -102,7 +102,7 @@ print(paragraphs[100])
 
 # %% [markdown]
 # A byte is a number from 0 to 255, so the model has 256 classes and needs no tokenizer. A tenth of the text is *held
-# out*: never trained on, only measured on. But which tenth?
+# out*, here `rest`: never trained on, only measured on. But which tenth?
 #
 # **Predict.** Pages of the reference quote each other. If every tenth page is held out, which share of its stretches
 # of 64 bytes stands, word for word, in the other pages: one in a thousand, one in a hundred, one in ten?
@@ -158,7 +158,8 @@ for length, loss in enumerate(table_losses(text, rest, longest=6), 1):
 # came before; which positions may be looked at is said by a *mask*. One diagonal too many, and the answer is in the
 # question.
 #
-# Two models, trained for the same 200 steps. The second may look one byte ahead.
+# Two small models (`SmallLM` is the one that you build in this chapter, ready-made), trained for the same 200 steps.
+# The second may look one byte ahead.
 #
 # **Predict.** Its loss falls far below that of the best table. Triumph or fault, and how would you prove it without
 # reading the code?
@@ -206,8 +207,8 @@ print("nan_to_num:", weights.detach(), "gradient", scores.grad)
 
 # %% [markdown]
 # With -inf the softmax is 0 / 0. With -1e9 it is a mean over all that is forbidden, the future too. And `nan_to_num`
-# afterwards repairs the output, while the gradient stays nan (section 4.8 had the same trap with `where`). Such rows
-# have to be found and treated apart.
+# afterwards repairs the output, while the gradient stays nan (section 4.8 had the same trap with `where`). It is clean
+# only where the -inf was filled in by selection, as in the first line. Better find such rows, and treat them apart.
 #
 # How does attention know where a byte stands? The model below turns queries and keys by angles that grow with the
 # position, so that their product depends on the distance ([RoFormer](https://arxiv.org/abs/2104.09864)). That part is
@@ -265,9 +266,9 @@ for spread in (1.0, 0.02):
         print(f"spread {spread}: first loss {F.cross_entropy(model(x)[0], y[0]):.2f}, log 256 = {math.log(256):.2f}")
 
 # %% [markdown]
-# The first number to look at (section 11.1) again: a model that knows nothing should say so. Blocks that add to the
-# stream get a smaller spread still, 0.02 / √(2 · layers), so that the sum of all of them doesn't grow with their
-# number.
+# The first number to look at (section 11.1) again: a model that knows nothing should say so. The blocks add
+# what they find to one *stream*, which runs from the embedding to the head. The matrices that write into it get a
+# smaller spread still, 0.02 / √(2 · layers), so that the sum of all blocks doesn't grow with their number.
 #
 # **Now you know.** Count `parameters()` before you believe in a tie, and look at the first loss before you train.
 
@@ -398,11 +399,17 @@ for gradient in (1e-6, 1.0, 1e6):
 # taken with the least knowledge. So the rate *warms up*: it climbs over the first steps, then falls along half a
 # cosine. In a model as small as ours you may leave that out and lose little; try it in the run of 12.13.
 #
-# **Predict.** A warm-up is written as `peak * step / warmup`. How large is the first step, and which one is missing
-# at the end?
-#
-# It is zero: step 0 is wasted, and `peak` comes one step late. `peak * (step + 1) / warmup` begins with a fraction
-# and ends at the top.
+# **Predict.** A warm-up of four steps is written as `peak * step / warmup`. How large is the first step, and in which
+# one is the rate at its peak?
+
+# %%
+peak, warmup = 0.01, 4
+print("step:    ", [peak * min(1, step / warmup) for step in range(5)])
+print("step + 1:", [peak * min(1, (step + 1) / warmup) for step in range(5)])
+
+# %% [markdown]
+# It is zero: step 0 is wasted, and `peak` comes one step late, in the fifth. `peak * (step + 1) / warmup` begins with a
+# fraction and ends its four steps at the top.
 #
 # **Now you know.** AdamW's rate is a distance, and the first steps go that far in every direction.
 
@@ -505,11 +512,9 @@ print(
 # What is trained should run where no PyTorch is. The file from chapter 9 takes the sizes of its example as constants
 # unless told otherwise.
 #
-# **Predict.** The example has 2 texts of 5 bytes, and only `batch` is dynamic. What does the file say to a text of 9
-# bytes?
-#
-# It refuses it: the 5 is written into the file. A model that writes needs every length from 1 to its longest. And the
-# file is made in eval mode, without leaving *your* model in eval mode.
+# With an example of 2 texts of 5 bytes, and only `batch` dynamic, the file refuses a text of 9 bytes: the 5 is written
+# into it. A model that writes needs every length from 1 to its longest. And the file is made in eval mode, without
+# leaving *your* model in eval mode.
 
 # %% exercise="export-lm"
 
@@ -540,7 +545,17 @@ for temperature in (0.05, 0.7, 1.5):
 # cent.
 #
 # **Predict.** A writer calls `generator.manual_seed(0)` before each byte, so that its text can be repeated. Can it?
-#
+
+# %%
+for prompt in ("A function ", "The statement "):
+    ids, dice = as_ids(prompt), torch.Generator()
+    with torch.no_grad():
+        for _ in range(60):
+            chances = sister(ids[None, -sister.length :])[0, -1].softmax(0)
+            ids = torch.cat([ids, torch.multinomial(chances, 1, generator=dice.manual_seed(0))])
+    print(as_text(ids))
+
+# %% [markdown]
 # Yes, and that is all it can do. Every byte is drawn with the same number, so always the same part of the
 # distribution is hit: no dice are left. Seed once, outside the loop.
 
@@ -561,10 +576,10 @@ my_model = write_own_model(folder, globals())
 # **Predict.** 900 steps of 16 windows: the model reads each byte of the text four or five times. Where among the
 # tables of section 12.1 will its held-out loss end?
 #
-# The cell trains for some minutes on one core, and draws the curve while it grows, a point for each round of 50
-# steps. The square button stops it; run the cell again and it goes on where it last saved. (`python
-# my_model/my_model.py` in a terminal does the same.) In the course's own tests it makes 4 rounds of 5 steps, which is
-# the curve that you see before you have run it.
+# The cell trains for some minutes on one core (or on a GPU, where there is one), and draws the curve while it grows,
+# a point for each round of 50 steps. The square button stops it; run the cell again and it goes on where it last
+# saved. (`python my_model/my_model.py` in a terminal does the same.) In the course's own tests it makes 4 rounds of 5
+# steps, which is the curve that you see before you have run it.
 
 # %% varies="the run is yours"
 run = long_run(my_model, folder)

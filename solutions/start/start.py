@@ -78,6 +78,9 @@ print(torch.tensor(5) // 2)
 # They build on each other, and each says at its top what you need from the ones before. To play first, open the
 # [gallery of explorers](gallery.ipynb): every picture of the course that you can change, on one page. What you have
 # read comes back as ten questions, just before you would forget it, on the [review page](review.ipynb).
+#
+# They lead to a language model of your own. At the end of chapter 12 you have `my_model.py`, put together from your
+# answers; the model that it trained, as an ONNX file; and `my_model.html`, a page with its curve and its texts.
 
 # %% [markdown] tags=["progress"]
 # | chapter | points | to read | to practise |

@@ -36,6 +36,12 @@ PARTS = {
     "export-lm": ("export_lm",),
     "write-on": ("write_on",),
 }
+# what stands in the file under the heading of a part, where the run does not simply call it
+NOTES = {
+    "remember-less": "used where LEAN is set; blocks as small as these fit into memory without it, and train faster",
+    "two-equal-one": "not used by the run, which is one process; here for a run of your own under torchrun",
+    "train-it": "not used by the run, which can be stopped and goes on; here for short experiments of yours",
+}
 TEMPLATE = Path(__file__).with_suffix(".txt")
 LOOK = """
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui; color: #222; background: #fff }
@@ -62,7 +68,7 @@ def own_folder() -> Path:
 
 def write_own_model(folder: Path, names: Mapping[str, Any]) -> ModuleType:
     """Write folder/my_model.py out of the answers in `names` (a notebook's globals()), print whose each part is, and
-    import it.
+    import it. NOTES says in the file which parts the run does not call.
 
     An answer is taken if its exercise is solved in this workbook; outside of a workbook, if it is there at all. All
     other parts are the course's.
@@ -75,7 +81,8 @@ def write_own_model(folder: Path, names: Mapping[str, Any]) -> ModuleType:
     for exercise, provided in PARTS.items():
         source = _own_source(exercise, provided, names)
         owner = "yours" if source else "the course's"
-        parts.append(f"# {'-' * 64} {exercise}: {owner}\n\n\n{source or _course_source(exercise)}")
+        note = f"# {NOTES[exercise]}\n" if exercise in NOTES else ""
+        parts.append(f"# {'-' * 64} {exercise}: {owner}\n{note}\n\n{source or _course_source(exercise)}")
         whose.append(f"    {exercise:20} {owner}")
     text = (
         TEMPLATE.read_text(encoding="utf-8").replace("WHOSE", "\n".join(whose)).replace("PARTS\n", "\n\n\n".join(parts))

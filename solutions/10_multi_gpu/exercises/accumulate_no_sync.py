@@ -11,8 +11,12 @@
 #   the same as training on everybody's data at once. Afterwards all ranks have the same weights.
 # - The gradients are synchronised exactly once (the check counts what DDP sends).
 # - Gradients from before the call play no part. After the call DDP works as before.
-# - Returns the mean of the local losses as a float.
+# - Returns the mean of this rank's losses as a float.
 # - One micro-batch is allowed; none raises ValueError.
+#
+# **Rule.** One forward, then its backward, for each micro-batch: the activations of two don't fit into memory together.
+#
+# Exercise 12.8 accumulates once more, on one process and with micro-batches of different sizes.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -92,10 +96,14 @@ def stepped(step, cases):
     def on_rank(rank, world):
         facts = []
         for count, old, calls in cases:
-            noted = {"sent": 0, "steps": 0, "backward": False}
+            noted = {"sent": 0, "steps": 0, "backward": False, "waiting": 0, "together": 0}
+
+            def runs(layer, inputs, noted=noted):
+                noted["waiting"] += len(inputs[0])
+                noted["together"] = max(noted["together"], noted["waiting"])
 
             def arrives(grad, noted=noted):
-                noted["backward"] = True
+                noted |= {"backward": True, "waiting": 0}
 
             def send(state, bucket, noted=noted):
                 noted["sent"] += 1
@@ -109,6 +117,7 @@ def stepped(step, cases):
 
             ddp = DistributedDataParallel(model())
             ddp.register_comm_hook(None, send)
+            ddp.module.register_forward_pre_hook(runs)
             for parameter in ddp.parameters():
                 parameter.register_hook(arrives)
             optimizer = Counting(ddp.parameters(), lr=0.25, momentum=0.5)
@@ -208,6 +217,15 @@ with check("accumulate-no-sync") as test:
     seen = observe_scenario(stepped, ddp_step, [(3, False, 1)]).expecting(hangs)
     judge(seen, 0, 3, 1)
 
+    test("three micro-batches, and never the activations of two at once")
+    most = max(one[0]["together"] for one in seen.value)
+    seen.that(
+        most <= 2,
+        "Several micro-batches went forward before a backward came: their activations fill the memory together. Call "
+        "backward for each one before the next goes forward.",
+        stage="rule",
+    )
+
 
 # %% check="accumulate-no-sync" points=1
 """The returned mean; one micro-batch, none, old gradients, two steps, an ordinary backward."""
@@ -264,7 +282,19 @@ with check("accumulate-no-sync") as test:
             right = set(one["types"]) == {"float"} and all(
                 math.isclose(got, mean, rel_tol=1e-4) for got, mean in zip(one["got"], means, strict=True)
             )
-            seen.that(right, "Return the mean of the micro-batch losses as a float.")
+            seen.that(
+                right,
+                "Return the mean of this rank's micro-batch losses as a float.",
+                mistake(
+                    "You return the mean over all ranks: the contract asks for the mean of this rank's own losses.",
+                    when=lambda seen: all(
+                        isinstance(got, float)
+                        and math.isclose(got, sum(map(sum, losses[call])) / (2 * count), rel_tol=1e-4)
+                        for one in facts
+                        for call, got in enumerate(one["got"])
+                    ),
+                ),
+            )
 
     test("a single micro-batch; then two of them: the mean of the losses comes back")
     seen = observe_scenario(stepped, ddp_step, [(1, False, 1), (2, False, 1)]).expecting(hangs)

@@ -19,6 +19,8 @@
 #
 # **Rule.** torch.nn.parallel is not used.
 #
+# It comes back in exercise 12.10, where the ranks hold different numbers of targets.
+#
 # <details><summary>Hint 1</summary>
 #
 # What does all_reduce compute by default? If rank 1 skips the collective for a parameter that it did not use, which
@@ -268,6 +270,13 @@ with check("average-gradients") as test:
                 mistake(
                     "The gradients were summed: all_reduce adds. Divide by the world size.",
                     when=lambda seen, total=total, users=users: users == world and all_close(total),
+                ),
+                mistake(
+                    "A gradient that is not contiguous was taken as it lies in memory, and on another rank the same "
+                    "numbers lie in another order: make it contiguous first.",
+                    when=lambda seen, total=total, came=came: any(
+                        close(grad, (total / world).t().reshape(2, 3)) for grad in came
+                    ),
                 ),
                 mistake(
                     "The divisor is fixed to 2: use dist.get_world_size().",

@@ -11,8 +11,8 @@
 # - Called on every rank of the default process group; returns on every rank the accuracy over the whole dataset as a
 #   float, each sample counted exactly once, for any length, also one shorter than the number of ranks.
 # - `predict` maps a batch (B, ...) of at most `batch_size` samples to B labels; labels are ints.
-# - Counts are exact for any length; float32 holds whole numbers only up to 2**24. Counts in half precision or float32
-#   are not added over the ranks.
+# - The counts are exact for any length. float32 holds all whole numbers up to 2**24 and not beyond, so add the ranks'
+#   counts in int64 or float64.
 # - The work is shared: no rank predicts more than ⌈n / world⌉ samples.
 # - An empty dataset raises ValueError on every rank.
 #
@@ -192,13 +192,17 @@ with check("exact-evaluation") as test:
 
         def on_rank(rank, world):
             facts, dtypes = [], []
-            all_reduce = dist.all_reduce
+            all_reduce, reduce = dist.all_reduce, dist.reduce
 
             def noting(tensor, op=dist.ReduceOp.SUM, *args, **kwargs):
                 dtypes.extend([str(tensor.dtype)] * (op == dist.ReduceOp.SUM))
                 return all_reduce(tensor, op, *args, **kwargs)
 
-            dist.all_reduce = noting
+            def noting_reduce(tensor, dst=None, op=dist.ReduceOp.SUM, *args, **kwargs):
+                dtypes.extend([str(tensor.dtype)] * (op == dist.ReduceOp.SUM))
+                return reduce(tensor, dst, op, *args, **kwargs)
+
+            dist.all_reduce, dist.reduce = noting, noting_reduce
             for n, batch_size in cases:
                 predicted = []
 

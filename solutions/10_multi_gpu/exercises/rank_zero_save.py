@@ -16,6 +16,8 @@
 #
 # **Rule.** torch.save is called on rank 0 only.
 #
+# Exercise 12.9 saves a whole run, in a way that a file is never half written.
+#
 # <details><summary>Hint 1</summary>
 #
 # How does rank 1 know that the file is complete? And how, that there will be none?
@@ -90,6 +92,8 @@ def saved(save, world, is_full, is_old):
                 if isinstance(content, storages):  # a tensor that is sent as an object
                     return write(content, target, *args, **kwargs)
                 noted["writes"] += 1
+                if is_full == "in PyTorch":
+                    raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
                 if is_full:
                     raise OSError(28, "No space left on device")
                 if rank == 0:
@@ -208,6 +212,17 @@ with check("rank-zero-save") as test:
     seen.that(writes[1] == 0, "torch.save must be called on rank 0 only, also when it fails there.", stage="rule")
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("torch.save fails with a RuntimeError, its way of saying that a file can't be written")
+    seen = observe_scenario(saved, save_and_reload, 2, "in PyTorch", True).expecting(
+        mistake(
+            "Rank 0 was stopped by a RuntimeError of torch.save and left; the others wait for it. Catch every "
+            "Exception, not OSError alone.",
+            raises="RanksHang",
+        ),
+    )
+    raised = [one.get("raised", []) for one in seen.value]
+    seen.that(all(raised), "A failed save must raise on every rank.", stage="raised")
+
     test.hidden("an older file at the path; three ranks")
     seen = observe_scenario(saved, save_and_reload, 3, False, True).expecting(*known)
     judge(seen, 3)

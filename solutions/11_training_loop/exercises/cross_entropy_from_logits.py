@@ -20,6 +20,8 @@
 #
 # **Rule.** `F.cross_entropy`, `nn.CrossEntropyLoss` and `F.nll_loss` must not run; operations are recorded.
 #
+# Exercise 12.4 keeps the loss of each position, before any mean.
+#
 # <details><summary>Hint 1</summary>
 #
 # What does `log(softmax(z))` compute when one logit is 200 above the others? By how many rows do you divide?

@@ -96,8 +96,8 @@ with check("decoupled-or-not") as test:
         return facts | {"raised": raised, "grads": sorted(set(grads)), "dtypes": sorted(set(dtypes))}
 
     by_class = (
-        "You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide "
-        "the class."
+        "You asked for the class or a default, or for the state: Adam(decoupled_weight_decay=True) is decoupled too, "
+        "and wrappers hide all three."
     )
     by_state = mistake(
         "The names in the state differ from optimizer to optimizer, and a wrapper has none: measure the weights.",

@@ -28,10 +28,13 @@
 #
 # **Rule.** One forward and then its backward for each micro-batch, none for those that were done before.
 #
+# Exercises 12.8, 12.9 and 12.11 take this loop apart once more, for a language model.
+#
 # <details><summary>Hint 1</summary>
 #
 # By which number must a micro-batch's mean loss be multiplied, so that the sum over the step is the mean over its
-# samples? When do you know that number? And which six things does a run consist of, besides the data?
+# samples? When do you know that number? And which of the five states of section 11.8 have to be saved here, which
+# follow from the number of steps?
 #
 # </details>
 #

@@ -17,6 +17,8 @@
 # - Only trainable parameters, each object once (tied weights!), in the order of `model.parameters()`. `params` is a
 #   list, perhaps an empty one. The model is not changed.
 #
+# In exercise 12.7 you write the step that these groups are made for.
+#
 # <details><summary>Hint 1</summary>
 #
 # Does the name tell what a parameter is - what is `1.weight` in an nn.Sequential? How often does a tied weight turn

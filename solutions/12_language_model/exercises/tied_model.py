@@ -106,6 +106,7 @@ with check("tied-model") as test:
             "equal": torch.equal(head, emb),
             "parts": [isinstance(model.emb, nn.Embedding), isinstance(model.head, nn.Linear)],
             "parameters": {name: list(p.shape) for name, p in model.named_parameters(remove_duplicate=False)},
+            "different": sum(name != "mask" for name, _ in model.named_parameters()),
             "trained": all(parameter.requires_grad for parameter in model.parameters()),
             "state": list(model.state_dict()),
             "mask": model.mask.clone(),
@@ -156,6 +157,11 @@ with check("tied-model") as test:
         stage="rule",
     )
     seen.that(named == expected, "The shapes of the parameters are not those of SmallLM.", stage="shape")
+    seen.that(
+        seen["different"] == len(list(SmallLM(*sizes).parameters())),
+        "One Block stands in `blocks` several times, so all layers share its weights: make a new one for each.",
+        stage="aliasing",
+    )
 
     test("the mask: bool, never trained, moved with the module, not saved")
     mask = seen["mask"]

@@ -244,4 +244,21 @@ with check("write-on") as test:
         seen.that(not seen["tracked"], "The writer built a graph: run it under no_grad.", stage="gradient")
         seen.that(seen["recording"], "Afterwards gradients are no longer recorded.", stage="gradient")
         seen.leaves_arguments_alone()
+
+    def among_equals(write, n):
+        """Write n ids where four are equally likely and top_p is one half."""
+        dice = torch.Generator().manual_seed(6)
+        text = write(lambda ids: torch.zeros(1, ids.shape[1], 4), torch.tensor([2]), n, 4, 0.5, 1.0, dice)
+        return {"kinds": len(set(text[1:].tolist()))}
+
+    test.hidden("four equally likely ids, top_p 0.5: two of them reach it")
+    seen = observe_scenario(among_equals, write_on, 60)
+    seen.that(
+        seen["kinds"] == 2,
+        "Of four equally likely ids two add up to 0.5, and two can be drawn.",
+        mistake(
+            "An id is left out if those before it add up to top_p exactly, too: compare with >=.",
+            when=lambda seen: seen["kinds"] > 2,
+        ),
+    )
     ### END HIDDEN TESTS

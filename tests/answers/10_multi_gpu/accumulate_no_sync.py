@@ -1,5 +1,6 @@
 import contextlib
 
+import torch
 import torch.distributed as dist
 
 # corners: caller's modes, empty
@@ -298,7 +299,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: returns the last loss
-# says: Return the mean of the micro-batch losses as a float.
+# says: Return the mean of this rank's micro-batch losses as a float.
 # earns: 1 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -314,7 +315,7 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
 
 
 # %% wrong: returns a tensor
-# says: Return the mean of the micro-batch losses as a float.
+# says: Return the mean of this rank's micro-batch losses as a float.
 # earns: 1 of 2
 def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     if not micro_batches:
@@ -370,6 +371,65 @@ def ddp_step(ddp, optimizer, loss_fn, micro_batches):
     total = 0.0
     for x, y in micro_batches:
         loss = loss_fn(ddp(x), y) / len(micro_batches)
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+# %% wrong: all micro-batches in one
+# says: Several micro-batches went forward before a backward came
+# earns: 1 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    xs, ys = zip(*micro_batches, strict=True)
+    optimizer.zero_grad()
+    loss = loss_fn(ddp(torch.cat(xs)), torch.cat(ys))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+# %% wrong: one backward of the summed losses
+# says: Several micro-batches went forward before a backward came
+# earns: 1 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    loss = sum(loss_fn(ddp(x), y) for x, y in micro_batches) / len(micro_batches)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+# %% wrong: returns the mean over all ranks
+# says: You return the mean over all ranks
+# earns: 1 of 2
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError
+    optimizer.zero_grad()
+    total, n = torch.zeros(()), len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        with contextlib.nullcontext() if i == n - 1 else ddp.no_sync():
+            loss = loss_fn(ddp(x), y) / n
+            loss.backward()
+        total += loss.detach()
+    optimizer.step()
+    dist.all_reduce(total)
+    return total.item() / dist.get_world_size()
+
+
+# %% right: the bare model for the silent ones
+def ddp_step(ddp, optimizer, loss_fn, micro_batches):
+    if not micro_batches:
+        raise ValueError("no micro-batches")
+    optimizer.zero_grad()
+    total, n = 0.0, len(micro_batches)
+    for i, (x, y) in enumerate(micro_batches):
+        loss = loss_fn((ddp if i == n - 1 else ddp.module)(x), y) / n
         loss.backward()
         total += loss.item()
     optimizer.step()

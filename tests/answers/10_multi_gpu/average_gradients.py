@@ -203,7 +203,7 @@ def average_gradients(model):
 
 
 # %% wrong: flattens without undoing the strides
-# says: is not the mean over the ranks
+# says: A gradient that is not contiguous was taken as it lies in memory
 # earns: 1 of 2
 # caught: hidden
 def average_gradients(model):
@@ -295,3 +295,16 @@ def average_gradients(model):
     bucket /= dist.get_world_size()
     for p, part in zip(params, bucket.split([p.numel() for p in params]), strict=True):
         p.grad = part.view_as(p).to(p.dtype).clone()
+
+
+# %% wrong: hands .grad over as it lies in memory
+# says: A gradient that is not contiguous was taken as it lies in memory
+# earns: 1 of 2
+# caught: hidden
+def average_gradients(model):
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= dist.get_world_size()

@@ -399,3 +399,21 @@ def distributed_accuracy(predict, dataset, batch_size):
     counts = torch.tensor([correct, len(mine)], dtype=torch.float32)
     dist.all_reduce(counts)
     return (counts[0] / counts[1]).item()
+
+
+# %% wrong: adds the counts in float32 on rank 0 and broadcasts the sum
+# says: You add the ranks' counts in a dtype that can't hold them
+# earns: 1 of 2
+# caught: hidden
+# corner: beyond 2**24
+def distributed_accuracy(predict, dataset, batch_size):
+    n = len(dataset)
+    if n == 0:
+        raise ValueError("empty")
+    mine = Subset(dataset, range(dist.get_rank(), n, dist.get_world_size()))
+    correct = torch.zeros(1)
+    for x, y in DataLoader(mine, batch_size=batch_size):
+        correct += (predict(x) == y).sum()
+    dist.reduce(correct, 0)
+    dist.broadcast(correct, 0)
+    return correct.item() / n

@@ -332,3 +332,20 @@ def save_and_reload(ddp, path):
         torch.save(ddp.module.state_dict(), path)
     dist.barrier()
     return dict.fromkeys(torch.load(path))
+
+
+# %% wrong: catches OSError only
+# says: Rank 0 was stopped by a RuntimeError of torch.save and left
+# earns: 0.5 of 1
+# caught: hidden
+def save_and_reload(ddp, path):
+    status = [None]
+    if dist.get_rank() == 0:
+        try:
+            torch.save(ddp.module.state_dict(), path)
+        except OSError as error:
+            status = [error]
+    dist.broadcast_object_list(status, src=0)
+    if status[0] is not None:
+        raise status[0] if dist.get_rank() == 0 else RuntimeError("rank 0 could not save")
+    return torch.load(path, weights_only=True)

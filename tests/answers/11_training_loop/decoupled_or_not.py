@@ -57,7 +57,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: asks for the class
-# says: You asked for the class or a default: Adam(decoupled_weight_decay=True) is decoupled too, and wrappers hide the
+# says: You asked for the class or a default, or for the state: Adam(decoupled_weight_decay=True) is decoupled too
 # earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
@@ -275,3 +275,17 @@ def is_decoupled(make_optimizer):
     if one == other == 0:
         raise ValueError("no decay")
     return abs(one / other * 1.001 - 1) < 0.01
+
+
+# %% wrong: looks whether the moments in the state stay zero
+# says: You asked for the class or a default, or for the state
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
+    optimizer = make_optimizer([weight])
+    weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    if weight.item() == 1:
+        raise ValueError("no decay")
+    moments = [kept for name, kept in optimizer.state[weight].items() if name != "step"]
+    return all(not kept.any() for kept in moments if isinstance(kept, torch.Tensor))

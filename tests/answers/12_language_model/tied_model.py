@@ -481,3 +481,13 @@ class TinyLM(Base):
 # earns: 1 of 2
 class TinyLM(SmallLM):
     pass
+
+
+# %% wrong: one block, several times
+# says: One Block stands in `blocks` several times
+# earns: 1 of 2
+class TinyLM(Base):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__(vocab, width, layers, length)
+        self.blocks = nn.ModuleList([Block(width)] * layers)
+        self.start()

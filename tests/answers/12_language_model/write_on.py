@@ -421,3 +421,22 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
         logits(out[None, -length:])
         out = torch.cat([out, drawn_from(logits(out[None, -length:])[0, -1], top_p, temperature, generator)])
     return out
+
+
+# %% wrong: keeps an id where those before it add up to top_p exactly
+# says: An id is left out if those before it add up to top_p exactly, too
+# earns: 0 of 1
+# caught: hidden
+@torch.no_grad()
+def write_on(logits, prompt, n, length, top_p, temperature, generator):
+    out = prompt
+    for _ in range(n):
+        scores = logits(out[None, -length:])[0, -1]
+        if temperature == 0:
+            drawn = scores.argmax()[None]
+        else:
+            p, order = (scores / temperature).softmax(-1).sort(descending=True)
+            p[p.cumsum(-1) - p > top_p] = 0
+            drawn = order[torch.multinomial(p, 1, generator=generator)]
+        out = torch.cat([out, drawn])
+    return out

@@ -141,6 +141,9 @@ A ring all-reduce: press *step*. It is one of the [pictures that move](gallery.i
 
 {list}
 
+The last chapter puts your answers together: a small language model, which you train and which writes. You leave with
+`my_model.py`, an ONNX file that runs without PyTorch, and `my_model.html`, a page that you can send to a friend.
+
 You need Python 3.11 or newer, and no GPU.
 
 ```{{toctree}}
