@@ -47,6 +47,11 @@ def picture_html(svg: str, words: str, spec: Mapping[str, Any], packed: str) -> 
     return "\n".join([*parts, "</div>"]), identity
 
 
+def without_scripts(text: str) -> str:
+    """The HTML of a picture without what makes it live; the frames and what is told of the controls stay in it."""
+    return re.sub(r"\n<script>.*?</script>", "", text, flags=re.S)
+
+
 def image_html(svg: str, words: str) -> str:
     """Return the SVG as an <img> element with its words as alternative text."""
     data = base64.b64encode(svg.encode()).decode()

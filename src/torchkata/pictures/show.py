@@ -53,7 +53,7 @@ def show_growing(draw: Callable[[], Picture], place: str, first: bool, last: boo
     """
     if last or _in_ipython():
         picture = draw()
-        where = {"display_id": place, "update": not first} if _in_ipython() else {}
+        where: dict[str, Any] = {"display_id": place, "update": not first} if _in_ipython() else {}
         display(picture.svg, picture.alt, **where)
 
 

@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from torchkata.pictures.page import without_scripts
 from torchkata.tools.assembling import assembled
 from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.release import released
@@ -32,7 +33,6 @@ WARNINGS_ARE_ERRORS = (
     "    warnings.simplefilter('error', _category)\n"
     "del _category, warnings"
 )
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 UNSTABLE = re.compile(r"\b0x[0-9a-f]{6,}|ipykernel_\d+|/tmp/|/home/|/Users/|/root/|[A-Z]:\\\\Users", re.I)
 
 Progress = Callable[[int, int], None]
@@ -122,14 +122,18 @@ def _place(chapter: Chapter, cell: NotebookNode) -> str:
 
 
 def _normalised(outputs: list[NotebookNode], number: int) -> list[NotebookNode]:
-    """Outputs that are the same on each run: streams merged, live widget views left out (their still picture stays)."""
+    """Outputs that are the same on each run: streams merged, pictures without their scripts.
+
+    Nobody runs these here: who opens a built notebook sees the picture, and the website has one script for all.
+    """
     merged: list[NotebookNode] = []
     for output in outputs:
         if output.output_type == "stream" and merged and merged[-1].get("name") == output.name:
             merged[-1].text += output.text
             continue
         if output.output_type in ("display_data", "execute_result"):
-            output.data.pop(WIDGET_VIEW, None)
+            if (html := output.data.get("text/html", "")).startswith('<div class="torchkata-picture"'):
+                output.data["text/html"] = without_scripts(html)
             output.pop("transient", None)
         if output.output_type == "execute_result":
             output.execution_count = number
