@@ -4,9 +4,10 @@
 # An explorer is a picture with controls: change something, and see what PyTorch makes of it. Here are all of the
 # course, each with something to try and a link to the chapter that explains it.
 #
-# Choose *Run → Run All Cells* once; it takes a few seconds. Everything also works from the keyboard: Tab goes from
-# control to control, the arrow keys move a slider or a list, Space presses a button or a switch. The words under a
-# picture say what is in it, and change with it.
+# Choose *Run → Run All Cells* once; it takes a minute at most. From then on the pictures live without Python: when you
+# come back tomorrow they move at once, and only a text of your own needs the cell to be run again. Everything also works
+# from the keyboard: Tab goes from control to control, the arrow keys move a slider or a list, Space presses a button or
+# a switch. What a picture shows is told in words below it.
 #
 # [Back to the start page](start.ipynb)
 
@@ -216,7 +217,7 @@ timeline_explorer()
 # %% [markdown]
 # ### All-reduce as a ring
 #
-# Move *step* to the point where each rank has one complete chunk: how many steps, for how many ranks?
+# Press *step* until each rank has one complete chunk: how many steps, for how many ranks?
 # From [chapter 10](10_multi_gpu/multi_gpu.ipynb).
 
 # %%
