@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Autograd and leaf tensors
 #
-# `loss.backward()` is one line, and most of what goes wrong with it happens somewhere else: a tensor that is not a leaf,
-# a gradient that is added instead of replaced, a write that nobody noticed, a nan in a branch that was never taken.
-# After this chapter you can
+# `loss.backward()` is one line, and most of what goes wrong with it happens somewhere else: a tensor that is not a
+# leaf, a gradient that is added instead of replaced, a write that nobody noticed, a nan in a branch that was never
+# taken. After this chapter you can
 #
 # - draw the graph that a few lines record, and say which tensors are leaves, which get a `.grad`, and which have to
 # be asked for it;
@@ -503,8 +503,8 @@ for name, total in sums.items():
 
 # %% [markdown]
 # The last two. To send a gradient through `w * w`, its node needs `w`; exp needs its own result; `w + 1` needs nothing.
-# What is kept is freed because these are the large tensors. The nodes themselves stay (in the explorer, their boxes then
-# say *what it kept is freed*). So a second pass fails only if it comes to a node that had something to free.
+# What is kept is freed because these are the large tensors. The nodes themselves stay (in the explorer, their boxes
+# then say *what it kept is freed*). So a second pass fails only if it comes to a node that had something to free.
 
 # %% [markdown]
 # With `retain_graph=True` the kept tensors stay:

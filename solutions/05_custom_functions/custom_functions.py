@@ -638,8 +638,8 @@ print("bias:", bias_grad.tolist(), "- right is [0.0, 5.0, 10.0, 15.0]")
 # weight: test with sizes that are all different.
 
 # %% [markdown]
-# **Now you know.** One value for each argument, None where it is not a tensor, nothing written into what comes in. Shapes
-# are compared, numbers are not.
+# **Now you know.** One value for each argument, None where it is not a tensor, nothing written into what comes in.
+# Shapes are compared, numbers are not.
 
 # %% exercise="predict-function-calls"
 
@@ -1225,9 +1225,9 @@ error_of(lambda: torch.mean(Plain()))
 error_of(lambda: torch.mean(Declines()), lines=1)
 
 # %% [markdown]
-# The first is not a tensor, and that is the end of it. With the second, torch asked: "all `__torch_function__` handlers returned
-# NotImplemented". A torch function that meets a class with this method hands the call over to it before doing anything
-# else. The class need not be a Tensor. What arrives in the method?
+# The first is not a tensor, and that is the end of it. With the second, torch asked: "all `__torch_function__` handlers
+# returned NotImplemented". A torch function that meets a class with this method hands the call over to it before doing
+# anything else. The class need not be a Tensor. What arrives in the method?
 
 
 # %% facts=["05-torch-function-arguments"]

@@ -555,8 +555,8 @@ for warning in caught:
     print(f"{warning.category.__name__}: {str(warning.message).partition(' See ')[0]}")
 
 # %% [markdown]
-# None for what is not a tensor. A tensor without `requires_grad` shows as zeros, as long as another input requires grad.
-# Keyword arguments have no entry at all. Tensors inside a list are not seen, although both require grad; and on a
+# None for what is not a tensor. A tensor without `requires_grad` shows as zeros, as long as another input requires
+# grad. Keyword arguments have no entry at all. Tensors inside a list are not seen, although both require grad; and on a
 # module that returns a dict the hook never fires, and a warning is all that tells you. Models that return dicts are
 # common: put the hook on one of their layers, or a tensor hook (section 6.7) on the entry.
 #
@@ -945,9 +945,9 @@ for _step in range(301):
 print(f"with Tanh, step 300: loss {loss.item():.4f}")
 
 # %% [markdown]
-# Tanh has a slope of 1 at 0, four times that of Sigmoid, so the gradients reach every layer. ReLU would not do here: its
-# gradients are large enough to see in the picture, and yet its loss stays where it was. A picture of gradients tells you
-# where to look; only a run tells you that it is mended.
+# Tanh has a slope of 1 at 0, four times that of Sigmoid, so the gradients reach every layer. ReLU would not do here:
+# its gradients are large enough to see in the picture, and yet its loss stays where it was. A picture of gradients
+# tells you where to look; only a run tells you that it is mended.
 
 # %% [markdown]
 # Another instrument, for another day: a loss is nan. Which module made it? A hook can be put on *all* modules of the

@@ -37,9 +37,9 @@
 # <details><summary>Hint 3</summary>
 #
 # `torch.autograd.graph.saved_tensors_hooks(pack, unpack)` around `model(x)`; in pack remember
-# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor: what pack
-# does not return may be freed at once, and its address given to the next one. At the end, leave out the storages of
-# parameters and buffers.
+# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor: what
+# pack does not return may be freed at once, and its address given to the next one. At the end, leave out the storages
+# of parameters and buffers.
 #
 # </details>
 
