@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Autograd and leaf tensors
 #
-# `loss.backward()` is one line, and most of what goes wrong with it happens somewhere else: a tensor that is no leaf,
-# a gradient that is added instead of replaced, a write that nobody noticed, a nan in a branch that was never taken.
-# After this chapter you can
+# `loss.backward()` is one line, and most of what goes wrong with it happens somewhere else: a tensor that is not a
+# leaf, a gradient that is added instead of replaced, a write that nobody noticed, a nan in a branch that was never
+# taken. After this chapter you can
 #
 # - draw the graph that a few lines record, and say which tensors are leaves, which get a `.grad`, and which have to
 # be asked for it;
@@ -144,7 +144,7 @@ for x in (2.0, -2.0):
     print_graph(branch(x).grad_fn, 1)
 
 # %% [markdown]
-# Two graphs. The graph is no description of the function; it is the list of what this call did. `if`, loops and
+# Two graphs. The graph does not describe the function; it lists what this call did. `if`, loops and
 # recursion are plain Python and leave no node. The next call writes a new graph, and the old one goes when nobody holds
 # its result any more. In the first graph MulBackward0 of `w * x` is printed twice: `product` is used twice, and two
 # paths lead to its one node.
@@ -483,7 +483,7 @@ error_of(lambda: f(w).backward(torch.tensor([1.0, 10.0, 100.0])))
 # ## 4.5 How long a graph lives
 #
 # "Trying to backward through the graph a second time": perhaps the most often met error of autograd, and the most often
-# silenced.
+# silenced. Its cause: a node keeps what its derivative needs, and backward frees that as it passes.
 #
 # **Predict.** Each of these three sums is computed once, and backward runs on it twice. Which second call raises?
 
@@ -502,10 +502,9 @@ for name, total in sums.items():
         print(f"{'':13}  second raises: {str(error).partition(' (')[0]} …")
 
 # %% [markdown]
-# To send a gradient through `w * w`, its node needs `w`; exp needs its own result; `w + 1` needs nothing. What a node
-# keeps is freed as backward passes it, since these are the large tensors. The nodes themselves stay (in the explorer,
-# their boxes then say *what it kept is freed*). So a second pass fails only if it comes to a node that had something
-# to free.
+# The last two. To send a gradient through `w * w`, its node needs `w`; exp needs its own result; `w + 1` needs nothing.
+# What is kept is freed because these are the large tensors. The nodes themselves stay (in the explorer, their boxes
+# then say *what it kept is freed*). So a second pass fails only if it comes to a node that had something to free.
 
 # %% [markdown]
 # With `retain_graph=True` the kept tensors stay:
@@ -586,8 +585,8 @@ graph_explorer("4.5 a total that grows")
 # %% [markdown]
 # ## 4.6 Cutting: detach, .data, no_grad
 #
-# A target network must not learn; a metric must not hold a graph. So one cuts. The trouble is that some cuts don't look
-# like one, and no cut raises an error.
+# A target network must not learn; a metric must not keep a graph alive. So you cut. The trouble is that some cuts don't
+# look like cuts, and none of them raises an error.
 #
 # **Find the lines.** Which of these results still lead back to `w`?
 
@@ -703,7 +702,7 @@ who_learns("inter.detach(), then second(inter)")
 # history runs through its base and can't be cut alone.)
 #
 # `torch.no_grad()` cuts everything within its block, and saves memory. **By hand.** `x.sin().exp().tanh()` on 1000
-# numbers of 4 bytes: what has each of the three to keep for its derivative, and how many bytes is that?
+# numbers of 4 bytes: what must each of the three keep for its derivative, and how many bytes is that?
 
 # %% facts=["04-no-grad-saves-memory"]
 x = torch.linspace(-1, 1, 1000, requires_grad=True)
@@ -919,7 +918,7 @@ error_of(lambda: first.mul_(5), lines=1)
 # %% [markdown]
 # `w[0]` is a view of a leaf, and is refused like the leaf itself. On `h` the write is recorded: `h` is now the result
 # of copying a changed slice into its old self (`CopySlices`), and the gradient of `w[0]` is 2 · 5. Of several views
-# that one call returns none may be written to; clone the one that you want to change.
+# that one call returns, none may be written to; clone the one that you want to change.
 #
 # **Now you know.** Each tensor counts its writes, each node notes the count of what it keeps, and backward compares. A
 # new tensor in place of a write is always safe.
@@ -994,9 +993,9 @@ print("softmax", p.tolist(), "repaired", repaired.tolist())
 print("gradient", torch.autograd.grad(repaired.sum(), scores)[0].tolist())
 
 # %% [markdown]
-# nan again. Softmax keeps its result and multiplies by it, and 0 times nan is nan. Repairing the output comes too late,
-# unless a selection on the *input* side (`masked_fill` on the scores) stops the gradient there; better, the nan never
-# arises.
+# nan again. Softmax keeps its result and multiplies by it, and 0 times nan is nan. Repairing the output comes too late.
+# Only a selection on the *input* side can still stop that nan (`masked_fill` on the scores, in place of the sum); it is
+# better if no nan arises at all.
 
 # %% exercise="distance-gradient"
 
@@ -1005,7 +1004,7 @@ print("gradient", torch.autograd.grad(repaired.sum(), scores)[0].tolist())
 # %% [markdown]
 # ### A gradient as part of a loss
 #
-# Backward consists of ordinary tensor operations. With `create_graph=True` autograd takes notes of them too, and the
+# Backward consists of ordinary tensor operations. With `create_graph=True` autograd records them too, and the
 # gradient is then a result like any other.
 #
 # **Predict.** For y = x³ at x = 2: what are the first, second and third derivatives?

@@ -51,8 +51,8 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# A sensor gives volts, a table says how many degrees that is, and NumPy reads between the lines of the table. The gain
-# of the amplifier before it is to be learned.
+# A sensor's signal is amplified; a table says how many degrees a voltage stands for, and NumPy interpolates between its
+# entries. The gain of the amplifier is to be learned.
 
 # %% facts=["05-use-for-numpy-code"]
 volts, degrees = [0.0, 1.0, 2.0, 3.0], [0.0, 30.0, 45.0, 50.0]
@@ -100,9 +100,9 @@ print("second:", [round(number, 4) for number in second.tolist()])
 # no custom backward. It is just a function.
 #
 # Four reasons remain for writing a backward yourself: code that autograd can't see, memory, a derivative that overflows
-# or becomes nan where the true one is harmless, and a gradient that is a decision rather than a derivative. The
-# decision gets a section of its own, 5.7; the third is Exercise 5.5. Here is the first, with NumPy's `exp` for any
-# foreign code:
+# or becomes nan where the true one is harmless, and a gradient that is a decision rather than a derivative. The third
+# is Exercise 5.5, and the decision gets a section of its own, 5.7. Here is the first, with NumPy's `exp` standing for
+# any foreign code:
 
 
 # %% facts=["05-use-for-numpy-code", "05-function-static-and-apply"]
@@ -638,8 +638,8 @@ print("bias:", bias_grad.tolist(), "- right is [0.0, 5.0, 10.0, 15.0]")
 # weight: test with sizes that are all different.
 
 # %% [markdown]
-# **Now you know.** One value for each argument, None for what is no tensor, nothing written into what comes in. Shapes
-# are compared, numbers are not.
+# **Now you know.** One value for each argument, None where it is not a tensor, nothing written into what comes in.
+# Shapes are compared, numbers are not.
 
 # %% exercise="predict-function-calls"
 
@@ -1112,7 +1112,7 @@ print("gradcheck:", gradcheck(lambda t: ReverseGradient.apply(t, 1), double, rai
 
 # %% [markdown]
 # Any strength from 0 up will do; training usually raises it slowly from 0 to 1. An input that `forward` returns as it
-# is becomes a view with the Function's node, so `x.view_as(x)` is good style and not needed.
+# is becomes a view with the Function's node, so `x.view_as(x)` is good style but not needed.
 #
 # gradcheck fails, and it must: the slope of the identity is 1, and we return something else. So test the decision
 # itself: the gradient that comes out, against the one that you wanted.
@@ -1206,8 +1206,8 @@ for sort_first in (True, False):
 # %% [markdown]
 # ## 5.8 Your own classes in torch functions
 #
-# In this section the question is another one: not how a gradient passes, but how `torch.mean` knows what to do with an
-# object that is no tensor. Units, audit logs and lazy matrices are built on it.
+# This section asks a different question: not how a gradient passes, but how `torch.mean` knows what to do with an
+# object that is not a tensor. Units, audit logs and lazy matrices are built on it.
 
 
 # %% facts=["05-torch-function-duck-type"]
@@ -1225,9 +1225,9 @@ error_of(lambda: torch.mean(Plain()))
 error_of(lambda: torch.mean(Declines()), lines=1)
 
 # %% [markdown]
-# The first is no tensor, and that is the end. With the second, torch asked: "all `__torch_function__` handlers returned
-# NotImplemented". A torch function that meets a class with this method hands the call over to it before doing anything
-# else. The class need not be a Tensor. What arrives in the method?
+# The first is not a tensor, and that is the end of it. With the second, torch asked: "all `__torch_function__` handlers
+# returned NotImplemented". A torch function that meets a class with this method hands the call over to it before doing
+# anything else. The class need not be a Tensor. What arrives in the method?
 
 
 # %% facts=["05-torch-function-arguments"]
@@ -1297,7 +1297,7 @@ error_of(lambda: many + many)
 
 # %% [markdown]
 # Only the first. `sum_of_repeated` is written, but never entered: its decorator line is missing. And `many + many` is
-# Python's affair before it is torch's: two objects of a class without `__add__`. Where a tensor takes part, its own
+# Python's business before it is torch's: two objects of a class without `__add__`. Where a tensor takes part, its own
 # operator hands the call over, as you saw above.
 #
 # **Now you know.** torch asks the classes of its arguments first. `__torch_function__` is a classmethod (a plain method
@@ -1366,7 +1366,7 @@ error_of(lambda: numpy_exp(x).sum().backward())
 error_of(lambda: numpy_exp(torch.empty(2, device="meta")))
 
 # %% [markdown]
-# It has a value, but no gradient, and no shape for a tensor without data (the device "meta"). Both have to be told:
+# It has a value, but no gradient, and no shape for a tensor without data (the device "meta"). You supply both:
 # `register_autograd` takes a `backward` and a `setup_context` as you know them by now, and `register_fake` a function
 # that says shape and dtype of the result without computing it.
 #
@@ -1407,7 +1407,7 @@ print("gradcheck:", gradcheck(numpy_exp, x), "- gradgradcheck:", gradgradcheck(n
 # anything else.
 
 # %% [markdown]
-# A last tool belongs to it: `torch.library.opcheck` compares the registrations with what the operator does. The next
+# One last tool goes with it: `torch.library.opcheck` compares the registrations with what the operator does. The next
 # operator returns float32 always, and its fake says "like x".
 
 

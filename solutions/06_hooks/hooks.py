@@ -6,7 +6,7 @@
 #
 # - say which hook fires when and with which arguments, and predict the order for a nested model, with and without a
 # gradient on its input;
-# - take features and gradients out of any model, and leave no hook behind when an exception flies;
+# - take features and gradients out of any model, and leave no hook behind when an exception is raised;
 # - change what flows forward or backward by returning a value, and say what is *not* changed by it;
 # - use hooks as instruments: bytes kept for backward, gradient norms for each layer and each sample, an optimizer
 # step inside backward;
@@ -555,8 +555,8 @@ for warning in caught:
     print(f"{warning.category.__name__}: {str(warning.message).partition(' See ')[0]}")
 
 # %% [markdown]
-# None for what is no tensor. A tensor without `requires_grad` shows as zeros, as long as another input requires grad.
-# Keyword arguments have no entry at all. Tensors inside a list are not seen, although both require grad; and on a
+# None for what is not a tensor. A tensor without `requires_grad` shows as zeros, as long as another input requires
+# grad. Keyword arguments have no entry at all. Tensors inside a list are not seen, although both require grad; and on a
 # module that returns a dict the hook never fires, and a warning is all that tells you. Models that return dicts are
 # common: put the hook on one of their layers, or a tensor hook (section 6.7) on the entry.
 #
@@ -587,8 +587,8 @@ error_of(lambda: first_layer_with(negate))
 first_layer_with(negate_safely)
 
 # %% [markdown]
-# The parameters get their gradients in any case; only the input has none. A hook that computes with `grad_input` lets
-# None pass. Or switch on `x.requires_grad_()`, if the gradient of the data is what you want to see.
+# The parameters get their gradients in any case; only the input has none. A hook that computes with `grad_input` must
+# let None pass. Or switch on `x.requires_grad_()`, if the gradient of the data is what you want to see.
 #
 # Last, a bug that you may meet on the day you look for another. A hook that does nothing at all sits on a Linear layer.
 # After the layer stands an in-place ReLU.
@@ -602,7 +602,7 @@ net[0].register_full_backward_hook(lambda module, grad_input, grad_output: None)
 error_of(lambda: net(torch.ones(1, 2)))
 
 # %% [markdown]
-# Without the hook it runs, with it it doesn't. To notice when a gradient passes, PyTorch puts a node of its own,
+# Without the hook it runs; with the hook it doesn't. To notice when a gradient passes, PyTorch puts a node of its own,
 # `BackwardHookFunction`, on the inputs and the outputs of a module with full backward hooks. What the next layer gets
 # is a view of what `forward` returned, and writing into that view is refused. Switch off `inplace` where you want such
 # a hook.
@@ -929,7 +929,8 @@ gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
 # layers make a large factor of either. The slope of ReLU is 0 or 1: what is lost there is lost to units that are off,
 # and to the initial weights.
 #
-# **Change one word** in the first cell of this chapter so that the net learns, and run it. Then come back.
+# **Change one word** in the cell that trained the net, at the top of this chapter, so that it learns; run that cell,
+# then come back.
 
 # %%
 torch.manual_seed(0)
@@ -944,9 +945,9 @@ for _step in range(301):
 print(f"with Tanh, step 300: loss {loss.item():.4f}")
 
 # %% [markdown]
-# Tanh has a slope of 1 at 0, four times that of Sigmoid, and gets to every layer. ReLU would not do here: its gradients
-# are large enough to see in the picture, and its loss stays where it was too. A picture of gradients tells you where to
-# look; only a run tells you that it is mended.
+# Tanh has a slope of 1 at 0, four times that of Sigmoid, so the gradients reach every layer. ReLU would not do here:
+# its gradients are large enough to see in the picture, and yet its loss stays where it was. A picture of gradients
+# tells you where to look; only a run tells you that it is mended.
 
 # %% [markdown]
 # Another instrument, for another day: a loss is nan. Which module made it? A hook can be put on *all* modules of the

@@ -10,8 +10,8 @@
 # **Contract**
 #
 # - Values: k · step, with k = `x / step` rounded to the nearest integer (halves to the even one, as `torch.round` does)
-#   and limited to -limit … limit; to the last digit that the dtype of x has. An infinite x becomes ±limit · step, nan
-#   stays nan.
+#   and limited to -limit … limit. Only the last digit that the dtype of x has may be off. An infinite x becomes
+#   ±limit · step, nan stays nan.
 # - Gradient: the incoming one where |x / step| < limit, 0 where |x / step| > limit. Where they are equal, and for nan,
 #   either is fine. Differentiating twice works, and x has no part in the gradient: what comes out second is 0. If x
 #   doesn't require grad, the result doesn't.

@@ -11,8 +11,8 @@
 #
 # **Contract**
 #
-# - It returns `w` of shape (n_in, n_out), normal with mean 0 and standard deviation 1 / sqrt(n_in), and `b` of shape
-#   (n_out,), zeros; both in the given dtype on the given device.
+# - It returns `w` of shape (n_in, n_out), normal with mean 0 and standard deviation 1 / sqrt(n_in), drawn anew in each
+#   call (no seed is set), and `b` of shape (n_out,), zeros; both in the given dtype on the given device.
 # - Both are leaves that require grad, for every dtype and device: after `loss.backward()` their `.grad` is filled, and
 #   an optimizer takes them.
 # - Gradient recording does not stay switched off afterwards.
@@ -180,4 +180,16 @@ with check("fix-non-leaf-parameter") as test:
         seen.that((values.mean() / wanted).abs().item() < 0.05, "The mean of w must be 0.")
         beyond_two = (values.abs() > 2 * wanted).double().mean().item()
         seen.that(0.035 < beyond_two < 0.055, "The numbers of w must come from a normal distribution.")
+
+    def two_layers(init_layer):
+        """Make two layers of one size, one after the other."""
+        first = init_layer(4, 3)[0].detach().clone()
+        return [first, init_layer(4, 3)[0].detach().clone()]
+
+    test.hidden("two layers, one after the other")
+    seen = observe_scenario(two_layers, init_layer)
+    seen.that(
+        not torch.equal(*seen.value),
+        "Two layers get the same numbers: the seed is set in init_layer. Leave that to whoever calls it.",
+    )
     ### END HIDDEN TESTS

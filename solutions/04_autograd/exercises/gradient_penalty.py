@@ -135,7 +135,7 @@ def judge_gradients(seen, expected, without_penalty):
     if all(as_data):
         words = (
             "The penalty is a constant for autograd: torch.autograd.grad without create_graph=True returns plain "
-            "numbers, so the parameters never feel it. (.item(), .data and no_grad do the same.)"
+            "numbers, so the parameters never feel it. (.item(), .data, detach and no_grad do the same.)"
         )
     seen.that(all(near), words, stage="gradient")
 

@@ -5,7 +5,7 @@
 #
 # Attention over a padded batch. The function below returns the right probabilities for ordinary scores, row for row:
 # rows without any valid entry are blanked by `torch.where`. And after the first batch with such a row, every parameter
-# of the model is nan. Repair it.
+# of the model is nan. Repair it. (In chapter 12 it comes back twice: in the attention of 12.2, in the loss of 12.4.)
 #
 # **Contract**
 #

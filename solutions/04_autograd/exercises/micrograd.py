@@ -13,8 +13,8 @@
 #
 # **Contract**
 #
-# - `.data` is the number, as Python computes it; `.grad` is 0.0 at first. The derivative of relu at 0 is 0. A value
-#   that is used several times gets the sum over all its uses.
+# - `.data` is the number, as Python computes it; `.grad` is 0.0 at first. The derivative of relu at 0 is 0; an exponent
+#   of 0 doesn't occur. A value that is used several times gets the sum over all its uses.
 # - `backward()` adds the derivative of self with respect to v to `v.grad`, for every leaf v: every Value that was made
 #   by `Value(number)`. As in torch, two calls add up, on one expression or on two. What results in between hold in
 #   `.grad` is up to you, but it must not spoil a later backward.
@@ -596,6 +596,28 @@ with check("micrograd") as test:
         ),
         too_deep,
         because="The derivative of a chain of additions is 1.",
+    )
+
+    def unequal_branches(Value):
+        """Add to a value its own product with 1, 200 times, and run backward: the gradient of the first value."""
+        leaf = Value(0.5)
+
+        def run():
+            v = leaf
+            for _ in range(100):
+                v = v + v * 1
+                v = v * 1 + v
+            v.backward()
+            return leaf.grad
+
+        return watched(100_000, run)
+
+    test.hidden("v = v + v * 1 and v = v * 1 + v, a hundred times each")
+    seen = observe_scenario(unequal_branches, Value).expecting(missing, wrapped, too_deep)
+    seen.that(
+        seen.value != "too much work",
+        "The work explodes: a node passes on a part of its gradient, and then again, whenever more has arrived. Let it "
+        "wait until everything that used it has reported.",
     )
 
     def fresh(Value):

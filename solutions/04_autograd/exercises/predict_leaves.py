@@ -21,7 +21,7 @@
 #
 # **Contract**
 #
-# - Replace each `...`: True or False, but for `w_grad`, which is a list of numbers.
+# - Replace each `...` by True or False, and that of `w_grad` by a list of numbers.
 # - The check runs the program and compares; every right item earns a twelfth of the points. An item left
 #   open counts as wrong: guess where you do not know.
 #
@@ -34,15 +34,15 @@
 # <details><summary>Hint 2</summary>
 #
 # Not requiring grad makes any tensor a leaf; so does marking it yourself. A recorded operation makes a non-leaf: a real
-# change of dtype is one, a `.to` that changes nothing is none.
+# change of dtype is one, a `.to` that changes nothing is not.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
 # `no_grad` concerns results of operations and leaves new marked tensors alone. `detach()` and `nn.Parameter` take the
-# numbers without the history. backward *adds* to the `.grad` of leaves that require grad, and of nothing else here. A
-# second backward fails only if the first one freed saved tensors, and `w + 1` saves none.
+# numbers without the history. backward *adds* to the `.grad` of leaves that require grad. An intermediate result keeps
+# its gradient only if it was asked to, and section 4.3 says when it has to be asked.
 #
 # </details>
 
@@ -60,7 +60,7 @@ answers = {
     "w_grad": [4.0, 4.0, 4.0],  # w.grad.tolist(), at the end
     "x_grad": True,  # x.grad is None, at the end
     "param": True,  # nn.Parameter(b).is_leaf
-    "second": False,  # s = (w + 1).sum(); s.backward(): does a second s.backward() raise?
+    "late": True,  # h = w * 2; h.sum().backward(); h.retain_grad(): is h.grad None?
 }
 ### END SOLUTION
 ### BEGIN GIVEN
@@ -76,7 +76,7 @@ answers = {
 #     "w_grad": ...,  # w.grad.tolist(), at the end
 #     "x_grad": ...,  # x.grad is None, at the end
 #     "param": ...,  # nn.Parameter(b).is_leaf
-#     "second": ...,  # s = (w + 1).sum(); s.backward(): does a second s.backward() raise?
+#     "late": ...,  # h = w * 2; h.sum().backward(); h.retain_grad(): is h.grad None?
 # }
 ### END GIVEN
 
@@ -98,13 +98,9 @@ with check("predict-leaves") as test:
         (w * 2 * x).sum().backward()
     gradient = w.grad.tolist()
 
-    s = (w + 1).sum()
-    s.backward()
-    try:
-        s.backward()
-        raised = False
-    except RuntimeError:
-        raised = True
+    h = w * 2
+    h.sum().backward()
+    h.retain_grad()
 
     passes = "backward adds to .grad: two passes of [2, 2, 2] give [4, 4, 4]."
     test.points = observe_value(answers).predicts(
@@ -116,7 +112,7 @@ with check("predict-leaves") as test:
             ),
             "b_leaf": prediction(
                 b.is_leaf,
-                because="b is the result of a recorded operation on w: it has a grad_fn and is no leaf.",
+                because="b is the result of a recorded operation on w: it has a grad_fn and is not a leaf.",
             ),
             "c_leaf": prediction(
                 c.is_leaf,
@@ -124,8 +120,8 @@ with check("predict-leaves") as test:
             ),
             "d_leaf": prediction(
                 d.is_leaf,
-                because="A real dtype (or device) change is a recorded operation: d is no leaf any more, its .grad "
-                "will stay empty and an optimizer refuses it.",
+                because="A real dtype (or device) change is a recorded operation: d is not a leaf any more, its "
+                ".grad will stay empty and an optimizer refuses it.",
             ),
             "e_leaf": prediction(
                 e.is_leaf,
@@ -159,10 +155,10 @@ with check("predict-leaves") as test:
                 nn.Parameter(b).is_leaf,
                 because="nn.Parameter takes the data only, not the history: the parameter is a fresh leaf.",
             ),
-            "second": prediction(
-                raised,
-                because="A second backward fails only if the first one freed saved tensors; w + 1 and sum save none, "
-                "so it runs (and adds to .grad).",
+            "late": prediction(
+                h.grad is None,
+                because="h is an intermediate result: backward passed its gradient on and kept nothing. retain_grad() "
+                "counts for the backward passes that come after it.",
             ),
         },
         points=1,

@@ -43,11 +43,11 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# The value for a single number is no array, so take `torch.as_tensor(values, dtype=x.dtype)`. Backward, with x, xp and
-# fp in float64: `k = torch.searchsorted(xp, x.contiguous(), right=True).clamp(1, len(xp) - 1)`,
-# `t = ((x - xp[k - 1]) / (xp[k] - xp[k - 1])).clamp(0, 1)`. The gradient of x is `g * (fp[k] - fp[k - 1]) / (xp[k] -
-# xp[k - 1])` where `(x >= xp[0]) & (x < xp[-1])`, else 0. That of fp is zeros with `g * (1 - t)` added at the places
-# k - 1 and `g * t` at the places k: `index_add(0, …)`, with all of them flattened.
+# The value for a single number is not an array, so take `torch.as_tensor(values, dtype=x.dtype)`. Backward, with x, xp
+# and fp in float64: `k = torch.searchsorted(xp, x.contiguous(), right=True).clamp(1, len(xp) - 1)`, `t = ((x - xp[k -
+# 1]) / (xp[k] - xp[k - 1])).clamp(0, 1)`. The gradient of x is `g * (fp[k] - fp[k - 1]) / (xp[k] - xp[k - 1])` where
+# `(x >= xp[0]) & (x < xp[-1])`, else 0. That of fp is zeros with `g * (1 - t)` added at the places k - 1 and `g * t` at
+# the places k: `index_add(0, …)`, with all of them flattened.
 #
 # </details>
 

@@ -5,6 +5,7 @@
 #
 # The feed-forward block of most language models multiplies `silu(a) = a · sigmoid(a)` by a gate `b`. Written as
 # `F.silu(a) * b` it keeps three tensors for backward where two would do, in every layer. Write the lean version.
+# (Exercise 12.5 does the same for a whole block: it keeps the input and computes the rest again.)
 #
 # **Contract**
 #

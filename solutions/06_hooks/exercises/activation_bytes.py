@@ -4,7 +4,8 @@
 # measure · solid · 15 min · 2 points
 #
 # In a large batch most of the memory of a training step is neither weights nor gradients: it is what forward keeps for
-# backward. Build the instrument that measures it, for any model.
+# backward. Build the instrument that measures it, for any model. (Section 12.5 measures with it what checkpointing
+# saves.)
 #
 # **Contract**
 #
@@ -36,9 +37,9 @@
 # <details><summary>Hint 3</summary>
 #
 # `torch.autograd.graph.saved_tensors_hooks(pack, unpack)` around `model(x)`; in pack remember
-# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor. Leave
-# out the storages of parameters and buffers; keep the output alive until you have counted, or a freed storage gives its
-# address to the next one.
+# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor: what
+# pack does not return may be freed at once, and its address given to the next one. At the end, leave out the storages
+# of parameters and buffers.
 #
 # </details>
 

@@ -4,7 +4,8 @@
 # implement · warm-up · 15 min · 3 points
 #
 # What does the third layer of somebody else's model see in your data? Take the outputs of any layers out of one forward
-# pass, without touching the model's code, and leave the model as you found it.
+# pass, without touching the model's code, and leave the model as you found it. (In Exercise 12.6
+# such hooks find the layer that explodes first.)
 #
 # **Contract**
 #

@@ -11,7 +11,7 @@
 # - While the handle lives, the gradient that the module hands back to its positional tensor inputs is multiplied by
 #   `factor`. The module's outputs, the gradients of its own parameters, and what reaches the same tensors by another
 #   path are unchanged.
-# - It works for one or several inputs. Inputs that need no gradient, and inputs that are no tensors, are left in peace.
+# - It works for one or several inputs. Inputs that need no gradient, and inputs that are not tensors, are left alone.
 # - No gradient is changed in place.
 # - The handle is returned; after `handle.remove()` nothing is scaled any more.
 #

@@ -1,4 +1,4 @@
-# corners: empty
+# corners: empty, half precision
 # %% right: keeps the in-place style, but on clones
 def leaky_scan(x, w, conf):
     if len(x) == 0:
@@ -429,3 +429,16 @@ def leaky_scan(x, w, conf):
     for t in range(len(x)):
         h = h + conf[t] * torch.sigmoid(x[t] * w) * (x[t] - h)
     return out
+
+
+# %% wrong: begins with a state in the default dtype, and so ends in it for half precision
+# says: The states have the dtype of x
+# earns: 1.5 of 2
+# corner: half precision
+# caught: hidden
+def leaky_scan(x, w, conf):
+    h, outs = torch.zeros(x.shape[1:]), []
+    for t in range(len(x)):
+        h = h + conf[t] * torch.sigmoid(x[t] * w) * (x[t] - h)
+        outs.append(h)
+    return torch.stack(outs) if outs else torch.zeros_like(x)

@@ -266,3 +266,13 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
     wide = torch.promote_types(dtype, torch.float32)
     return w, torch.zeros(n_out, dtype=wide, device=device, requires_grad=True).to(dtype)
+
+
+# %% wrong: sets the seed, so that every layer begins with the same numbers
+# says: Two layers get the same numbers: the seed is set in init_layer.
+# earns: 0 of 1
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    torch.manual_seed(0)
+    w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5
+    return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)

@@ -960,3 +960,127 @@ class Value(Base):
         return isinstance(other, Value) and self.data == other.data
 
     __hash__ = object.__hash__
+
+
+# %% wrong: a queue of values, each passed on as often as something has arrived
+# says: The work explodes: a node passes on a part of its gradient, and then again, whenever more has arrived.
+# earns: 2 of 3
+# caught: hidden
+class Value:
+    def __init__(self, data, parents=()):
+        self.data, self.grad, self.parents = data, 0.0, parents
+
+    def __add__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data + other.data, ((self, 1.0), (other, 1.0)))
+
+    def __mul__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data * other.data, ((self, other.data), (other, self.data)))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self):
+        return self * -1
+
+    def __sub__(self, other):
+        return self + -1 * other
+
+    def __rsub__(self, other):
+        return other + -self
+
+    def __pow__(self, n):
+        return Value(self.data**n, ((self, n * self.data ** (n - 1)),))
+
+    def __truediv__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data / other.data, ((self, 1 / other.data), (other, -self.data / other.data**2)))
+
+    def __rtruediv__(self, other):
+        return Value(other) / self
+
+    def tanh(self):
+        t = math.tanh(self.data)
+        return Value(t, ((self, 1 - t * t),))
+
+    def exp(self):
+        e = math.exp(self.data)
+        return Value(e, ((self, e),))
+
+    def relu(self):
+        return Value(max(self.data, 0.0), ((self, float(self.data > 0)),))
+
+    def backward(self):
+        arrived, waiting = {self: 1.0}, [self]
+        while waiting:
+            v = waiting.pop(0)
+            gradient = arrived.pop(v)
+            if not v.parents:
+                v.grad += gradient
+            for parent, slope in v.parents:
+                if parent not in arrived:
+                    arrived[parent] = 0.0
+                    waiting.append(parent)
+                arrived[parent] += gradient * slope
+
+
+# %% wrong: a stack of values, each passed on as often as something has arrived
+# says: The work explodes: a node passes on a part of its gradient, and then again, whenever more has arrived.
+# earns: 2 of 3
+# caught: hidden
+class Value:
+    def __init__(self, data, parents=()):
+        self.data, self.grad, self.parents = data, 0.0, parents
+
+    def __add__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data + other.data, ((self, 1.0), (other, 1.0)))
+
+    def __mul__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data * other.data, ((self, other.data), (other, self.data)))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self):
+        return self * -1
+
+    def __sub__(self, other):
+        return self + -1 * other
+
+    def __rsub__(self, other):
+        return other + -self
+
+    def __pow__(self, n):
+        return Value(self.data**n, ((self, n * self.data ** (n - 1)),))
+
+    def __truediv__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data / other.data, ((self, 1 / other.data), (other, -self.data / other.data**2)))
+
+    def __rtruediv__(self, other):
+        return Value(other) / self
+
+    def tanh(self):
+        t = math.tanh(self.data)
+        return Value(t, ((self, 1 - t * t),))
+
+    def exp(self):
+        e = math.exp(self.data)
+        return Value(e, ((self, e),))
+
+    def relu(self):
+        return Value(max(self.data, 0.0), ((self, float(self.data > 0)),))
+
+    def backward(self):
+        arrived, waiting = {self: 1.0}, [self]
+        while waiting:
+            v = waiting.pop()
+            gradient = arrived.pop(v)
+            if not v.parents:
+                v.grad += gradient
+            for parent, slope in v.parents:
+                if parent not in arrived:
+                    arrived[parent] = 0.0
+                    waiting.append(parent)
+                arrived[parent] += gradient * slope

@@ -11,7 +11,7 @@ RIGHT = {
     "w_grad": [4.0, 4.0, 4.0],
     "x_grad": True,
     "param": True,
-    "second": False,
+    "late": True,
 }
 
 
@@ -34,7 +34,7 @@ answers = RIGHT | {"a_leaf": False}
 
 
 # %% wrong: b_leaf
-# says: b is the result of a recorded operation on w: it has a grad_fn and is no leaf.
+# says: b is the result of a recorded operation on w: it has a grad_fn and is not a leaf.
 # earns: 0.9167 of 1
 # lesson
 answers = RIGHT | {"b_leaf": True}
@@ -47,7 +47,7 @@ answers = RIGHT | {"c_leaf": False}
 
 
 # %% wrong: d_leaf
-# says: d is no leaf any more, its .grad will stay empty and an optimizer refuses it.
+# says: d is not a leaf any more, its .grad will stay empty and an optimizer refuses it.
 # earns: 0.9167 of 1
 # lesson
 answers = RIGHT | {"d_leaf": True}
@@ -115,10 +115,10 @@ answers = RIGHT | {"x_grad": False}
 answers = RIGHT | {"param": False}
 
 
-# %% wrong: second
-# says: A second backward fails only if the first one freed saved tensors; w + 1 and sum save none
+# %% wrong: late
+# says: h is an intermediate result: backward passed its gradient on and kept nothing.
 # earns: 0.9167 of 1
-answers = RIGHT | {"second": True}
+answers = RIGHT | {"late": False}
 
 
 # %% wrong: one item left open
@@ -128,9 +128,9 @@ answers = RIGHT | {"a_leaf": ...}
 
 
 # %% wrong: one item deleted
-# says: second = ...: There is no prediction yet
+# says: late = ...: There is no prediction yet
 # earns: 0.9167 of 1
-answers = {name: value for name, value in RIGHT.items() if name != "second"}
+answers = {name: value for name, value in RIGHT.items() if name != "late"}
 
 
 # %% wrong: words in place of True and False
