@@ -41,7 +41,7 @@ from torchkata.pictures.timelines import timeline_explorer
 #
 # ### The bits of a number
 #
-# Press *next above* until the fraction is full, then choose float16 and see how much nearer the next number is.
+# Press *next above* and watch the fraction count, then choose float16 and see how much nearer the next number is.
 # From [chapter 01](01_backends/backends.ipynb).
 
 # %%

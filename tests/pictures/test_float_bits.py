@@ -1,6 +1,5 @@
 """Bits and neighbours agree with torch; the explorer steps from number to number."""
 
-import html
 import math
 from functools import partial
 
@@ -122,6 +121,7 @@ GALLERY = drawn.Gallery(
     | {
         "largest float64": partial(float_bits.draw_bits, torch.finfo(torch.float64).max, torch.float64),
         "refused": partial(float_bits.draw_bits, *REFUSED),
+        "walked": partial(float_bits.draw_bits, *REFUSED, -float_bits.FAR),
     }
 )
 
@@ -138,47 +138,84 @@ def test_the_words_say_what_the_picture_shows():
     assert "Next below: 255; next above: 258." in words
 
 
+def test_a_number_and_its_neighbours_on_both_sides():
+    far = float_bits.draw_bits(0.0, torch.float16, away=-3)
+    assert far.alt.startswith(f"{-(3 * 2.0**-24)!r} in float16") and far.alt.endswith("This is 3 steps below 0.")
+    assert float_bits.draw_bits(257.0, torch.bfloat16, away=1).alt.endswith("This is 1 step above 256.")
+    lowest, below = (float_bits.draw_bits(-math.inf, torch.float16, away=away) for away in (0, -5))
+    assert lowest.svg == below.svg
+    assert float_bits.draw_bits(-65504.0, torch.float16, away=-5).alt.endswith("This is 1 step below -65504.")
+    assert "below nan" not in float_bits.draw_bits(math.nan, torch.float16, away=-5).alt
+
+
+@pytest.mark.parametrize(
+    ("value", "numbers"),
+    [(math.inf, 0), (65504.0, 1), (70000.0, 0), (65472.0, 2), (-math.inf, 2 * 31744), (math.nan, 0)],
+)
+def test_numbers_above_are_counted(value, numbers):
+    assert float_bits.numbers_above(value, torch.float16) == numbers
+
+
 def test_float_explorer_shows_what_its_controls_say():
-    explorer = float_bits.float_explorer()
-    explorer.controls["format"].value = "float16"
-    explorer.controls["number"].value = "1/3"
-    assert drawn.shown(explorer) == float_bits.draw_bits(1 / 3, torch.float16).svg
+    player = drawn.Player(float_bits.float_explorer())
+    assert player.shown.svg == float_bits.draw_bits(257.0, torch.bfloat16).svg
+    player.set("format", "float16")
+    assert player.set("number", "1/3").svg == float_bits.draw_bits(1 / 3, torch.float16).svg
 
 
 def test_float_explorer_steps_from_number_to_number():
-    explorer = float_bits.float_explorer()
-    explorer.controls["next above"].click()
-    assert explorer.alt.startswith("258 in bfloat16 is stored as 258")
-    explorer.controls["next below"].click()
-    explorer.controls["next below"].click()
-    assert explorer.alt.startswith("255 in bfloat16")
-    explorer.controls["format"].value = "float16"
-    explorer.controls["number"].value = "70000"
-    explorer.controls["next below"].click()
-    assert explorer.alt.startswith("65504 in float16")
-    explorer.controls["next above"].click()
-    explorer.controls["next above"].click()
-    assert explorer.alt.startswith("inf in float16 is stored as inf (inf); no error.")
+    player = drawn.Player(float_bits.float_explorer())
+    assert player.press("step", "on").alt.startswith("258 in bfloat16 is stored as 258")
+    player.press("step", "back")
+    assert player.press("step", "back").alt.startswith("255 in bfloat16")
+    player.set("format", "float16")
+    player.set("number", "70000")
+    assert player.press("step", "back").alt.startswith("65504 in float16")
+    player.press("step", "on")
+    assert player.press("step", "on").alt.startswith("70000 in float16 is stored as inf (inf)")
+    assert player.set("number", "65504").alt.startswith("65504")
+    player.press("step", "on")
+    assert player.press("step", "on").alt.startswith("inf in float16 is stored as inf (inf); no error.")
+
+
+@pytest.mark.parametrize(("control", "value"), [("number", "0.1"), ("format", "float32"), ("example", "1/3")])
+def test_steps_are_counted_from_what_was_set_last(control, value):
+    player = drawn.Player(float_bits.float_explorer())
+    fresh = player.set(control, value).svg
+    player.press("step", "on")
+    assert player.shown.svg != fresh
+    assert player.set(control, value).svg == fresh
 
 
 @pytest.mark.parametrize("example", float_bits.EXAMPLES)
 def test_examples_can_be_chosen_again_and_again(example):
-    explorer = float_bits.float_explorer("5")
+    player = drawn.Player(float_bits.float_explorer("5"))
     for _ in range(2):
-        explorer.controls["number"].value = "5"
-        explorer.controls["example"].value = example
+        player.set("number", "5")
+        assert player.says("example") == float_bits.CHOOSE
         value = float_bits.parse_number(example)
-        assert drawn.shown(explorer) == float_bits.draw_bits(value, torch.bfloat16).svg
+        assert player.set("example", example).svg == float_bits.draw_bits(value, torch.bfloat16).svg
+        assert (player.says("number"), player.says("example")) == (example, example)
 
 
 def test_float_explorer_says_what_is_refused_and_goes_on():
+    player = drawn.Player(float_bits.float_explorer())
+    refused = player.set("number", "two")
+    assert "'two' is not a number" in refused.alt and refused.alt.startswith("257 in bfloat16")
+    assert refused.alt.endswith("Shown is 257.")
+    assert player.press("step", "on").alt.startswith("258")
+    assert "not a number" not in player.set("number", "2").alt
+
+
+def test_what_can_be_pressed_and_chosen_at_first_is_drawn_ahead():
     explorer = float_bits.float_explorer()
-    explorer.controls["number"].value = "two"
-    assert "'two' is not a number" in html.unescape(explorer.words.value)
-    assert explorer.alt.startswith("257 in bfloat16")
-    explorer.controls["next above"].click()
-    assert explorer.alt.startswith("258") and "not a number" not in explorer.alt
+    frames = explorer.frames()
+    for moves in ({"step": float_bits.FAR + 30}, {"format": "float16", "step": float_bits.FAR + 3}):
+        assert explorer.key(explorer.after(**moves)) in frames
+    for example in float_bits.EXAMPLES:
+        assert explorer.key(explorer.after(example=example, format="float16", step=float_bits.FAR - 1)) in frames
 
 
-def test_controls_have_a_description():
-    drawn.check_controls(float_bits.float_explorer())
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(float_bits.float_explorer())
+    drawn.check_explorer(float_bits.float_explorer("5", "float32"))

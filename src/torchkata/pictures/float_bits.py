@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
 
 import torch
 
+from torchkata.pictures.controls import Value, choice, steps, text_field
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, ERROR_INK, GREEN, MARGIN, ORANGE, SKY, SMALL
-from torchkata.pictures.widgets import button, choice, field
 
 FORMATS = {str(dtype)[6:]: dtype for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 EXAMPLES = ("257", "70000", "1e-8", "0.1", "1/3")
-CHOOSE = "choose"  # stands in the list of examples until one is chosen, and again afterwards
-ROWS = (("example",), ("number", "format"), ("next below", "next above"))
+CHOOSE = "choose"  # stands in the list of examples beside a number that is none of them
+ROWS = (("example",), ("number", "format"), ("step",))
+FAR = 128  # numbers that the buttons reach on each side
+NEAR, NEAR_START = range(-2, 4), range(-4, 33)  # steps drawn ahead: of every example, and of what is shown first
 
 INTEGERS = {16: torch.int16, 32: torch.int32, 64: torch.int64}
 ROW = 32  # bits in a row of the picture
@@ -91,8 +94,12 @@ def bits_in_words(value: float, dtype: torch.dtype) -> str:
     return " ".join(words)
 
 
-def draw_bits(value: float, dtype: torch.dtype, refusal: str = "") -> Picture:
-    """Draw the bits in their three groups, what they say, and the stored number between its neighbours."""
+def draw_bits(value: float, dtype: torch.dtype, refusal: str = "", away: int = 0) -> Picture:
+    """Draw the bits in their three groups, what they say, and the stored number between its neighbours.
+
+    away: instead of the value, the number that stands so many numbers above (negative: below) what is stored for it.
+    """
+    value, walked = _walked(value, dtype, away)
     state = float_bits(value, dtype)
     sayings = _sayings(state, dtype)
     bits_top = 78
@@ -104,51 +111,73 @@ def draw_bits(value: float, dtype: torch.dtype, refusal: str = "") -> Picture:
     canvas = Canvas(WIDTH, bottom + 14 * len(refused) + 4)
 
     canvas.title(f"{plain(value)} in {_name(dtype)}")
+    if walked:
+        canvas.note(WIDTH - MARGIN, MARGIN + 6, walked, "right")
     canvas.text(MARGIN, 38, f"stored: {plain(state.stored)} ({state.kind}); {_error(state)}")
     draw_groups(canvas, state, bits_top)
     canvas.lines(MARGIN, saying_top, sayings)
     if has_line:
         draw_line(canvas, value, state, line_top)
     canvas.lines(MARGIN, bottom, refused, color=ERROR_INK)
-    words = bits_in_words(value, dtype)
-    return Picture(canvas, f"{words} {refusal}" if refusal else words)
+    words = [bits_in_words(value, dtype), f"This is {walked}." if walked else "", refusal]
+    return Picture(canvas, " ".join(word for word in words if word))
+
+
+def _walked(value: float, dtype: torch.dtype, away: int) -> tuple[float, str]:
+    """Return the number so many numbers away from what is stored for a value, and where that is, in words."""
+    pattern = _pattern(value, dtype)
+    stored = _value(pattern, dtype)
+    place, last = _place(pattern, dtype)
+    done = min(max(place + away, -last), last) - place
+    if done == 0 or math.isnan(stored):
+        return value, ""
+    how_far = f"{abs(done)} step{'' if abs(done) == 1 else 's'}"
+    return _neighbour(pattern, dtype, done), f"{how_far} {'above' if done > 0 else 'below'} {plain(stored)}"
 
 
 def float_explorer(number: str = "257", dtype: str = "bfloat16") -> Explorer:
     """Build the explorer: a number, a format, and steps to the next number below and above."""
+    anew = {"step": FAR}
     controls = {
-        "example": choice("example", [CHOOSE, *EXAMPLES], about="a number to begin with"),
-        "number": field("number", number, about="a number, such as 1/3 or 1e-8"),
-        "format": choice("format", FORMATS, dtype),
-        "next below": button("next below", "the next smaller number of this format"),
-        "next above": button("next above", "the next larger number of this format"),
+        "example": choice(
+            "example",
+            [CHOOSE, *EXAMPLES],
+            number if number in EXAMPLES else CHOOSE,
+            about="a number to begin with",
+            resets=anew,
+            sets={example: {"number": example} for example in EXAMPLES},
+        ),
+        "number": text_field(
+            "number", number, about="a number, such as 1/3 or 1e-8", resets={"example": CHOOSE, **anew}
+        ),
+        "format": choice("format", FORMATS, dtype, resets=anew),
+        "step": steps("step", FAR, 2 * FAR, back="next below", on="next above", anew=""),
     }
-    last_good = {"value": parse_number(number)}
 
-    def draw() -> Picture:
-        chosen, refusal = FORMATS[controls["format"].value], ""
-        try:
-            last_good["value"] = parse_number(controls["number"].value)
-        except ValueError as problem:
-            refusal = f"{problem} Shown is the number before it."
-        return draw_bits(last_good["value"], chosen, refusal)
+    def draw(state: State) -> Picture:
+        value, refusal = read_number(state["number"], number)
+        return draw_bits(value, FORMATS[state["format"]], refusal, state["step"] - FAR)
 
-    explorer = Explorer(controls, ROWS, draw)
+    def limits(state: State) -> dict[str, int]:
+        value, _ = read_number(state["number"], number)
+        return {"step": FAR + min(numbers_above(value, FORMATS[state["format"]]), FAR)}
 
-    def step(side: str) -> None:
-        state = float_bits(last_good["value"], FORMATS[controls["format"].value])
-        controls["number"].value = plain(getattr(state, side))
+    return Explorer(controls, ROWS, draw, limits, _ahead(controls["example"].values))
 
-    def choose(change: Any) -> None:
-        if change["new"] != CHOOSE:
-            controls["number"].value = change["new"]
-            controls["example"].value = CHOOSE
 
-    explorer.following("number", "format")
-    controls["example"].observe(choose, "value")
-    controls["next below"].on_click(lambda button: step("below"))
-    controls["next above"].on_click(lambda button: step("above"))
-    return explorer
+def _ahead(examples: Sequence[str]) -> list[dict[str, Iterable[Value]]]:
+    return [
+        {"step": [FAR + step for step in NEAR_START]},
+        {"example": examples, "format": list(FORMATS), "step": [FAR + step for step in NEAR]},
+    ]
+
+
+def read_number(text: str, instead: str, verb: str = "Shown") -> tuple[float, str]:
+    """Return the number that a text says; if it says none, the one to take instead, and a refusal."""
+    try:
+        return parse_number(text), ""
+    except ValueError as problem:
+        return parse_number(instead), f"{problem} {verb} is {instead}."
 
 
 def relative_error(value: float, stored: float) -> float:
@@ -229,21 +258,35 @@ def _value(pattern: int, dtype: torch.dtype) -> float:
     return torch.tensor(signed, dtype=INTEGERS[bits], device="cpu").view(dtype).to(torch.float64).item()
 
 
+def numbers_above(value: float, dtype: torch.dtype) -> int:
+    """Return how many numbers of a format lie above what it stores for a value, infinity included."""
+    place, last = _place(_pattern(value, dtype), dtype)
+    return max(last - place, 0) if abs(place) <= last else 0
+
+
 def _neighbours(pattern: int, dtype: torch.dtype) -> tuple[float, float]:
-    """Return the next smaller and the next larger number; infinities are the last ones; nan has only itself.
+    """Return the next smaller and the next larger number; infinities are the last ones; nan has only itself."""
+    return _neighbour(pattern, dtype, -1), _neighbour(pattern, dtype, 1)
+
+
+def _neighbour(pattern: int, dtype: torch.dtype, away: int) -> float:
+    """Return the number that stands so many numbers above a pattern's; that of infinity is the last one."""
+    place, last = _place(pattern, dtype)
+    if abs(place) > last:
+        return math.nan
+    there = min(max(place + away, -last), last)
+    return _value(there if there >= 0 else (1 << sum(layout(dtype))) - there, dtype)
+
+
+def _place(pattern: int, dtype: torch.dtype) -> tuple[int, int]:
+    """Return where a pattern's number stands among the numbers of its format, 0 at zero, and where infinity does.
 
     Without the sign bit, patterns read as whole numbers stand in the order of the numbers that they mean.
     """
     exponent_bits, fraction_bits = layout(dtype)
     sign_bit = 1 << (exponent_bits + fraction_bits)
     last = (1 << exponent_bits) - 1 << fraction_bits  # the pattern of infinity
-    place = -(pattern - sign_bit) if pattern & sign_bit else pattern
-    if abs(place) > last:
-        return math.nan, math.nan
-    below, above = max(place - 1, -last), min(place + 1, last)
-    return _value(below if below >= 0 else sign_bit - below, dtype), _value(
-        above if above >= 0 else sign_bit - above, dtype
-    )
+    return (sign_bit - pattern if pattern & sign_bit else pattern), last
 
 
 def _kind(exponent: str, fraction: str) -> str:
