@@ -135,7 +135,7 @@ class TestLook(drawn.Look):
 
 def test_the_largest_number_of_a_format_without_inf_has_no_neighbour_above():
     for value, none, there in ((1000.0, "none above", "next below"), (-448.0, "none below", "next above")):
-        texts = [text for text, _ in drawn.check_texts(draw_format("e4m3fn", value).figure)]
+        texts = [text for text, _ in drawn.check_texts(draw_format("e4m3fn", value).canvas)]
         assert none in texts and there in texts and none.replace("none", "next") not in texts
         assert [texts.count(number) for number in ("448", "416", "-448", "-416")].count(1) == 2
 
@@ -153,35 +153,56 @@ def test_the_words_tell_what_the_picture_shows():
 
 
 def test_format_explorer_shows_what_its_controls_say():
-    explorer = number_formats.format_explorer()
-    assert drawn.shown(explorer) == draw_format("fp16", 1e-8).svg
-    explorer.controls["scale"].value = 16
-    assert drawn.shown(explorer) == draw_format("fp16", 1e-8, 16).svg
-    explorer.controls["number"].value = "1/3"
-    explorer.controls["format"].value = "tf32"
-    explorer.controls["add"].value = "1e-8"
-    assert drawn.shown(explorer) == draw_format("tf32", 1 / 3, 16, 1e-8).svg
-    explorer.controls["add"].value = " "
-    assert drawn.shown(explorer) == draw_format("tf32", 1 / 3, 16).svg
+    player = drawn.Player(number_formats.format_explorer())
+    assert player.shown.svg == draw_format("fp16", 1e-8).svg
+    assert player.set("scale", 16).svg == draw_format("fp16", 1e-8, 16).svg
+    player.set("number", "1/3")
+    player.set("format", "tf32")
+    assert player.set("add", "1e-8").svg == draw_format("tf32", 1 / 3, 16, 1e-8).svg
+    assert player.set("add", " ").svg == draw_format("tf32", 1 / 3, 16).svg
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_format_explorer_shows_its_examples(example):
-    explorer = number_formats.format_explorer("5", "bf16", "7", 3)
-    explorer.controls["example"].value = example
-    assert drawn.shown(explorer) == GALLERY[example].svg
-    assert explorer.controls["example"].value == "choose"
+    player = drawn.Player(number_formats.format_explorer("5", "bf16", "7", 3))
+    assert player.says("example") == "choose"
+    assert player.set("example", example).svg == GALLERY[example].svg
+    assert player.says("example") == example
+
+
+@pytest.mark.parametrize(("control", "value"), [("number", "5"), ("format", "e5m2"), ("add", "7"), ("scale", -3)])
+def test_what_is_no_example_any_more_says_so_and_the_example_can_be_chosen_again(control, value):
+    player = drawn.Player(number_formats.format_explorer())
+    assert player.says("example") == "1e-8 in fp16"
+    assert player.set(control, value).svg != GALLERY["1e-8 in fp16"].svg
+    assert player.says("example") == "choose"
+    assert player.set("example", "1e-8 in fp16").svg == GALLERY["1e-8 in fp16"].svg
 
 
 def test_format_explorer_says_what_is_refused_and_goes_on():
-    explorer = number_formats.format_explorer("5", "bf16", "7")
-    explorer.controls["number"].value = "five"
-    assert "'five' is not a number" in explorer.alt and explorer.alt.startswith("5 in bf16")
-    explorer.controls["add"].value = "1/0"
-    assert "divides by zero" in explorer.alt and "5 + 7 = 12" in explorer.alt
-    explorer.controls["number"].value, explorer.controls["add"].value = "6", ""
-    assert drawn.shown(explorer) == draw_format("bf16", 6.0).svg
+    player = drawn.Player(number_formats.format_explorer("5", "bf16", "7"))
+    refused = player.set("number", "five").alt
+    assert "'five' is not a number" in refused and refused.startswith("5 in bf16")
+    assert refused.endswith("Shown is 5.")
+    refused = player.set("add", "1/0").alt
+    assert "divides by zero" in refused and "5 + 7 = 12" in refused
+    assert "'five' is not a number" in refused and refused.endswith("Added is 7.")
+    player.set("number", "6")
+    assert player.set("add", "").svg == draw_format("bf16", 6.0).svg
 
 
-def test_controls_have_a_description_and_stand_in_a_row():
-    drawn.check_controls(number_formats.format_explorer(), number_formats.ROWS)
+def test_without_a_number_to_add_at_the_start_zero_is_added_for_one_that_is_refused():
+    refused = drawn.Player(number_formats.format_explorer("5", "bf16")).set("add", "x").alt
+    assert "5 + 0 = 5" in refused and refused.endswith("Added is 0.")
+
+
+def test_the_examples_and_all_scales_are_drawn_ahead():
+    explorer = number_formats.format_explorer("1e-8", "fp16")
+    frames = explorer.frames()
+    assert all(explorer.key(explorer.after(scale=power)) in frames for power in range(-32, 33))
+    assert all(explorer.key(explorer.after(example=example)) in frames for example in EXAMPLES)
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(number_formats.format_explorer())
+    drawn.check_explorer(number_formats.format_explorer("-1/3", "fp32", "1e-7", 5))

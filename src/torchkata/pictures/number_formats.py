@@ -6,26 +6,27 @@ The picture of chapter 01 (`float_bits`) asks torch; this one computes, so that 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
 
 import torch
 
+from torchkata.pictures.controls import Value, choice, slider, text_field
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.float_bits import (
     LINE_LENGTH,
     WIDTH,
     FloatBits,
     draw_groups,
     draw_line,
-    parse_number,
     plain,
+    read_number,
     relative_error,
 )
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import ERROR_INK, INK, MARGIN, ORANGE, SKY, SMALL, SOFT_INK
-from torchkata.pictures.widgets import choice, field, slider
 
 EXAMPLES = {
     "1e-8 in fp16": ("1e-8", "fp16", "", 0),
@@ -37,7 +38,7 @@ EXAMPLES = {
     "1000 in e4m3fn": ("1000", "e4m3fn", "", 0),
     "1/3 in tf32": ("1/3", "tf32", "", 0),
 }
-CHOOSE = "choose"
+CHOOSE = "choose"  # stands in the list of examples beside settings that are none of them
 ROWS = (("example",), ("number", "format"), ("add", "scale"))
 
 LOWEST, HIGHEST = -46, 40  # the axis of the ranges, in powers of ten
@@ -107,6 +108,14 @@ FORMATS = {
     "e5m2": Format(5, 2),
     "e4m3fn": Format(4, 3, has_inf=False),
 }
+
+AHEAD: tuple[Mapping[str, Iterable[Value]], ...] = (  # what is drawn before it is asked for
+    {"scale": range(-32, 33)},
+    {"format": FORMATS, "scale": range(-24, 25, 8)},
+    {"example": EXAMPLES},
+    {"example": EXAMPLES, "format": FORMATS},
+    {"example": EXAMPLES, "scale": (-16, 16)},
+)
 
 
 @dataclass(frozen=True)
@@ -201,47 +210,37 @@ def draw_format(fmt: str, value: float, power: int = 0, other: float | None = No
 
 def format_explorer(number: str = "1e-8", fmt: str = "fp16", other: str = "", power: int = 0) -> Explorer:
     """Build the explorer: a number, a format, a second number to add, and a scale."""
+    known = {settings: example for example, settings in EXAMPLES.items()}
+    own = {"example": CHOOSE}
     controls = {
-        "example": choice("example", [CHOOSE, *EXAMPLES], about="numbers to begin with", wide=True),
-        "number": field("number", number, about="a number, such as 1/3 or 1e-8"),
-        "format": choice("format", FORMATS, fmt),
-        "add": field("add this", other, if_empty="nothing", about="a number that is added"),
-        "scale": slider("scale: 2 ^", power, -32, 32, about="the number is multiplied by this power of two first"),
+        "example": choice(
+            "example",
+            [CHOOSE, *EXAMPLES],
+            known.get((number, fmt, other, power), CHOOSE),
+            about="numbers to begin with",
+            wide=True,
+            sets={
+                example: dict(zip(("number", "format", "add", "scale"), settings, strict=True))
+                for example, settings in EXAMPLES.items()
+            },
+        ),
+        "number": text_field("number", number, about="a number, such as 1/3 or 1e-8", resets=own),
+        "format": choice("format", FORMATS, fmt, resets=own),
+        "add": text_field("add this", other, if_empty="nothing", about="a number that is added", resets=own),
+        "scale": slider(
+            "scale: 2 ^", power, -32, 32, about="the number is multiplied by this power of two first", resets=own
+        ),
     }
-    last_good: dict[str, Any] = {"number": parse_number(number), "add": parse_number(other) if other else None}
 
-    def draw() -> Picture:
-        refusals = []
-        for name in ("number", "add"):
-            text = controls[name].value.strip()
-            try:
-                last_good[name] = None if name == "add" and not text else parse_number(text)
-            except ValueError as problem:
-                refusals.append(f"{problem} Shown is what was there before.")
-        chosen, power = controls["format"].value, controls["scale"].value
-        return draw_format(chosen, last_good["number"], power, last_good["add"], " ".join(refusals))
+    def draw(state: State) -> Picture:
+        value, refusal = read_number(state["number"], number)
+        added, refusals = None, [refusal]
+        if state["add"].strip():
+            added, refusal = read_number(state["add"], other or "0", "Added")
+            refusals.append(refusal)
+        return draw_format(state["format"], value, state["scale"], added, " ".join(filter(None, refusals)))
 
-    explorer = Explorer(controls, ROWS, draw)
-    busy = {"filling": False}
-
-    def refresh(change: Any) -> None:
-        if not busy["filling"]:
-            explorer.refresh()
-
-    def choose(change: Any) -> None:
-        if change["new"] == CHOOSE:
-            return
-        busy["filling"] = True
-        for name, value in zip(("number", "format", "add", "scale"), EXAMPLES[change["new"]], strict=True):
-            controls[name].value = value
-        controls["example"].value = CHOOSE
-        busy["filling"] = False
-        explorer.refresh()
-
-    for name in ("number", "format", "add", "scale"):
-        controls[name].observe(refresh, "value")
-    controls["example"].observe(choose, "value")
-    return explorer
+    return Explorer(controls, ROWS, draw, ahead=AHEAD)
 
 
 def _signed(chosen: Format, place: int) -> float:
