@@ -32,12 +32,25 @@ def test_the_words_tell_what_the_picture_shows():
 
 
 def test_window_explorer_shows_what_its_controls_say():
-    explorer = gradient_window.window_explorer(GRADS)
-    assert drawn.shown(explorer) == gradient_window.draw_window(GRADS, 0).svg
-    explorer.controls["scale"].value = 12
-    explorer.controls["format"].value = "bf16"
-    assert drawn.shown(explorer) == gradient_window.draw_window(GRADS, 12, "bf16").svg
+    player = drawn.Player(gradient_window.window_explorer(GRADS))
+    assert player.shown.svg == gradient_window.draw_window(GRADS, 0).svg
+    player.set("scale", 12)
+    assert player.set("format", "bf16").svg == gradient_window.draw_window(GRADS, 12, "bf16").svg
 
 
-def test_controls_have_a_description_and_stand_in_a_row():
-    drawn.check_controls(gradient_window.window_explorer(GRADS), gradient_window.ROWS)
+def test_every_control_redraws():
+    drawn.check_moves(gradient_window.window_explorer(GRADS), {"scale": 30, "format": "e5m2"})
+
+
+def test_what_becomes_of_the_gradients_later_does_not_matter():
+    grads = [grad.clone() for grad in GRADS]
+    explorer = gradient_window.window_explorer(grads)
+    before = explorer.svg
+    grads[0].fill_(7)
+    assert explorer.svg == before
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(gradient_window.window_explorer(GRADS))
+    many = torch.randn(10_000, generator=torch.Generator().manual_seed(0)).mul(4).exp() * 1e-7
+    drawn.check_explorer(gradient_window.window_explorer([many]))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from torchkata.pictures.controls import choice, slider
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.number_formats import FORMATS
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import INK, MARGIN, ORANGE, PURPLE, SKY, SMALL
-from torchkata.pictures.widgets import choice, slider
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "e5m2": torch.float8_e5m2}
 LOWEST, HIGHEST = -60, 30  # the axis, in powers of two
@@ -32,7 +32,7 @@ def window(grads: Sequence[Tensor], scale: float, dtype: torch.dtype) -> tuple[f
 def draw_window(grads: Sequence[Tensor], power: int, fmt: str = "fp16") -> Picture:
     """Draw how many entries of 2^power times the gradients lie in each power of two, and the window of the format."""
     lost, infinite = window(grads, 2.0**power, DTYPES[fmt])
-    counts = Counter(math.frexp(entry)[1] - 1 for entry in _entries(grads).tolist())
+    counts = _counts(grads)
     chosen = FORMATS[fmt]
     low, high = math.log2(chosen.smallest) - 1, math.log2(chosen.largest)
     top, base = 96, 96 + FULL
@@ -63,22 +63,28 @@ def draw_window(grads: Sequence[Tensor], power: int, fmt: str = "fp16") -> Pictu
 
 def window_explorer(grads: Sequence[Tensor], power: int = 0, fmt: str = "fp16") -> Explorer:
     """Build the explorer: a scale and a format for these gradients."""
-    kept = [grad.detach().clone() for grad in grads]
+    kept = [_entries(grads)]
     controls = {
         "scale": slider("scale: 2 ^", power, -8, 30, about="the gradients are multiplied by this power of two first"),
         "format": choice("format", DTYPES, fmt),
     }
 
-    def draw() -> Picture:
-        return draw_window(kept, controls["scale"].value, controls["format"].value)
+    def draw(state: State) -> Picture:
+        return draw_window(kept, state["scale"], state["format"])
 
-    return Explorer(controls, ROWS, draw).following()
+    return Explorer(controls, ROWS, draw)
 
 
 def _entries(grads: Sequence[Tensor]) -> Tensor:
     """Return the magnitudes of all entries that are not 0, as float64."""
     entries = torch.cat([grad.detach().cpu().double().flatten() for grad in grads]).abs()
     return entries[entries > 0]
+
+
+def _counts(grads: Sequence[Tensor]) -> dict[int, int]:
+    """Return how many entries lie in each power of two: from 2^k up to, but without, 2^(k + 1)."""
+    powers, counts = (torch.frexp(_entries(grads)).exponent - 1).unique(return_counts=True)
+    return dict(zip(powers.tolist(), counts.tolist(), strict=True))
 
 
 def _x(place: float) -> float:
@@ -96,7 +102,7 @@ def _draw_edges(canvas: Canvas, low: float, high: float, top: float, base: float
     canvas.text((left + right) / 2, y - 9, "window", SMALL, "center", weight="bold")
 
 
-def _in_words(counts: Counter, power: int, fmt: str, shares: str) -> str:
+def _in_words(counts: Mapping[int, int], power: int, fmt: str, shares: str) -> str:
     smallest, largest = min(counts) + power, max(counts) + power
     return (
         f"Gradients times 2^{power} in {fmt}: {shares}. "
