@@ -58,14 +58,26 @@ def test_the_words_tell_what_the_picture_shows():
 
 
 def test_scale_explorer_shows_what_its_controls_say():
-    explorer = loss_scale.scale_explorer()
+    player = drawn.Player(loss_scale.scale_explorer())
     values = {"probability": 0.1, "growth_interval": 7, "seed": 3, "growth_factor": 4.0, "backoff_factor": 0.25}
     for name, value in {**values, "iterations": 200}.items():
-        explorer.controls[name].value = value
+        player.set(name, value)
     about = "inf with probability 0.10; growth × 4 after 7 good iterations in a row; backoff × 0.25"
     events = loss_scale.random_events(0.1, 200, 3)
-    assert drawn.shown(explorer) == loss_scale.draw_scale(events, 4.0, 0.25, 7, about).svg
+    assert player.shown.svg == loss_scale.draw_scale(events, 4.0, 0.25, 7, about).svg
 
 
-def test_controls_have_a_description_and_stand_in_a_row():
-    drawn.check_controls(loss_scale.scale_explorer(), loss_scale.ROWS)
+def test_every_control_redraws():
+    moves = {"probability": 0.1, "growth_interval": 7, "growth_factor": 4.0, "backoff_factor": 0.25}
+    drawn.check_moves(loss_scale.scale_explorer(), {**moves, "iterations": 200, "seed": 3})
+
+
+def test_often_an_inf_and_a_long_interval_is_drawn_ahead():
+    player = drawn.Player(loss_scale.scale_explorer())
+    player.set("probability", 0.3)
+    player.set("growth_interval", 200)
+    assert player.explorer.key(player.state) in player.explorer.frames()
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(loss_scale.scale_explorer())

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from torchkata.pictures.controls import Value, choice, decimal_slider, slider
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import ERROR_INK, FAINT, INK, MARGIN
-from torchkata.pictures.widgets import choice, decimal_slider, slider
 
 LARGEST = 3.4028234663852886e38  # of float32: the scale does not grow beyond it
 LEFT, LENGTH, FULL = 46, 520, 150  # points: where the axis begins, how long and how high the picture is
 ROWS = (("probability", "growth_interval"), ("growth_factor", "backoff_factor"), ("iterations", "seed"))
+AHEAD: tuple[Mapping[str, Iterable[Value]], ...] = (  # what is drawn before it is asked for
+    {"probability": (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3)},
+    {"growth_interval": (1, 2, *range(5, 201, 5))},
+    {"probability": (0.0, 0.02, 0.05, 0.1, 0.3), "growth_interval": (1, 5, 20, 50, 100, 200)},
+    {"growth_factor": (2.0, 4.0, 8.0), "backoff_factor": (0.5, 0.25, 0.125)},
+    {"iterations": range(100, 801, 100)},
+    {"seed": range(10)},
+)
 
 
 def simulate_scale(
@@ -81,7 +90,8 @@ def draw_scale(
         iteration = len(events) * share // 4
         canvas.note(x(iteration), base + 28, str(iteration), "center")
     canvas.note(MARGIN, base + 46, "iteration; a short stroke below the axis: a skipped step")
-    canvas.note(MARGIN, base + 60, about)
+    if about:
+        canvas.note(MARGIN, base + 60, about)
     return Picture(canvas, f"The scale over {len(events)} iterations, from 2^16: {summary}. {about}".strip())
 
 
@@ -98,13 +108,12 @@ def scale_explorer() -> Explorer:
         "seed": slider("seed", 0, 0, 9),
     }
 
-    def draw() -> Picture:
-        value = {name: control.value for name, control in controls.items()}
-        events = random_events(value["probability"], value["iterations"], value["seed"])
+    def draw(state: State) -> Picture:
+        events = random_events(state["probability"], state["iterations"], state["seed"])
         about = (
-            f"inf with probability {value['probability']:.2f}; growth × {value['growth_factor']:g} after "
-            f"{value['growth_interval']} good iterations in a row; backoff × {value['backoff_factor']:g}"
+            f"inf with probability {state['probability']:.2f}; growth × {state['growth_factor']:g} after "
+            f"{state['growth_interval']} good iterations in a row; backoff × {state['backoff_factor']:g}"
         )
-        return draw_scale(events, value["growth_factor"], value["backoff_factor"], value["growth_interval"], about)
+        return draw_scale(events, state["growth_factor"], state["backoff_factor"], state["growth_interval"], about)
 
-    return Explorer(controls, ROWS, draw).following()
+    return Explorer(controls, ROWS, draw, ahead=AHEAD)
