@@ -63,15 +63,34 @@ def test_the_words_tell_what_the_picture_shows():
 
 
 def test_surrogate_explorer_shows_what_its_controls_say():
-    explorer = step_surrogate.surrogate_explorer()
-    assert drawn.shown(explorer) == draw_surrogate("sign", "tanh", 2.0).svg
-    explorer.controls["function"].value = "quantise"
-    explorer.controls["levels"].value = 7
-    explorer.controls["steepness"].value = 4.5
-    assert drawn.shown(explorer) == draw_surrogate("quantise", "tanh", 4.5, 7).svg
-    explorer.controls["surrogate"].value = "clipped identity"
-    assert drawn.shown(explorer) == draw_surrogate("quantise", "clipped identity", 4.5, 7).svg
+    player = drawn.Player(step_surrogate.surrogate_explorer())
+    assert player.shown.svg == draw_surrogate("sign", "tanh", 2.0).svg
+    player.set("function", "quantise")
+    player.set("levels", 7)
+    assert player.set("steepness", 4.5).svg == draw_surrogate("quantise", "tanh", 4.5, 7).svg
+    assert player.set("surrogate", "clipped identity").svg == draw_surrogate("quantise", "clipped identity", 4.5, 7).svg
 
 
-def test_controls_have_a_description_and_stand_in_a_row():
-    drawn.check_controls(step_surrogate.surrogate_explorer(), step_surrogate.ROWS)
+def test_every_control_redraws():
+    moves = {"function": "quantise", "levels": 7, "steepness": 4.5, "surrogate": "identity"}
+    drawn.check_moves(step_surrogate.surrogate_explorer(), moves)
+
+
+@pytest.mark.parametrize("surrogate", step_surrogate.SURROGATES)
+def test_few_points_draw_the_same_curve(surrogate):
+    curves = step_surrogate._drawn_curves("sign", surrogate, 8.0, 4)
+    _, gradient, _ = surrogate_curves("sign", surrogate, 8.0, XS)
+    places, values = curves.gradient
+    assert len(places) < 100
+    for x, expected in zip(map(step_surrogate._across, XS), gradient, strict=True):
+        right = max(1, next(k for k, place in enumerate(places) if place >= x))
+        share = (x - places[right - 1]) / (places[right] - places[right - 1])
+        assert values[right - 1] + share * (values[right] - values[right - 1]) == pytest.approx(expected, abs=0.009)
+
+
+def test_every_state_is_drawn_ahead():
+    assert len(step_surrogate.surrogate_explorer().frames()) == 3 * 8 * 3 * 16
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(step_surrogate.surrogate_explorer())
