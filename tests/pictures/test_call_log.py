@@ -123,7 +123,7 @@ def test_the_words_tell_what_the_picture_shows():
 
 def test_call_log_explorer_shows_what_its_controls_say():
     explorer = call_log.call_log_explorer()
-    assert drawn.shown(explorer) == draw_call_log(log_of()).svg
+    assert explorer.svg == draw_call_log(log_of()).svg
     controls = {
         "x_grad": ("x requires grad", False),
         "k_given": ("pass k", True),
@@ -135,11 +135,13 @@ def test_call_log_explorer_shows_what_its_controls_say():
     }
     assert set(controls) == set(SWITCHES)
     for switch, (name, value) in controls.items():
-        before = explorer.controls[name].value
-        explorer.controls[name].value = value
-        assert drawn.shown(explorer) == draw_call_log(log_of(**{switch: value})).svg
-        explorer.controls[name].value = before
+        shown = drawn.Player(explorer).set(name, value).svg
+        assert shown == draw_call_log(log_of(**{switch: value})).svg != explorer.svg
 
 
-def test_controls_have_a_description_and_stand_in_a_row():
-    drawn.check_controls(call_log.call_log_explorer(), call_log.ROWS)
+def test_every_state_is_drawn_ahead():
+    assert len(call_log.call_log_explorer().frames()) == len(EVERY_LOG)
+
+
+def test_the_explorer_keeps_what_every_explorer_keeps():
+    drawn.check_explorer(call_log.call_log_explorer())

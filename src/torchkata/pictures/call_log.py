@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from torchkata.pictures.controls import choice, switch
+from torchkata.pictures.explorer import Explorer, State
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.show import Explorer, Picture
+from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, ERROR_INK, GREEN, MARGIN, ORANGE, SKY, UNUSED
-from torchkata.pictures.widgets import choice, switch
 
 CALLS = ("apply", "forward")
 RETURNS = ("right", "too few", "float64")
@@ -199,26 +200,6 @@ def _in_words(log: CallLog) -> str:
     return f"Who calls whom. {lines} {node}{error}"
 
 
-def call_log_explorer() -> Explorer:
-    """Build the explorer: switches for the call, for what is used, and for what backward returns."""
-    controls = _controls()
-
-    def draw() -> Picture:
-        return draw_call_log(
-            call_log(
-                x_grad=controls["x requires grad"].value,
-                k_given=controls["pass k"].value,
-                call=controls["call"].value,
-                second_output_used=controls["use the second result"].value,
-                materialize=controls["materialize_grads"].value,
-                returns=controls["backward returns"].value,
-                grad_mode=controls["grad mode"].value,
-            )
-        )
-
-    return Explorer(controls, ROWS, draw).following()
-
-
 ROWS = (
     ("call", "backward returns"),
     ("x requires grad", "grad mode", "pass k"),
@@ -226,8 +207,9 @@ ROWS = (
 )
 
 
-def _controls() -> dict[str, Any]:
-    return {
+def call_log_explorer() -> Explorer:
+    """Build the explorer: switches for the call, for what is used, and for what backward returns."""
+    controls = {
         "call": choice("call", CALLS, about="what is called of the Function"),
         "backward returns": choice("backward returns", RETURNS),
         "x requires grad": switch("x requires grad", True),
@@ -236,3 +218,17 @@ def _controls() -> dict[str, Any]:
         "use the second result": switch("use the second result", False),
         "materialize_grads": switch("materialize_grads", True, "zeros in place of None for a result not used"),
     }
+
+    def draw(state: State) -> Picture:
+        log = call_log(
+            x_grad=state["x requires grad"],
+            k_given=state["pass k"],
+            call=state["call"],
+            second_output_used=state["use the second result"],
+            materialize=state["materialize_grads"],
+            returns=state["backward returns"],
+            grad_mode=state["grad mode"],
+        )
+        return draw_call_log(log)
+
+    return Explorer(controls, ROWS, draw)
