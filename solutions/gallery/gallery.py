@@ -4,10 +4,10 @@
 # An explorer is a picture with controls: change something, and see what PyTorch makes of it. Here are all of the
 # course, each with something to try and a link to the chapter that explains it.
 #
-# Choose *Run → Run All Cells* once; it takes a minute at most. From then on the pictures live without Python: when you
-# come back tomorrow they move at once, and only a text of your own needs the cell to be run again. Everything also works
-# from the keyboard: Tab goes from control to control, the arrow keys move a slider or a list, Space presses a button or
-# a switch. What a picture shows is told in words below it.
+# Choose *Run → Run All Cells* once; it takes a minute at most. From then on the pictures live without Python: when
+# you come back tomorrow they move at once, and only a text of your own needs the cell to be run again. Everything
+# also works from the keyboard: Tab goes from control to control, the arrow keys move a slider or a list, Space
+# presses a button or a switch. What a picture shows is told in words below it.
 #
 # [Back to the start page](start.ipynb)
 
