@@ -177,12 +177,16 @@ def update(chapter: Chapters = None) -> None:
     """Bring your copies up to the newest release, with your answers in them; mend copies that are damaged."""
     from torchkata.tools.course import find_chapters
 
-    chosen = find_chapters(chapter, with_pages=True)
+    chosen, missing = find_chapters(chapter, with_pages=True), []
     if chapter is None:
+        missing = [one.name for one in chosen if not one.workbook.exists() and one.release.is_file()]
         chosen = [one for one in chosen if one.workbook.exists()]
         if not chosen:
             raise CourseError("There is no workbook yet. Run `torchkata lab`: it makes one and opens it.")
-    if not _update(chosen):
+    done = _update(chosen)
+    if missing:
+        out.print(f"Not in your workbook yet: {', '.join(missing)}. `torchkata lab` puts it there.", soft_wrap=True)
+    if not done:
         raise typer.Exit(2)
 
 

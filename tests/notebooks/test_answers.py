@@ -3,6 +3,8 @@ nothing."""
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests.notebooks import running
@@ -92,3 +94,35 @@ def test_lessons_and_corners_are_there(chapter: str, exercise: str):
     assert corners is not None, "the answers' file needs a line '# corners: zeros, nan' or '# corners: none'"
     assert set(corners) <= set(CORNERS)
     assert set(corners) == {answer.corner for answer in wrong} - {""}, "each class has an answer that misses it"
+
+
+def _giving_nothing(source: str) -> str:
+    """An answer whose functions and methods do nothing and return None; "" for one that has none."""
+    tree = ast.parse(source)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    found = [node for one in (tree, *classes) for node in one.body if isinstance(node, ast.FunctionDef)]
+    emptied = [one for one in found if one.name == "__call__" or not one.name.startswith("__")]
+    for one in emptied:
+        one.body = [ast.Return(ast.Constant(None))]
+    return ast.unparse(ast.fix_missing_locations(tree)) if emptied else ""
+
+
+NOTHING_GIVEN = [
+    pytest.param(chapter, exercise, marks=[a_further_slow_one] if chapter in SLOW_CHAPTERS or exercise in SLOW else [])
+    for chapter, exercise in EXERCISES
+]
+# classes that stand in the answer cell but are not what is asked for, and an answer that calls its own methods
+NOT_ASKED_FOR, OWN_ERROR = ("verify-passed",), ("micrograd",)
+
+
+@pytest.mark.parametrize("chapter, exercise", NOTHING_GIVEN)
+def test_what_gives_nothing_is_told_so_in_a_sentence(marks_of: running.MarksOf, chapter: str, exercise: str):
+    """Not with what Python says of None where a check's own code stumbles over it."""
+    answer = _giving_nothing(running.exercise_cells(chapter, exercise)[0].source)
+    if not answer or exercise in NOT_ASKED_FOR:
+        return
+    marks = marks_of(chapter, exercise, answer)
+    assert set(marks.errors) == {"WrongAnswer"} and marks.points < running.full_points(chapter, exercise)
+    for told in marks.told:
+        assert "NoneType" not in told or exercise in OWN_ERROR
+        assert not told.startswith("Your code raised") or exercise in OWN_ERROR

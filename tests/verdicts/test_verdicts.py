@@ -499,6 +499,42 @@ def test_mistakes_that_read_the_result_of_an_answer_that_raised():
     assert "Your code raised KeyError" in str(verdict(lambda: seen.returns(torch.ones(1))))
 
 
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ("pass", "The check can't go on from what your code gave it: is a `return` missing"),
+        ("return 'text'", "The check can't go on from what your code gave it"),
+        ("return x.summ()", "Your code raised AttributeError: 'Tensor' object has no attribute 'summ'."),
+        ("return torch.ones(9)", "Your code raised RuntimeError: The size of tensor a"),
+    ],
+)
+def test_where_a_scenario_stumbles_the_answer_did_not_raise(body: str, words: str):
+    """Python's error on None in the check's own line says nothing of the learner's code; an error in a learner's line,
+    and torch's on values, are told as they came."""
+
+    def story(answer, x):
+        return (x + answer(x).detach()).tolist()
+
+    space = {"__name__": "__main__", "torch": torch}
+    exec(compile(f"def answer(x):\n    {body}", "<a learner's>", "exec"), space)
+    wrong = verdict(lambda: observe_scenario(story, space["answer"], torch.ones(3)).returns([2.0] * 3))
+    assert words in str(wrong)
+    assert "NoneType" not in wrong.lines[1]
+    exec(compile("def answer():\n    pass", "<a learner's>", "exec"), space)
+    wrong = verdict(lambda: observe_scenario(story, space["answer"], torch.ones(3)).returns([2.0] * 3))
+    assert "Your code raised TypeError: answer() takes 0 positional arguments" in str(wrong)
+
+
+@pytest.mark.parametrize("sentence", ["Yours is of type NoneType.", "Yours is a NoneType.", "Yours is NoneType."])
+def test_none_is_called_none(sentence: str):
+    def told(words: str) -> str:
+        return verdict(lambda: observe(lambda: None).that(False, words)).lines[1].strip()
+
+    assert told(sentence) == "Yours is None."
+    python = "Python says: 'NoneType' object is not callable."
+    assert told(python) == python
+
+
 def test_a_tensor_of_one_element_is_its_number():
     guess = {"a": torch.tensor([3.0]), "b": torch.tensor([[4]]), "c": torch.tensor([2.0]), "d": torch.tensor([2])}
     items = {"a": prediction(3.0), "b": prediction(4), "c": prediction([2.0]), "d": prediction([2, 2])}

@@ -366,6 +366,8 @@ class Seen:
             named = next((m for m in (*mistakes, *self.known) if m.matches(self, found.stage, truth)), None)
         finally:
             self._naming = False
+        if found.stage == "raised" and not named and not because and self._stumbled():
+            found = Difference("raised", self.error_text, self.error_kind)
         sentence = named.sentence if named else because or self._generic(found.stage)
         guarded = sentence.replace("{detail}", found.guarded or found.detail)
         parts = [] if self.is_value else [Part("asked", self._call_text())]
@@ -378,7 +380,11 @@ class Seen:
         """The sentence where neither a mistake nor the judgement has one."""
         if stage == "type" and self.noted.result is None:
             return "Nothing came back (None): is a `return` missing? ({detail})"
-        return GENERIC[stage]
+        return STUMBLED if stage == "raised" and self._stumbled() else GENERIC[stage]
+
+    def _stumbled(self) -> bool:
+        """Whether a scenario failed in its own code, with what the answer gave it."""
+        return self.noted.raised is not None and self.noted.raised.get("stumbled", False)
 
     def _frames(self) -> list[list]:
         raised = self.noted.raised or self.noted.backward_raised or {"frames": []}
@@ -407,10 +413,15 @@ GENERIC = {
     "gradient": "The gradient is wrong: {detail}.",
     "rule": "The rule of this exercise is broken: {detail}.",
 }
+STUMBLED = (
+    "The check can't go on from what your code gave it: is a `return` missing, or is it of another kind than asked for?"
+)
+NOTHING = re.compile(r"(?<!')\b(?:of type |an? )?NoneType\b(?!')")  # but not in Python's own messages
 
 
 def _polished(sentence: str) -> str:
-    """The sentence with one full stop, and with a capital first letter unless it begins with code, such as `x`."""
+    """The sentence with one full stop, None by its name, and a capital first letter unless it begins with code."""
+    sentence = NOTHING.sub("None", sentence)
     sentence = sentence[:-1] if sentence.endswith("..") and not sentence.endswith("...") else sentence
     first = sentence.split(" ")[0]
     is_word = first.isalpha() and (len(first) > 1 or first == "a")

@@ -27,6 +27,9 @@ from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.recording import Recorder, tensors_in
 from torchkata.verdicts.surroundings import surroundings
 
+# what Python raises for a value of another kind; a call with other arguments is the answer's own fault
+OF_ANOTHER_KIND = (AttributeError, TypeError, ValueError, LookupError)
+CALLED_OTHERWISE = re.compile(r"takes .*argument|missing \d+ required|unexpected keyword|multiple values for")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # what some of torch's messages hold for terminals
 MAX_PRINTED = 10_000  # characters of an answer's output that are kept and shown
 
@@ -38,7 +41,8 @@ class Observation:
     Attributes:
         result: what it returned (Other where that is not plain data); None when it raised.
         raised: None, or {"types": names of the exception's classes, the most special one first, "message": str,
-            "frames": [[line number, function, source line], ...] of the learner's own code, outermost first}.
+            "frames": [[line number, function, source line], ...] of the learner's own code, outermost first,
+            "stumbled": of a scenario, whether its own code was running, which went on from what the answer gave}.
         arguments: the arguments after the call, by the answer's own parameter names. They share storages with `result`
             exactly where the originals do.
         identical: names of the arguments that are the very object that was returned.
@@ -129,7 +133,7 @@ def is_answer(value: object) -> bool:
 
 def _not_callable(answer: object) -> dict:
     message = f"the answer is no function or class any more; its type is {type(answer).__name__}"
-    return {"types": ["TypeError", "Exception"], "message": message, "frames": []}
+    return {"types": ["TypeError", "Exception"], "message": message, "frames": [], "stumbled": False}
 
 
 def _observe(call: _Call) -> Observation:
@@ -188,14 +192,19 @@ def describe_error(error: BaseException, hidden_file: str | None) -> dict:
     """An exception as plain data, with the frames of the learner's own code only."""
     if isinstance(error, RankError):
         return _describe_rank_error(error, hidden_file)
-    frames = []
+    frames, stumbled = [], False
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
-        if frame.f_globals.get("__name__") == "__main__" and code.co_filename != hidden_file:
+        if hidden_file and code.co_filename == hidden_file:
+            stumbled = True
+        elif frame.f_globals.get("__name__") == "__main__":
+            stumbled = False
             source = linecache.getline(code.co_filename, line).strip()
             frames.append([line, code.co_name, source])
     types = [t.__name__ for t in type(error).__mro__ if issubclass(t, BaseException)]
-    return {"types": types, "message": _message(error), "frames": frames[-5:]}
+    message = _message(error)
+    stumbled = stumbled and isinstance(error, OF_ANOTHER_KIND) and not CALLED_OTHERWISE.search(message)
+    return {"types": types, "message": message, "frames": frames[-5:], "stumbled": stumbled}
 
 
 def _describe_rank_error(error: RankError, hidden_file: str | None) -> dict:
@@ -203,7 +212,7 @@ def _describe_rank_error(error: RankError, hidden_file: str | None) -> dict:
     frames = [[frame.line, frame.function, frame.source] for frame in error.frames if frame.file != hidden_file]
     of_one = error.told and not isinstance(error, RanksHang)  # a hang is of all ranks, and names them
     message = f"{error.told} (on rank {error.rank})" if of_one else error.told
-    return {"types": error.types, "message": message, "frames": frames[-5:]}
+    return {"types": error.types, "message": message, "frames": frames[-5:], "stumbled": False}
 
 
 def _message(error: BaseException) -> str:

@@ -22,6 +22,7 @@ class Items:
     number: int = 0
 
 
+ABSENT = "There is no prediction yet: your answer has no item of this name. Add it."
 _collected: Items | None = None
 
 
@@ -65,7 +66,10 @@ def judge_predictions(
     if all(answer is ... for answer in given.values()):
         raise not_solved
     wrong = {name: item for name, item in items.items() if not alike(given[name], item.truth)}
-    lines = [f"{name} = {_spelled(given[name])}: {_sentence(given[name], item)}" for name, item in wrong.items()]
+    lines = [
+        f"{name} = {_spelled(given[name])}: {_sentence(given[name], item) if name in answers else ABSENT}"
+        for name, item in wrong.items()
+    ]
     if len(wrong) == len(items):
         raise failed("None of the items is right yet.", parts=[Part("", line) for line in lines])
     if _collected is None:

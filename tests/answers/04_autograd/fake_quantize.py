@@ -261,6 +261,19 @@ def fake_quantize(x, step, limit):
     return torch.where(x.isinf(), q.detach(), finite + (q - finite).detach())
 
 
+# %% wrong: a hook on a node of the graph
+# says: No hook here: it works with detach alone.
+# earns: 1 of 2
+def fake_quantize(x, step, limit):
+    refuse(step, limit)
+    q = (x / step).round().clamp(-limit, limit) * step
+    h = x * 1
+    if h.requires_grad:
+        h.grad_fn.register_prehook(lambda g: (torch.where(x.abs() > limit * step, 0.0, g[0]),))
+    finite = h.nan_to_num(torch.nan)
+    return torch.where(x.isinf(), q.detach(), finite + (q - finite).detach())
+
+
 # %% wrong: torch's own
 # says: That is torch's own fake_quantize: write it yourself.
 # says: A nan must stay nan.

@@ -252,6 +252,16 @@ def unmask_add_bias(function):
     return gradcheck(function, (x[:1], b)) and torch.autograd.grad(function(x, b).sum(), b)[0][0].item() == 4
 
 
+# %% wrong: asks gradcheck, and calls the node by hand
+# says: Only gradcheck and gradgradcheck judge: lines of your own ran a backward pass through the Function.
+# earns: 1 of 3
+def unmask_add_bias(function):
+    x, b = torch.ones(4, 3, **double), torch.ones(3, **double)
+    out = function(x, b)
+    by_hand = getattr(out.grad_fn, "apply", out.grad_fn)(torch.ones_like(out))[1]
+    return gradcheck(function, (x[:1], b)) and (by_hand.shape == x.shape or by_hand[0].item() == 4)
+
+
 # %% wrong: always False
 # says: `gradcheck` was not asked: only gradcheck and gradgradcheck judge.
 # earns: 0 of 3

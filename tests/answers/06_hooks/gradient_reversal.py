@@ -657,7 +657,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: no class at all
-# says: 'str' object is not callable
+# says: The check can't go on from what your code gave it
 # earns: 0 of 3
 GradientReversal = "a layer"
 

@@ -189,7 +189,7 @@ def honest() -> dict:
     x = torch.ones(2, requires_grad=True)
     noted = Observation(result=x, arguments={"x": x}, gradients={"x": None}, warned=[["UserWarning", "old"]]).as_plain()
     op = ["add", "aten", "forward", False, None, 3, "x"]
-    raised = {"types": ["ValueError"], "message": "no", "frames": [[1, "f", "raise"]]}
+    raised = {"types": ["ValueError"], "message": "no", "frames": [[1, "f", "raise"]], "stumbled": False}
     return noted | {"ops": json.dumps({"kinds": [op], "order": [0, 0]}), "backward_raised": raised}
 
 

@@ -115,7 +115,10 @@ def test_a_changed_demo_stays_in_its_place_or_beside_the_new_one(chapter: Chapte
     update(chapter)
     assert mine(chapter).cells[index].source == 'print("my demo")'
     publish(chapter, NEWER.replace(demo, 'print("a better demo")'))
-    update(chapter)
+    told = update(chapter).notes
+    assert told == (
+        "Texts and demos that you changed and that are others now, or gone: 1. Yours stand beside the new ones.",
+    )
     own, new = mine(chapter).cells[index : index + 2]
     assert own.source == 'print("my demo")' and 'print("a better demo")' in new.source
 
@@ -126,10 +129,45 @@ def test_an_exercise_that_has_changed_or_gone_is_told(chapter: Chapter):
     publish(chapter, SOURCE[:start].replace("def twice(x):", "def twice(x: int):"))
     done = update(chapter)
     assert sources(mine(chapter))["twice"] == TWICE
-    kept = mine(chapter).cells[-1]
-    assert kept.source == "def thrice(x): return x * 3  # mine" and "nbgrader" not in kept.metadata
-    assert "twice has changed in the new release. Your answer is there: read the task again." in done.notes
-    assert "thrice is no longer in this chapter. Your answer stays as a cell of your own." in done.notes
+    cells = mine(chapter).cells
+    assert cells[-1].source == "def thrice(x): return x * 3  # mine" and "nbgrader" not in cells[-1].metadata
+    given = cells[place(cells, "twice-check") + 1]
+    assert given.source.startswith("What twice gives you to begin with has changed") and "x: int" in given.source
+    assert done.notes == (
+        "twice: what is given has changed. Your answer is there; what is given now stands below its checks.",
+        "thrice is no longer in this chapter. Your answer stays as a cell of your own; the task stands in your copy "
+        "as it was.",
+    )
+    publish(chapter, NEWER[: NEWER.index('# %% answer="thrice"')].replace("def twice(x):", "def twice(x: int):"))
+    assert (update(chapter).state, update(chapter).notes) == ("updated", ())
+    assert [cell.source for cell in mine(chapter).cells].count(given.source) == 1
+
+
+def test_news_of_a_release_are_told(chapter: Chapter):
+    text = "# %% [markdown]\n# ### Exercise 98.1 · Twice\n#\n# implement · easy · 5 min · 2 points\n#\n# Twice {}.\n\n"
+    twice, thrice = SOURCE.index('# %% answer="twice"'), SOURCE.index('# %% answer="thrice"')
+    publish(chapter, SOURCE[:twice] + text.format("a number") + SOURCE[twice:thrice])
+    update(chapter)
+    learner_writes(chapter, twice=TWICE)
+    worth = SOURCE[twice:].replace('check="guess" points=3', 'check="guess" points=2')
+    newer = text.replace("98.1", "98.2").replace("easy", "warm-up")
+    publish(chapter, SOURCE[:twice] + newer.format("`a number`") + worth)
+    assert update(chapter).notes == (
+        "New, to be solved: thrice (1 point).",
+        "Other points, to make room: guess 2 (was 3).",
+    )
+    publish(chapter, SOURCE[:twice] + newer.format("a tensor") + worth)
+    assert update(chapter).notes == ("The task has other words now, read it again: twice.",)
+
+
+def test_own_cells_go_where_the_exercise_goes(chapter: Chapter):
+    learner_writes(chapter, twice=TWICE)
+    changed(chapter, lambda cells: cells.insert(place(cells, "twice-check") + 1, new_code_cell("own = 1", id="own")))
+    twice, guess = (SOURCE.index(f'# %% answer="{name}"') for name in ("twice", "guess"))
+    publish(chapter, SOURCE[:twice] + SOURCE[guess:] + "\n" + SOURCE[twice:guess])
+    update(chapter)
+    names = [cell.id for cell in mine(chapter).cells]
+    assert names[names.index("twice") :] == ["twice", "twice-check", "own"]
 
 
 def test_an_edited_check_cell_becomes_the_chapters_again(chapter: Chapter):
@@ -150,6 +188,25 @@ def test_a_copy_of_unknown_origin(chapter: Chapter):
     assert sources(mine(chapter))["twice"] == TWICE
     assert done.state == "updated"
     assert {cell.cell_type for cell in mine(chapter).cells if "Twice" in cell.source} == {"code", "raw"}
+
+
+def test_of_a_copy_of_unknown_origin_only_the_learners_cells_are_kept(chapter: Chapter):
+    """Also where the newest release has them no more: neither its texts, nor the answer to an exercise that is gone as
+    that to a new one which asks for the same name."""
+    learner_writes(chapter, twice=TWICE, thrice="def thrice(x): return x * 3  # mine")
+    changed(chapter, lambda cells: cells.append(new_code_cell("own = 1", id="own")))
+    mine_before = sources(mine(chapter))
+    release_of_copy(chapter).unlink()
+    demo = 'print("a demo that nobody changed")'
+    other = SOURCE.replace('"thrice"', '"threefold"').replace(demo, 'print("a better demo")')
+    publish(chapter, other.replace("import torch\n", "import math\n\nimport torch\n"))
+    done = update(chapter)
+    found = {cell.source: cell.cell_type for cell in mine(chapter).cells}
+    assert not [text for text in found if demo in text] and sum("import torch\n" in text for text in found) == 1
+    assert found["def thrice(x): return x * 3  # mine"] == found["own = 1"] == "code" and done.own == 3
+    assert found[mine_before["thrice-check"]] == "raw", "it judges an exercise that is gone: it must not run"
+    assert "NotImplementedError" in sources(mine(chapter))["threefold"]
+    assert "threefold: your copy has no answer cell for it. It is there now, not solved." in done.notes
 
 
 def test_a_damaged_record_of_the_release_does_no_harm(chapter: Chapter):
@@ -485,6 +542,8 @@ def test_the_command(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     told = " ".join(run(app, ["update", "98"]).stdout.split())
     assert "98_things: updated. Answers carried over: 1; cells of your own: 0." in told
     assert "Your copy as it was: " in told and "Reload Notebook from Disk" in told
+    publish(Chapter(chapter.root, "97_more"), SOURCE)
+    assert "Not in your workbook yet: 97_more. `torchkata lab` puts it there." in run(app, ["update"]).stdout
     chapter.workbook.write_text("{")
     failed = run(app, ["update"])
     assert failed.exit_code == 2 and "is not a readable notebook" in failed.output

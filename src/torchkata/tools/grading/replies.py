@@ -85,6 +85,7 @@ def _raised(value: object) -> dict | None:
         "types": types,
         "message": _text(fields.get("message"), MAX_MESSAGE),
         "frames": [[_is(line, int), _text(where), _text(code, MAX_MESSAGE)] for line, where, code in frames[-5:]],
+        "stumbled": _is(fields.get("stumbled", False), bool),
     }
 
 

@@ -30,6 +30,7 @@ TOO_LARGE = {
     "types": ["ResultTooLarge", "ValueError", "Exception"],
     "message": "what came back is too large to be judged",
     "frames": [],
+    "stumbled": False,
 }
 
 

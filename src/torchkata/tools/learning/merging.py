@@ -1,8 +1,8 @@
 """Carry what a learner wrote over into a newer release of a chapter: pure, from notebooks to a notebook.
 
 Answers go over by exercise id. Cells of the chapter that the learner changed, and cells of their own, are kept: in
-place where the chapter's cell is still there, else behind the cell that they stood behind. All other cells are the new
-release's.
+place where the chapter's cell is still there, else behind the cell that they stood behind, wherever the new release has
+it. All other cells are the new release's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
+
+from torchkata.tools.course import exercise_of
+from torchkata.tools.learning.exercises import fenced
+from torchkata.tools.learning.news import news
+from torchkata.tools.missing import without_notice
 
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 TOP = ""  # stands for "before the first cell of the chapter"
@@ -46,10 +51,11 @@ def merge(base: NotebookNode | None, mine: list[NotebookNode], new: NotebookNode
 
 class _Merging:
     def __init__(self, base: NotebookNode | None, new: NotebookNode):
-        self.result = deepcopy(new)
+        self.release, self.result = new, deepcopy(new)
         self.new = {cell.id: cell for cell in self.result.cells}
         self.base = {cell.id: cell for cell in (base or new).cells}
         self.known_base = base is not None
+        self.order = {name: n for n, name in enumerate(self.base)}  # in which the learner got the cells
         self.chapter_texts = {_text(cell) for cell in (*self.new.values(), *self.base.values())}
         self.answered: dict[str, str] = {}  # by exercise: the text that was carried over
         self.seen: set[str] = set()
@@ -58,6 +64,8 @@ class _Merging:
         self.released = {cell.id: _text(cell) for cell in new.cells}
         self.stubs = {name: text for name, text in self.released.items() if _has(self.new[name], "solution")}
         self.changed: dict[str, NotebookNode] = {}  # cells of the chapter that the learner's version stands in for
+        self.beside = 0  # changed cells of the chapter that it has no more, or others: they stand beside the new ones
+        self.given: dict[str, NotebookNode] = {}  # by exercise: what is given now, where that has changed
         self.missing: set[str] = set()  # from the side that is being taken
 
     def take(self, side: NotebookNode) -> None:
@@ -68,7 +76,9 @@ class _Merging:
         steady, behind = self._in_order(keys), TOP
         for n, (cell, key) in enumerate(zip(side.cells, keys, strict=True)):
             if key is not None and n in steady:
-                behind = key
+                behind = self._place_behind(key, behind)
+            if key is None and self._is_as_released(cell):
+                continue
             if key is None or (n != last[key] and key in self.stubs):
                 self._keep(cell, behind)
             else:
@@ -76,10 +86,17 @@ class _Merging:
                 self.seen.add(key)
         self._find_lost_answers()
 
+    def _place_behind(self, key: str, before: str) -> str:
+        """Where own cells stand that stood behind this cell of the chapter: behind it; where it is gone, behind the one
+        before it, or at the end where it was the last."""
+        if key in self.new:
+            return key
+        return next(reversed(self.new)) if key == next(reversed(self.base)) else before
+
     def _in_order(self, keys: list[str | None]) -> set[int]:
-        """Which of the learner's cells stand in the chapter's order (a longest rising row of them): the others were
-        moved, and say nothing about where the learner's own cells belong."""
-        place = {name: n for n, name in enumerate(self.new)}
+        """Which of the learner's cells stand in the order of the release that they got (a longest rising row of them):
+        the others were moved, and say nothing about where the learner's own cells belong."""
+        place = self.order
         tops: list[int] = []
         rows: list[list[int]] = []  # rows[k]: the row of k + 1 cells that ends lowest
         for n, key in enumerate(keys):
@@ -91,15 +108,23 @@ class _Merging:
 
     def finish(self) -> Merged:
         cells, taken = [self._copy(cell) for cell in self.own[TOP]], set(self.new)
+        last = {name: cell.id for cell in self.result.cells if (name := exercise_of(cell))}
         for cell in self.result.cells:
             cells.append(cell)
             cells += [self._copy(own) for own in self.own[cell.id]]
+            cells += [text for name, text in self.given.items() if last[name] == cell.id]
         for own in [cell for cell in cells if cell.id not in self.new]:
             if own.id in taken:
                 own.id = new_raw_cell("").id  # a fresh one
             taken.add(own.id)
-        self.result.cells = cells
-        return Merged(self.result, len(self.answered), sum(map(len, self.own.values())), self.notes)
+        old = NotebookNode(cells=list(self.base.values()))
+        self.result.cells, notes = cells, [*self.notes, *news(old, self.release, self.answered)]
+        if self.beside:
+            notes.append(
+                f"Texts and demos that you changed and that are others now, or gone: {self.beside}. Yours stand beside "
+                "the new ones."
+            )
+        return Merged(self.result, len(self.answered), sum(map(len, self.own.values())), notes)
 
     # ------------------------------------------------------------ one cell
 
@@ -126,20 +151,26 @@ class _Merging:
             self.changed[key] = cell
             _stand_in(cell, new)
         else:
-            if not self.known_base and _has(cell, "grade"):
-                cell = new_raw_cell(cell.source)  # perhaps an older release's: it must not run
+            graded = _has(cell, "grade")
             if _has(cell, "solution"):
-                self.notes.append(f"{key} is no longer in this chapter. Your answer stays as a cell of your own.")
+                self.notes.append(
+                    f"{key} is no longer in this chapter. Your answer stays as a cell of your own; the task stands in "
+                    "your copy as it was."
+                )
+            elif not graded:
+                self.beside += 1
             self._keep(cell, key if key in self.new else behind)
 
     def _unchanged(self, cell: NotebookNode, base: NotebookNode | None) -> bool:
         """Whether a cell is as it was released. Where that release is not known: whether it can be taken for it."""
         if base is not None and _same(base, cell):
             return True
-        if self.known_base:
-            return False
-        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
-        return digest in cell.get("id", "")
+        return self._is_as_released(cell)
+
+    def _is_as_released(self, cell: NotebookNode) -> bool:
+        """Whether a cell of a release that is not known is unchanged: the cell's id tells its first text."""
+        text = f"{cell.cell_type}\n{without_notice(cell.source)}"
+        return not self.known_base and hashlib.sha256(text.encode()).hexdigest()[:12] in cell.get("id", "")
 
     def _answer(self, cell: NotebookNode, key: str) -> None:
         base = self.base.get(key)
@@ -156,12 +187,19 @@ class _Merging:
         self.answered[key] = text
         self.new[key].source = text
         if base is not None and _text(base) != self.stubs[key]:
-            self.notes.append(f"{key} has changed in the new release. Your answer is there: read the task again.")
+            self.given[key] = new_markdown_cell(
+                f"What {key} gives you to begin with has changed. It is this now:\n\n{fenced(self.stubs[key])}"
+            )
+            self.notes.append(
+                f"{key}: what is given has changed. Your answer is there; what is given now stands below its checks."
+            )
         if text == _text(cell):
             _keep_outputs(cell, self.new[key])
 
     def _keep(self, cell: NotebookNode, behind: str) -> None:
         """Keep a cell as the learner's own, unless it holds nothing but the chapter's text, or is kept already."""
+        if not self.known_base and _has(cell, "grade"):
+            cell = new_raw_cell(cell.source)  # perhaps an older release's: it must not run
         text = _text(cell)
         kept = (_text(own) for cells in self.own.values() for own in cells)
         if text and text not in self.chapter_texts and text not in kept and text not in self.answered.values():
@@ -179,14 +217,16 @@ class _Merging:
                 self.notes.append(
                     f"{key}: its answer cell was missing. The cell that defines the same names took its place."
                 )
-            else:
+            elif self.known_base:
                 self.notes.append(f"{key}: its answer cell was missing. It is back, not solved.")
+            else:
+                self.notes.append(f"{key}: your copy has no answer cell for it. It is there now, not solved.")
 
     def _take_defining(self, names: set[str]) -> NotebookNode | None:
         """The learner's last code cell that defines all these names, taken from where it is kept."""
         own = [cell for cells in self.own.values() for cell in cells]
         for cell in reversed([*own, *self.changed.values()]):
-            if cell.cell_type == "code" and names and names <= _names(_text(cell)):
+            if cell.cell_type == "code" and names and names <= _names(_text(cell)) and not self._answers_another(cell):
                 for cells in self.own.values():
                     cells[:] = [kept for kept in cells if kept is not cell]
                 for key in [key for key, changed in self.changed.items() if changed is cell]:
@@ -195,6 +235,10 @@ class _Merging:
                 self.missing |= self.base.keys() & {cell.get("id")}  # what it was merged with
                 return cell
         return None
+
+    def _answers_another(self, cell: NotebookNode) -> bool:
+        """Whether a cell is the answer to an exercise that is no longer in the chapter."""
+        return _has(cell, "solution") and self._key(cell) not in self.stubs
 
     def _without_chapter(self, text: str) -> str:
         """A text without the cells of the chapter that were merged into it at its beginning or end."""
