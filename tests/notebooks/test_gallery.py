@@ -153,12 +153,12 @@ def test_labels_are_not_cut_off(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_buttons_stand_right_above_the_picture(name):
+def test_buttons_stand_in_rows_of_their_own_and_right_above_the_picture(name):
     explorer = build(name)
     kinds = [[explorer.controls[control].kind for control in row] for row in explorer.rows]
     assert sorted(explorer.controls) == sorted(control for row in explorer.rows for control in row)
-    assert all(STEPS not in row for row in kinds[:-1])
-    assert STEPS not in kinds[-1] or set(kinds[-1]) == {STEPS}
+    assert all(STEPS not in row or set(row) == {STEPS} for row in kinds)
+    assert STEPS in kinds[-1] or all(STEPS not in row for row in kinds)
 
 
 # ---------------------------------------------------------------- contrast
