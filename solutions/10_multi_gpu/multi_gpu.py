@@ -780,7 +780,7 @@ _ = run_on_ranks(look_at_buckets)
 # How is `all_reduce` itself made? If everybody sent the whole tensor to everybody, each rank would send world − 1
 # copies. In a *ring* each talks to its right neighbour only, and sends one chunk per step.
 #
-# Go through it with the slider. Below each chunk stand the ranks whose numbers are in it. After how many steps does
+# Press *step* and go through it. Below each chunk stand the ranks whose numbers are in it. After how many steps does
 # each of four ranks own *one* chunk that is complete, and after how many has everybody all?
 
 # %%

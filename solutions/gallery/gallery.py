@@ -5,9 +5,9 @@
 # course, each with something to try and a link to the chapter that explains it.
 #
 # Choose *Run → Run All Cells* once; it takes a minute at most. From then on the pictures live without Python: when
-# you come back tomorrow they move at once, and only a text of your own needs the cell to be run again. Everything
-# also works from the keyboard: Tab goes from control to control, the arrow keys move a slider or a list, Space
-# presses a button or a switch. What a picture shows is told in words below it.
+# you come back tomorrow they move at once. Only rare settings and a text of your own need Python, and say so; run the
+# cell again for these. Everything also works from the keyboard: Tab goes from control to control, the arrow keys move
+# a slider or a list, Space presses a button or a switch. What a picture shows is told in words below it.
 #
 # [Back to the start page](start.ipynb)
 

@@ -95,5 +95,5 @@ def _make_lab(course: Path) -> Callable[[list[str]], list[str]]:
 
 def foreign(addresses: list[str]) -> list[str]:
     """The addresses on other hosts than this one."""
-    reached = [address for address in addresses if urlsplit(address).scheme not in ("data", "blob")]
+    reached = [address for address in addresses if urlsplit(address).scheme not in ("data", "blob", "file")]
     return [address for address in reached if urlsplit(address).hostname not in OURSELVES]

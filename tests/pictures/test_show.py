@@ -14,6 +14,7 @@ from torchkata.pictures import cuts, index_steps, page, show
 from torchkata.pictures.attention_map import attention_explorer
 from torchkata.pictures.packing import unpack
 from torchkata.pictures.ring import ring_stepper
+from torchkata.pictures.style import DARK
 
 
 def test_outside_of_a_notebook_the_words_are_printed(capsys):
@@ -81,6 +82,13 @@ def test_a_page_needs_nothing_from_elsewhere():
     for text in (page.still_script(), page.explorer_script()):
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
         assert "</" not in text  # it would end the script
+
+
+def test_controls_take_their_colours_by_their_places_in_the_list_of_dark_ones():
+    colours = list(DARK)
+    used = re.findall(r"var\(--tk-(\d+), ?(#\w+)\)", page.still_style() + page.explorer_style())
+    assert len(used) > 10
+    assert {colour for place, colour in used if colours[int(place)] != colour} == set()
 
 
 def test_the_name_of_a_picture_on_its_page_is_that_of_its_content():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -95,7 +96,7 @@ def _in_words(title: str, ids: Tensor, weights: Sequence[float], position: int, 
 
 def attention_explorer(model: SmallLM | None = None) -> Explorer:
     """Choose a text, a layer, a head and a position; without a model the one stored with the course is looked into."""
-    model = model or stored_model()
+    model = copy.deepcopy(model) if model else stored_model()  # one that goes on learning would draw something else
     controls = {
         "text": text_field("text", TEXT, about=f"up to {model.length} bytes", wide=True),
         "layer": choice("layer", range(len(model.blocks))),

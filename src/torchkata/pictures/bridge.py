@@ -16,8 +16,8 @@ export default {
   initialize({ model }) {
     const kernels = window.torchkataKernels || (window.torchkataKernels = {});
     const id = model.get("explorer");
-    kernels[id] = model;
-    return () => { if (kernels[id] === model) delete kernels[id]; };
+    (kernels[id] = kernels[id] || []).push(model);
+    return () => { kernels[id] = kernels[id].filter((other) => other !== model); };
   },
 };
 """
@@ -52,4 +52,6 @@ def _drawn(frame: Callable[[Sequence[Code]], Frame], codes: Sequence[Code]) -> d
         shown = frame(codes)
     except ValueError as problem:
         return {"error": str(problem)}
+    except (Exception, SystemExit, KeyboardInterrupt) as problem:  # without an answer the page would wait
+        return {"error": f"Python could not draw this: {type(problem).__name__}: {problem}"}
     return {"svg": shown.svg, "words": shown.words, "limits": {str(n): most for n, most in shown.limits.items()}}

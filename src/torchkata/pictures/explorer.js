@@ -26,14 +26,14 @@
       this.spec = JSON.parse(place.querySelector('.tk-spec').textContent);
       this.controls = this.spec.controls;
       this.state = [...this.spec.start];
-      this.asked = 0;
+      this.told = [];
       this.pack = null;
       this.limits = {};
       this.stage = place.querySelector('.tk-stage');
       this.svg = this.stage.innerHTML;
       this.folded = place.querySelector('details p');
       place.setAttribute('role', 'group');
-      place.setAttribute('aria-label', 'explorer');
+      place.setAttribute('aria-label', `explorer: ${this.stage.querySelector('text').textContent}`);
       const panel = make('div', { class: 'tk-panel' });
       this.nodes = [];
       for (const row of this.spec.rows) {
@@ -44,7 +44,9 @@
       this.note = make('p', { class: 'tk-note', role: 'status' }, this.stage.parentNode);
       this.said = make('div', { class: 'tk-said', role: 'status' }, this.stage.parentNode);
       this.tell();
-      this.fill();
+      this.fill().catch(() => {
+        this.note.textContent = 'The pictures of this explorer did not come along. Load the page again, or run the cell.';
+      });
     }
 
     // the frames, once they are on the page; what was moved before then is shown now
@@ -66,13 +68,13 @@
       const here = this.place.querySelector('.tk-frames');
       if (here) return Promise.resolve(here.textContent);
       const waiting = window.torchkataWaiting = window.torchkataWaiting || {};
-      window.torchkataFrames = (id, packed) => waiting[id](packed);
-      return new Promise((resolve) => {
-        waiting[this.place.dataset.id] = resolve;
+      window.torchkataFrames = (id, packed) => waiting[id].splice(0).forEach((resolve) => resolve(packed));
+      return new Promise((resolve, reject) => {
+        (waiting[this.place.dataset.id] = waiting[this.place.dataset.id] || []).push(resolve);
         new IntersectionObserver((seen, watch) => {
           if (!seen.some((one) => one.isIntersecting)) return;
           watch.disconnect();
-          make('script', { src: this.place.dataset.frames }, document.head);
+          make('script', { src: this.place.dataset.frames }, document.head).onerror = reject;
         }, { rootMargin: '400px' }).observe(this.place);
       });
     }
@@ -97,7 +99,7 @@
         node.addEventListener('change', () => this.move(number, Number(node.value)));
       } else if (told.kind === 'slider') {
         node = make('input', { type: 'range', min: 0, max: told.shown.length - 1, step: 1 }, label);
-        make('output', {}, label);
+        make('span', { class: 'tk-value' }, label);
         node.addEventListener('input', () => this.move(number, Number(node.value)));
       } else if (told.kind === 'switch') {
         node = make('input', { type: 'checkbox' }, label);
@@ -107,7 +109,7 @@
         node = make(told.rows > 1 ? 'textarea' : 'input', { ...look, placeholder: told.empty || '', spellcheck: 'false' }, label);
         const read = () => { if (node.value !== this.state[number]) this.move(number, node.value); };
         node.addEventListener('change', read);
-        node.addEventListener('keydown', (event) => { if (event.key === 'Enter' && told.rows === 1) read(); });
+        node.addEventListener('keydown', (event) => { if (event.key === 'Enter' && told.rows === 1 && !event.isComposing) read(); });
       }
       return node;
     }
@@ -118,8 +120,9 @@
         end: () => this.most(number), anew: () => 0,
       };
       const nodes = {};
+      const group = make('div', { class: 'tk-steps', role: 'group', 'aria-label': told.label }, line);
       for (const [what, name] of Object.entries(told.buttons)) {
-        nodes[what] = make('button', { type: 'button', text: name }, line);
+        nodes[what] = make('button', { type: 'button', text: name }, group);
         nodes[what].addEventListener('click', () => {
           const to = Math.min(Math.max(steps[what](), 0), this.most(number));
           if (to !== this.state[number]) this.move(number, to);
@@ -184,22 +187,24 @@
       return [...best];
     }
 
-    // one question at a time; when it is answered and the controls have gone on, the next
+    // one question at a time; when it is answered and the controls have gone on, the next, and so when no answer comes
     ask() {
-      const kernel = (window.torchkataKernels || {})[this.place.dataset.id];
+      const kernel = ((window.torchkataKernels || {})[this.place.dataset.id] || []).at(-1);
       if (!kernel) return false;
       if (this.kernel !== kernel) {
         this.kernel = kernel;
         this.open = 0;
         kernel.on('msg:custom', (answer) => this.answered(answer));
       }
-      if (this.open) return true;
-      this.open = this.asked = Date.now() + Math.random();
+      if (this.open && !this.late) return true;
+      this.open = Date.now() + Math.random();
+      this.late = false;
       this.question = JSON.stringify(this.state);
       try { kernel.send({ n: this.open, state: this.state }); } catch (error) { this.open = 0; return false; }
       clearTimeout(this.clock);
       this.clock = setTimeout(() => {
-        this.note.textContent = 'Python is busy, or it has ended: then run this cell again.';
+        this.late = true;
+        if (!this.at_hand(this.state)) this.note.textContent = 'Python is busy, or it has ended: then run this cell again.';
       }, 1500);
       return true;
     }
@@ -251,8 +256,9 @@
           node.value = code;
           node.setAttribute('aria-valuetext', told.shown[code]);
           node.nextElementSibling.textContent = told.shown[code];
-        } else if (node !== document.activeElement || node.value !== String(code)) node.value = code;
+        } else if (this.told[number] !== code) node.value = code; // else what is being typed would be lost
       });
+      this.told = [...this.state];
     }
   }
 

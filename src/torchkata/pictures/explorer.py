@@ -72,20 +72,19 @@ class Explorer:
 
     def frame(self, state: State) -> Frame:
         """What the page needs to show a state."""
-        picture = self._draw(state)
-        limits = self._limits(state)
+        with _one_thread():
+            picture, limits = self._draw(state), self._limits(state)
         numbers = {number: limits[name] for number, name in enumerate(self.controls) if name in limits}
         return Frame(picture.svg, picture.alt, numbers)
 
     def frames(self) -> dict[str, Frame]:
         """The frames that are drawn ahead, by key; the first is the start's."""
-        with _one_thread():
-            found = {self.key(self.start): self.frame(self.start)}
-            for state in self._states():
-                if len(found) == MOST_AHEAD:
-                    break
-                if (key := self.key(state)) not in found:
-                    found[key] = self.frame(state)
+        found = {self.key(self.start): self.frame(self.start)}
+        for state in self._states():
+            if len(found) == MOST_AHEAD:
+                break
+            if (key := self.key(state)) not in found:
+                found[key] = self.frame(state)
         return found
 
     def key(self, state: State) -> str:

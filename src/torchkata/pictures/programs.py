@@ -78,7 +78,7 @@ def run_statement(statement: ast.stmt, names: dict[str, object]) -> tuple[str, o
     return bound, value
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: Exception | SystemExit) -> str:
     """An error's type and the first sentences of its message."""
     words = str(error).strip().partition("\n")[0].partition(" Hint:")[0]
     if len(words) > 260:
@@ -89,7 +89,7 @@ def one_line(error: Exception) -> str:
 def _error_of(act: Callable[[], None]) -> str | None:
     try:
         act()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a line may say exit()
         return one_line(error)
     return None
 

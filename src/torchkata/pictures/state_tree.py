@@ -23,7 +23,6 @@ FILLS = {
     "plain tensor": UNUSED,
     "plain list": ORANGE,
 }
-TENSOR_KINDS = tuple(FILLS)[1:]
 LINE, INDENT, BADGE = 22, 8, 120  # points: height of a row, shift of a level, width of the box with the kind
 MOST, LONGEST = 40, 20  # rows that are drawn, letters of a name
 COLUMNS = {

@@ -123,6 +123,16 @@ def test_a_changed_demo_stays_in_its_place_or_beside_the_new_one(chapter: Chapte
     assert own.source == 'print("my demo")' and 'print("a better demo")' in new.source
 
 
+def test_what_is_given_is_told_once_and_not_kept_when_it_changes_again(chapter: Chapter):
+    learner_writes(chapter, twice=TWICE)
+    for given in ("def twice(x: int):", "def twice(x: float):"):
+        publish(chapter, SOURCE.replace("def twice(x):", given))
+        update(chapter)
+    told = [cell.source for cell in mine(chapter).cells if "gives you to begin with has changed" in cell.source]
+    assert len(told) == 1 and "x: float" in told[0]
+    assert sources(mine(chapter))["twice"] == TWICE
+
+
 def test_an_exercise_that_has_changed_or_gone_is_told(chapter: Chapter):
     learner_writes(chapter, twice=TWICE, thrice="def thrice(x): return x * 3  # mine")
     start = SOURCE.index('# %% answer="thrice"')

@@ -40,7 +40,7 @@ class WorkbookContents(AsyncLargeFileManager):
         """Read a file or folder, as jupyter_server does; fill the progress of the start page."""
         model = await super().get(path, content, *args, **options)
         if content and model.get("type") == "notebook":
-            model["content"]["metadata"].setdefault("language_info", LANGUAGE)
+            _name_language(model["content"]["metadata"])
         if content and _is_start(path, model):
             await run_sync(self._fill, model["content"])
         return model
@@ -71,6 +71,11 @@ class WorkbookContents(AsyncLargeFileManager):
             return
         except Exception:
             self.log.warning("The progress on %s could not be taken out.", START, exc_info=True)
+
+
+def _name_language(metadata: dict[str, Any]) -> None:
+    if metadata.get("kernelspec", {}).get("language", "python") == "python":
+        metadata.setdefault("language_info", LANGUAGE)
 
 
 def _is_start(path: str, model: dict[str, Any]) -> bool:

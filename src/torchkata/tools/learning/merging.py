@@ -23,6 +23,7 @@ from torchkata.tools.learning.news import news
 from torchkata.tools.missing import without_notice
 
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+GIVEN_HAS_CHANGED = "What {} gives you to begin with has changed."
 TOP = ""  # stands for "before the first cell of the chapter"
 
 
@@ -111,8 +112,8 @@ class _Merging:
         last = {name: cell.id for cell in self.result.cells if (name := exercise_of(cell))}
         for cell in self.result.cells:
             cells.append(cell)
-            cells += [self._copy(own) for own in self.own[cell.id]]
             cells += [text for name, text in self.given.items() if last[name] == cell.id]
+            cells += [self._copy(own) for own in self.own[cell.id]]
         for own in [cell for cell in cells if cell.id not in self.new]:
             if own.id in taken:
                 own.id = new_raw_cell("").id  # a fresh one
@@ -187,20 +188,24 @@ class _Merging:
         self.answered[key] = text
         self.new[key].source = text
         if base is not None and _text(base) != self.stubs[key]:
-            self.given[key] = new_markdown_cell(
-                f"What {key} gives you to begin with has changed. It is this now:\n\n{fenced(self.stubs[key])}"
-            )
+            self.given[key] = new_markdown_cell(self._given_now(key))
             self.notes.append(
                 f"{key}: what is given has changed. Your answer is there; what is given now stands below its checks."
             )
         if text == _text(cell):
             _keep_outputs(cell, self.new[key])
 
+    def _given_now(self, key: str) -> str:
+        return f"{GIVEN_HAS_CHANGED.format(key)} It is this now:\n\n{fenced(self.stubs[key])}"
+
     def _keep(self, cell: NotebookNode, behind: str) -> None:
         """Keep a cell as the learner's own, unless it holds nothing but the chapter's text, or is kept already."""
         if not self.known_base and _has(cell, "grade"):
             cell = new_raw_cell(cell.source)  # perhaps an older release's: it must not run
         text = _text(cell)
+        told = (key for key in self.stubs if text.startswith(GIVEN_HAS_CHANGED.format(key)))
+        if any(text != self._given_now(key) for key in told):
+            return  # of an update before, and no longer so
         kept = (_text(own) for cells in self.own.values() for own in cells)
         if text and text not in self.chapter_texts and text not in kept and text not in self.answered.values():
             self.own[behind].append(cell)
