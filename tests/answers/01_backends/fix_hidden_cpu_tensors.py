@@ -441,7 +441,7 @@ class Tagger(Base):
 
 
 # %% wrong: returns nothing
-# says: forward returned NoneType
+# says: forward returned None
 # says: The first check is not passed yet
 # earns: 0 of 3
 class Tagger(Base):

@@ -281,7 +281,7 @@ def snapshot(model):
 
 
 # %% wrong: returns nothing
-# says: The snapshot must be a dict from names to tensors; found: NoneType.
+# says: The snapshot must be a dict from names to tensors; found: None.
 # says: The first check is not passed yet
 # earns: 0 of 1
 def snapshot(model):

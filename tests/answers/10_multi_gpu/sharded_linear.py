@@ -579,7 +579,7 @@ def shard_of(weight, rank, world):
 
 
 # %% wrong: returns nothing
-# says: On each rank the result must be a tensor (N, out_features); it is NoneType.
+# says: On each rank the result must be a tensor (N, out_features); it is None.
 # says: The first check is not passed yet
 # earns: 0 of 3
 def sharded_linear(x, shard, out_features):
