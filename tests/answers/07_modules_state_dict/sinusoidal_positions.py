@@ -492,6 +492,7 @@ class SinusoidalPositions(nn.Module):
 
 # %% wrong: no module at all
 # says: SinusoidalPositions
+# says: The check can't go on from what your code gave it
 # says: Longer sequences must raise ValueError naming T and max_len, not fail in
 # earns: 0 of 2
 class SinusoidalPositions:
