@@ -19,8 +19,8 @@ from torchkata.tools.learning.workbook import release_of_copy
 
 OLD = {old.name: old for old in old_chapters()}
 GONE = {"05_custom_functions": ["audit-tensor", "interp-table"], "11_training_loop": ["argparse-config"]}
-# answers that are worth less than all points today, and what they get: one item of ten is asked that was not
-LESS = {"predict-devices-and-dtypes": 1.8}
+# answers that are worth less than all points today, and what they get: one item is asked that was not
+LESS = {"predict-devices-and-dtypes": 1.8, "predict-leaves": 0.9167}
 REMARK = "\n\nMy remark"
 
 
