@@ -99,7 +99,7 @@
         node.addEventListener('change', () => this.move(number, Number(node.value)));
       } else if (told.kind === 'slider') {
         node = make('input', { type: 'range', min: 0, max: told.shown.length - 1, step: 1 }, label);
-        make('span', { class: 'tk-value' }, label);
+        make('span', { class: 'tk-value', 'aria-hidden': 'true' }, label); // the slider says its value itself
         node.addEventListener('input', () => this.move(number, Number(node.value)));
       } else if (told.kind === 'switch') {
         node = make('input', { type: 'checkbox' }, label);
