@@ -136,6 +136,15 @@ def test_what_is_folded_is_printed(page: Page, address: str):
     assert page.locator("details[open]").count() == 0
 
 
+def test_what_only_a_screen_can_use_is_not_printed(page: Page, address: str):
+    for place, part in (("gallery", ".tk-panel"), ("index", ".start"), ("folklore/index", ".filter, #filter")):
+        page.emulate_media(media="screen")
+        page.goto(f"{address}{place}.html")
+        page.locator(part).first.wait_for(state="visible")
+        page.emulate_media(media="print")
+        assert not page.locator(part).first.is_visible(), part
+
+
 CONTROL = ".tk-panel :is(select, input:not([type=text]), button:not([aria-disabled=true]))"
 
 
