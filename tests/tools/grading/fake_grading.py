@@ -33,6 +33,20 @@ def fake_grader(diary: Path, sandboxed: bool = True) -> Iterator:
 
 
 @contextmanager
+def held_grader(diary: Path, victim: int) -> Iterator:
+    """As `fake_grader`; the process whose number is `victim` stays at its first submission until it is killed."""
+
+    def grade(submission: Submission) -> Record:
+        with diary.open("a") as stream:
+            stream.write(f"{submission.student} {os.getpid()}\n")
+        while os.getpid() == victim:
+            time.sleep(0.05)
+        return fake_record(submission)
+
+    yield grade
+
+
+@contextmanager
 def stubborn_grader(folder: Path) -> Iterator:
     """Fails as the first answer says; with "once", or a sandbox with a right answer, only the first time."""
 
