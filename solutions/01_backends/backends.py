@@ -798,24 +798,7 @@ blamed_and_hidden()
 # that run through only if the statement on the right holds.
 
 # %%
-folklore(
-    "01_backends",
-    ids=[
-        "01-doc-is-for-2-3",
-        "01-conda-pytorch-channel-ended",
-        "01-conda-main-only-cpu-build",
-        "01-cuda-toolkit-must-be-installed",
-        "01-cudnn-enabled-is-a-switch",
-        "01-device-object-moves-nothing",
-        "01-device-types-only-cpu-and-cuda",
-        "01-visible-devices-before-import",
-        "01-memory-is-params-plus-intermediates",
-        "01-momentum-used-in-backward",
-        "01-mobilenet-more-params-less-compute",
-        "01-bf16-range-versus-precision",
-        "01-bf16-faster-on-gpu",
-    ],
-)
+folklore("01_backends")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,

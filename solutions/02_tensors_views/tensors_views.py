@@ -699,26 +699,7 @@ order_of_memory()
 # What is said about tensors and their memory, the verdict, and what holds; each row can be unfolded to its proof.
 
 # %%
-folklore(
-    "02_tensors_views",
-    ids=[
-        "02-contiguous-merges-memory-blocks",
-        "02-requires-grad-is-not-a-method",
-        "02-typed-storage-deprecated",
-        "02-split-list-length-equals-dim",
-        "02-split-returns-tuple-dim0",
-        "02-tensor-split-int-like-split",
-        "02-shape-is-a-list",
-        "02-nine-dtypes",
-        "02-where-removes-elements",
-        "02-torch-range",
-        "02-dot-mv-mm",
-        "02-rand-normal-add",
-        "02-function-method-equivalence",
-        "02-percentile-needs-numpy",
-        "02-cast-double-avoids-dtype-error",
-    ],
-)
+folklore("02_tensors_views")
 
 # %% [markdown]
 # `prove` runs the proof of a row here and now; put another row's id in its place:

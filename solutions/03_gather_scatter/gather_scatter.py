@@ -828,17 +828,7 @@ twenty_races()
 # only if the statement on the right holds.
 
 # %%
-folklore(
-    "03_gather_scatter",
-    ids=[
-        "03-scatter-writes-all-of-src",
-        "03-scatter-later-overwrites-earlier",
-        "03-scatter-reduce-tensor-deprecated",
-        "03-scatter-is-inverse-of-gather",
-        "03-gather-signature",
-        "03-index-must-be-long",
-    ],
-)
+folklore("03_gather_scatter")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,

@@ -1127,24 +1127,7 @@ where_python_waits()
 # statement on the right holds.
 
 # %%
-folklore(
-    "04_autograd",
-    ids=[
-        "04-variable-wrapper",
-        "04-leaf-user-created-grad-fn",
-        "04-graph-computes-forward",
-        "04-backward-updates-parameters",
-        "04-optimizer-uses-graph",
-        "04-backward-only-for-scalars",
-        "04-autograd-dtypes",
-        "04-backward-only-once",
-        "04-inplace-forbidden-if-requires-grad",
-        "04-detach-replaces-data",
-        "04-graph-view-in-tensorboard",
-        "04-micrograd-recommendation",
-        "04-dynamic-graph",
-    ],
-)
+folklore("04_autograd")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of

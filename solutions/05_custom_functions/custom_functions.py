@@ -1490,23 +1490,7 @@ swish_memory()
 # if the statement on the right holds.
 
 # %%
-folklore(
-    "05_custom_functions",
-    ids=[
-        "05-missing-staticmethod",
-        "05-gradient-reversal-int-only",
-        "05-gradient-reversal-view-as",
-        "05-wrapper-for-keyword-arguments",
-        "05-forward-inputs-untracked",
-        "05-materialize-grads",
-        "05-input-without-tensor",
-        "05-once-differentiable",
-        "05-backward-must-return-double",
-        "05-filter-the-sorted-gradient",
-        "05-torch-function-duck-type",
-        "05-torch-function-must-call-super",
-    ],
-)
+folklore("05_custom_functions")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,

@@ -1142,21 +1142,7 @@ peak_of_a_step()
 # statement on the right holds.
 
 # %%
-folklore(
-    "06_hooks",
-    ids=[
-        "06-call-runs-forward-and-hooks",
-        "06-forward-hook-no-return-value",
-        "06-forward-hook-cannot-change-input",
-        "06-full-hook-replaces-grad-input",
-        "06-register-hook-cheaper-than-retain-grad",
-        "06-backward-hook-simple-modules-only",
-        "06-linear-weight-grad-transposed",
-        "06-fc-bias-grad-per-sample",
-        "06-input-must-be-2d",
-        "06-backward-sample-runs",
-    ],
-)
+folklore("06_hooks")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of

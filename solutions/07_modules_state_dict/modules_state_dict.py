@@ -1167,24 +1167,7 @@ the_generator_of_the_gpu()
 # through only if the statement on the right holds.
 
 # %%
-folklore(
-    "07_modules_state_dict",
-    ids=[
-        "07-super-init-inherits",
-        "07-frozen-parameter-or-buffer",
-        "07-buffer-never-updated-by-gradient",
-        "07-positional-encoding-formula",
-        "07-load-needs-same-architecture",
-        "07-train-before-every-batch",
-        "07-eval-switches-off-batchnorm",
-        "07-conv-bias-before-bn",
-        "07-kernel-size-one",
-        "07-transformer-layers",
-        "07-whole-model-is-larger",
-        "07-pth-is-python-storage",
-        "07-torchinfo-summary",
-    ],
-)
+folklore("07_modules_state_dict")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of

@@ -1137,18 +1137,7 @@ speed_and_memory()
 # if the statement on the right holds.
 
 # %%
-folklore(
-    "08_amp",
-    ids=[
-        "08-cpu-bfloat32",
-        "08-cpu-float32-list-changed",
-        "08-cpu-float32-list-removed-functions",
-        "08-grad-penalty-scaled",
-        "08-gradscaler-class-names",
-        "08-backward-dtype-follows-forward",
-        "08-autocast-wraps-forward-only",
-    ],
-)
+folklore("08_amp")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of

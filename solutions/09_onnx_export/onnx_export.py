@@ -863,22 +863,7 @@ on_cuda()
 # the statement on the right holds.
 
 # %%
-folklore(
-    "09_onnx_export",
-    ids=[
-        "09-pip-install-onnx-enough",
-        "09-export-runs-the-model",
-        "09-legacy-exporter-deprecated",
-        "09-verbose-prints-graph",
-        "09-dimensions-fixed-by-default",
-        "09-dynamic-axes",
-        "09-file-holds-graph-and-weights",
-        "09-onnx-load-and-check",
-        "09-avoid-numpy-in-model",
-        "09-avoid-tensor-data-in-model",
-        "09-no-inplace-on-shape",
-    ],
-)
+folklore("09_onnx_export")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of

@@ -1183,24 +1183,7 @@ ddp_on_two()
 # through only if the statement on the right holds.
 
 # %%
-folklore(
-    "10_multi_gpu",
-    ids=[
-        "10-dataparallel-is-convenient-enough",
-        "10-dataparallel-slower-than-ddp",
-        "10-long-listing-rank-zero",
-        "10-init-process-group-nccl",
-        "10-ddp-listing-gloo-on-rank-device",
-        "10-ddp-replicas-stay-equal",
-        "10-ddp-process-group-default",
-        "10-distributed-sampler-exclusive",
-        "10-sampler-set-epoch",
-        "10-convert-sync-batchnorm",
-        "10-launch-json-hardcoded-path",
-        "10-ddp-with-model-parallel",
-        "10-data-parallel-cannot-shrink-state",
-    ],
-)
+folklore("10_multi_gpu")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of

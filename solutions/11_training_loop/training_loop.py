@@ -1402,23 +1402,7 @@ where_the_time_goes()
 # the statement on the right holds.
 
 # %% facts=["11-dataloader-signature"]
-folklore(
-    "11_training_loop",
-    ids=[
-        "11-iteration-definition",
-        "11-zero-grad-clears-to-zero",
-        "11-nll-loss-needs-softmax",
-        "11-loss-vs-cost-function",
-        "11-weight-decay-modifies-gradient",
-        "11-batchnorm-benefits",
-        "11-regularisation-reduces-variance",
-        "11-weights-change-between-batches",
-        "11-custom-dataset-must-inherit",
-        "11-dataloader-signature",
-        "11-optimizer-step-count",
-        "11-torchvision-modules",
-    ],
-)
+folklore("11_training_loop")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
