@@ -737,7 +737,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 #
 # **Four stories.** All four machines were meant to use a GPU. What is wrong with each?
 #
-# | | `torch.version.cuda` | CUDA available | cards | driver's CUDA | `CUDA_VISIBLE_DEVICES` |
+# | machine | `torch.version.cuda` | CUDA available | cards | driver's CUDA | `CUDA_VISIBLE_DEVICES` |
 # |---|---|---|---|---|---|
 # | laptop | None | False | 1 | 13.0 | – |
 # | container | 13.0 | False | – | – | – |

@@ -642,7 +642,7 @@ print("\n".join(sorted(done.stdout.splitlines())))
 #
 # RANK counts through, and LOCAL_RANK, which picks the GPU, begins at 0 on each machine:
 #
-# | | machine 0 | machine 0 | machine 1 | machine 1 |
+# | variable | machine 0 | machine 0 | machine 1 | machine 1 |
 # |---|---|---|---|---|
 # | RANK | 0 | 1 | 2 | 3 |
 # | LOCAL_RANK | 0 | 1 | 0 | 1 |
