@@ -45,6 +45,8 @@ def _set_defaults() -> None:
     torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
     random.seed(0)
     torch.set_default_dtype(torch.float32)
+    if torch.get_num_threads() > 1:  # exercises are small: several threads would wait for each other
+        torch.set_num_threads(1)
     for device in _AUTOCAST_DEVICES:
         if torch.is_autocast_enabled(device):
             torch.set_autocast_enabled(device, False)
