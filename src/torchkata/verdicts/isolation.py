@@ -26,7 +26,7 @@ _MOST = 1000  # things of one kind that are cleared away
 
 @contextlib.contextmanager
 def clean_state() -> Iterator[None]:
-    """Fixed seeds and torch's default settings inside, without hooks and modes; afterwards all is as it was.
+    """Fixed seeds, one thread and torch's defaults inside, without hooks and modes; afterwards all is as it was.
 
     That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
     autocast; modes, and hooks of all modules, of all optimizers and of saved tensors, that were left behind; Python's
@@ -44,6 +44,8 @@ def clean_state() -> Iterator[None]:
 def _set_defaults() -> None:
     torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
     random.seed(0)
+    if torch.get_num_threads() != 1:  # what checks compute is small: more threads would only wait for one another
+        torch.set_num_threads(1)
     torch.set_default_dtype(torch.float32)
     for device in _AUTOCAST_DEVICES:
         if torch.is_autocast_enabled(device):
