@@ -852,11 +852,18 @@ prove("03-scatter-writes-all-of-src")
 #
 # In the documentation of PyTorch:
 #
-# - `torch.gather` and `torch.Tensor.scatter_`: the formulas for three dimensions, and the warning about indices that
-# are not unique;
-# - `torch.Tensor.scatter_add_`, `torch.Tensor.scatter_reduce_` and `torch.Tensor.index_add_`: what to use when
-# duplicates count;
-# - `torch.take_along_dim`: the relative that broadcasts (read section 3.2 again before you use it);
-# - `torch.nn.functional.one_hot` and `torch.nn.Embedding`, with its option `sparse`;
-# - the note "Reproducibility" and the page `torch.use_deterministic_algorithms`: which operations depend on the order
-# of threads.
+# - [`torch.gather`](https://docs.pytorch.org/docs/stable/generated/torch.gather.html) and
+#   [`torch.Tensor.scatter_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_.html): the formulas
+#   for three dimensions, and the warning about indices that are not unique;
+# - [`torch.Tensor.scatter_add_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_add_.html),
+#   [`torch.Tensor.scatter_reduce_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html)
+#   and [`torch.Tensor.index_add_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html): what
+#   to use when duplicates count;
+# - [`torch.take_along_dim`](https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html): the relative
+#   that broadcasts (read section 3.2 again before you use it);
+# - [`torch.nn.functional.one_hot`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html) and
+#   [`torch.nn.Embedding`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html), with its option
+#   `sparse`;
+# - the note [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) and the page
+#   [`torch.use_deterministic_algorithms`](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html):
+#   which operations depend on the order of threads.

@@ -1198,10 +1198,16 @@ prove("07-partial-state-dict")
 #
 # In the documentation of PyTorch:
 #
-# - `torch.nn.Module`: `state_dict`, `load_state_dict`, `register_buffer`, `named_parameters`, `apply`, `train`;
-# - `torch.nn.parameter.Parameter` and `torch.nn.parameter.Buffer`;
-# - the note "Modules", a tour from a first module to hooks;
-# - `torch.load`, with its warning, and `torch.serialization`: `safe_globals`, `get_unsafe_globals_in_checkpoint`;
-# - `torch.nn.BatchNorm1d`, on running statistics and momentum;
-# - `torch.optim.swa_utils.AveragedModel`, a moving average that comes with PyTorch;
-# - the tutorial "Saving and Loading Models".
+# - [`torch.nn.Module`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): `state_dict`,
+#   `load_state_dict`, `register_buffer`, `named_parameters`, `apply`, `train`;
+# - [`torch.nn.parameter.Parameter`](https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html)
+#   and [`torch.nn.parameter.Buffer`](https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html);
+# - the note [Modules](https://docs.pytorch.org/docs/stable/notes/modules.html), a tour from a first module to hooks;
+# - [`torch.load`](https://docs.pytorch.org/docs/stable/generated/torch.load.html), with its warning, and the note
+#   [Serialization semantics](https://docs.pytorch.org/docs/stable/notes/serialization.html): `safe_globals`,
+#   `get_unsafe_globals_in_checkpoint`;
+# - [`torch.nn.BatchNorm1d`](https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html), on running
+#   statistics and momentum;
+# - [`torch.optim.swa_utils.AveragedModel`](https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema),
+#   a moving average that comes with PyTorch;
+# - the tutorial [Saving and Loading Models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html).

@@ -1079,8 +1079,8 @@ print("two halves side by side are the layer:", is_close(torch.cat(shards, 1), x
 # Both need the same `x` and compute at the same time, so nobody is idle. But this *tensor parallelism* talks in every
 # layer, forward and backward, and nothing hides that: it wants fast connections, usually the GPUs of one machine.
 #
-# And then there is `nn.DataParallel`, older than DDP: one process, one line. This is what its forward does, each
-# time, and what its documentation says:
+# And then there is [`nn.DataParallel`](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html),
+# older than DDP: one process, one line. This is what its forward does, each time, and what its documentation says:
 
 # %% facts=["10-dataparallel-threads", "10-dataparallel-slower-than-ddp", "10-dataparallel-is-convenient-enough"]
 source = inspect.getsource(nn.DataParallel.forward)

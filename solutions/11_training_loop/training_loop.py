@@ -1435,7 +1435,8 @@ prove("11-weight-decay-modifies-gradient")
 # - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): parameter groups, the algorithms, schedules;
 # - [torch.utils.data](https://docs.pytorch.org/docs/stable/data.html): samplers, collate functions, workers, and what
 #   is said there about random numbers in workers;
-# - `torch.nn.BatchNorm1d`: which variance is used where;
+# - [`torch.nn.BatchNorm1d`](https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html): which variance
+#   is used where;
 # - the notes [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) and [Frequently Asked
 #   Questions](https://docs.pytorch.org/docs/stable/notes/faq.html) (why memory grows: sums of losses that keep their
 #   graph).

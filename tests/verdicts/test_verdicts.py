@@ -17,6 +17,7 @@ from torch.optim import optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.notebooks import running
 from torchkata.verdicts import (
     NotSolvedYet,
     WrongAnswer,
@@ -189,6 +190,39 @@ def test_gradients_in_a_scenario_count_its_plain_arguments():
     seen.gives_gradients({1: (x * x).detach() * incoming_gradient(x)})
     with pytest.raises(AssertionError, match="gradient of y"):
         raise verdict(lambda: seen.gives_gradients(lambda answer, x, y: x * x * y + y))
+
+
+@pytest.mark.parametrize(
+    ("asks", "recorded"),
+    [
+        ("seen.op_names()", True),
+        ("[op for op in seen.noted.ops]", True),
+        ("seen.avoided('cumsum')", True),
+        ("seen.value.used", True),
+        ("seen.value", False),
+        ("'op_names'", False),
+    ],
+)
+def test_operations_of_a_scenario_are_recorded_where_its_cell_asks_for_them(asks: str, recorded: bool):
+    space = {"answer": lambda x: x.exp(), "torch": torch, "observe_scenario": observe_scenario}
+    story = "def story(answer, x):\n    return answer(x).sum()\n"
+    running.run_cell(
+        f"{story}seen = observe_scenario(story, answer, torch.ones(2))\nlambda: {asks}", space, f"<{asks}>"
+    )
+    assert space["seen"].op_names("forward", "aten") == (["exp", "sum"] if recorded else [])
+    in_a_file = observe_scenario(lambda answer, x: answer(x), space["answer"], torch.ones(2))  # this one names them
+    assert in_a_file.op_names(level="aten") == ["exp"]
+
+
+def test_an_answer_runs_on_one_thread():
+    """Notebook and `torchkata grade` alike: several threads would wait for each other."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        observe(lambda: torch.get_num_threads()).returns(1)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_whatever_an_answer_switches_is_put_back():

@@ -47,6 +47,8 @@ def _set_defaults() -> None:
     if torch.get_num_threads() != 1:  # what checks compute is small: more threads would only wait for one another
         torch.set_num_threads(1)
     torch.set_default_dtype(torch.float32)
+    if torch.get_num_threads() > 1:  # exercises are small: several threads would wait for each other
+        torch.set_num_threads(1)
     for device in _AUTOCAST_DEVICES:
         if torch.is_autocast_enabled(device):
             torch.set_autocast_enabled(device, False)
