@@ -199,6 +199,7 @@ def test_gradients_in_a_scenario_count_its_plain_arguments():
         ("[op for op in seen.noted.ops]", True),
         ("seen.avoided('cumsum')", True),
         ("seen.value.used", True),
+        ("torch.overrides._pop_mode_temporarily()", True),
         ("seen.value", False),
         ("'op_names'", False),
     ],

@@ -44,8 +44,6 @@ def clean_state() -> Iterator[None]:
 def _set_defaults() -> None:
     torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
     random.seed(0)
-    if torch.get_num_threads() != 1:  # what checks compute is small: more threads would only wait for one another
-        torch.set_num_threads(1)
     torch.set_default_dtype(torch.float32)
     if torch.get_num_threads() > 1:  # exercises are small: several threads would wait for each other
         torch.set_num_threads(1)
