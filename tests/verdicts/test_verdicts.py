@@ -199,6 +199,7 @@ def test_gradients_in_a_scenario_count_its_plain_arguments():
         ("[op for op in seen.noted.ops]", True),
         ("seen.avoided('cumsum')", True),
         ("seen.value.used", True),
+        ("torch.overrides._pop_mode_temporarily()", True),
         ("seen.value", False),
         ("'op_names'", False),
     ],
@@ -312,6 +313,9 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
     assert state() == before
 
 
+own_threads = torch.get_num_threads()
+
+
 @pytest.mark.parametrize(
     "switch, is_switched, back",
     [
@@ -341,12 +345,17 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
             lambda: left_open[-1].__exit__(None, None, None),
         ),
         (
+            lambda: torch.set_num_threads(own_threads + 1),
+            lambda: torch.get_num_threads() > own_threads,
+            lambda: torch.set_num_threads(own_threads),
+        ),
+        (
             lambda: left_open.append(module.register_module_forward_hook(lambda m, i, out: out * 0)),
             lambda: len(module._global_forward_hooks) == 1,
             lambda: left_open[-1].remove(),
         ),
     ],
-    ids=["no grad", "float64", "default device", "inference mode", "autocast", "forward hook"],
+    ids=["no grad", "float64", "default device", "inference mode", "autocast", "threads", "forward hook"],
 )
 def test_what_the_notebook_has_switched_does_not_reach_a_check_cell(switch, is_switched, back):
     layer = nn.Linear(2, 2)

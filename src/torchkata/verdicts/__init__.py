@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import signature
 
-from torchkata.verdicts import cells, observing
+from torchkata.verdicts import cells, observing, resting
 from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 from torchkata.verdicts.observing import Observation, incoming_gradient
@@ -85,3 +85,4 @@ def _cross(noted: Observation) -> Observation:
 
 
 cells.watch()
+resting.load_at_rest()

@@ -26,7 +26,7 @@ _MOST = 1000  # things of one kind that are cleared away
 
 @contextlib.contextmanager
 def clean_state() -> Iterator[None]:
-    """Fixed seeds and torch's default settings inside, without hooks and modes; afterwards all is as it was.
+    """Fixed seeds, one thread and torch's defaults inside, without hooks and modes; afterwards all is as it was.
 
     That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
     autocast; modes, and hooks of all modules, of all optimizers and of saved tensors, that were left behind; Python's

@@ -19,7 +19,8 @@ from torchkata.verdicts.plain import MAX_DEPTH
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
-TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided"])
+# the last one takes the recorder away for a while, and raises where there is none
+TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "_pop_mode_temporarily"])
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 # ATen operations that take a tensor only for its storage, shape, dtype or device
 READS_NOTHING = frozenset(
