@@ -118,7 +118,7 @@ def stepped(adamw_step, start, grads, lr, betas, eps, weight_decay):
     """Make parameters and, step by step, set their gradients and call `adamw_step`; note the values after each step."""
     params, state, values, by_torch = [nn.Parameter(p.clone()) for p in start], {}, [], []
     places, kept = [p.data_ptr() for p in params], True
-    watch = torch.optim.optimizer.register_optimizer_step_pre_hook(lambda *args: by_torch.append(1))
+    watch = register_optimizer_step_pre_hook(lambda *args: by_torch.append(1))
     try:
         for of_step in grads:
             for p, grad in zip(params, of_step, strict=True):

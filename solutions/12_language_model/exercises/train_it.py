@@ -158,7 +158,7 @@ with check("train-it") as test:
 
         torch.manual_seed(world)
         dice = torch.get_rng_state()
-        handle = torch.optim.optimizer.register_optimizer_step_post_hook(note_step)
+        handle = register_optimizer_step_post_hook(note_step)
         with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
             losses = train(model, text, steps, batch, 0.05, seed)
         handle.remove()
