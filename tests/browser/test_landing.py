@@ -23,8 +23,8 @@ PLACE = """id => {
     const cell = notebook.widgets.find(cell => cell.model.id === id);
     if (!cell) return [false, 0, false];
     const top = node => node.getBoundingClientRect().top;
-    const place = Math.round(top(cell.node) - top(notebook.outerNode)) || 0;
-    return [cell.node.isConnected, place, notebook.activeCell === cell];
+    const distance = Math.round(top(cell.node) - top(notebook.outerNode)) || 0;
+    return [cell.node.isConnected, distance, notebook.activeCell === cell];
 }"""
 LANDED = [True, 0, True]
 TO_TOP = "() => { const n = jupyterapp.shell.currentWidget.content; n.activeCellIndex = 0; n.outerNode.scrollTop = 0; }"
