@@ -429,7 +429,8 @@ print(double.item())
 
 def blame(device: str, **environment: str) -> None:
     """Run PROGRAM in a process of its own; print the line that is blamed and the error."""
-    environment = {**os.environ, "CUDA_LAUNCH_BLOCKING": "0", **environment}
+    plain = {"PYTHON_COLORS": "0", "CUDA_LAUNCH_BLOCKING": "0"}
+    environment = {**os.environ, **plain, **environment}
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM, device],
         env=environment,
