@@ -616,7 +616,7 @@ dist.barrier()
 os._exit(0)                                   # gloo's threads can disturb an ordinary end of Python
 """
 scripts = tempfile.TemporaryDirectory()
-# the ranks talk within this machine, each computes with one thread, and what they print has no colours
+# ranks talk within this machine and compute with one thread; what they print has no colours
 loopback = {
     "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
     "OMP_NUM_THREADS": "1",
