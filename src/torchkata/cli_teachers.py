@@ -66,6 +66,7 @@ def grade(
     names = [name.strip() for name in students.split(",") if name.strip()] if students is not None else None
     if similar:
         return _list_similar(found, names)
+    from torchkata.tools.grading.loading import loading
     from torchkata.tools.grading.pool import get_ready, usable_cores
 
     if scheduler is None:
@@ -74,14 +75,14 @@ def grade(
 
     grader, jobs = grader_of(found, sandboxed=not no_sandbox), jobs or usable_cores()
     with nullcontext(grader) if scheduler else sharing(grader) as opener:
-        if exercise is not None:
+        with loading():
+            from torchkata.tools.grading.batch import grade_chapter
             from torchkata.tools.grading.regrading import regrade
 
+        if exercise is not None:
             work = partial(regrade, found, exercise, opener)
             where = {"students": names, "jobs": jobs, "scheduler": scheduler, "out": out_folder}
             return _regrade(partial(work, **where), found, yes)
-        from torchkata.tools.grading.batch import grade_chapter
-
         with _bars() as bars:
             run = grade_chapter(
                 found,

@@ -10,7 +10,6 @@ learner's code, and no worker inherits a control socket.
 from __future__ import annotations
 
 import contextlib
-import gc
 import glob
 import importlib
 import json
@@ -27,6 +26,7 @@ from types import ModuleType
 
 from torchkata.tools.grading import confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
+from torchkata.tools.grading.loading import loading
 
 CONTROL_FRAME = MIB
 
@@ -85,15 +85,12 @@ def _load(setup: str, confined: bool) -> ModuleType:
         syscalls.get_ready()  # the library is found by a user who may read more than the one that follows
     if confine.LINUX and confined:
         confine.give_up_root()
-    gc.disable()  # it would look at all that is imported again and again: a fifth of the time
-    from torchkata.tools.grading import worker
+    with loading():
+        from torchkata.tools.grading import worker
 
-    sys.path.insert(0, "")  # as in a notebook
-    module = worker.notebook_module(setup)
-    _warm_up()
-    gc.enable()
-    gc.collect()
-    gc.freeze()  # so that the collector does not touch, and so copy, the pages that workers share
+        sys.path.insert(0, "")  # as in a notebook
+        module = worker.notebook_module(setup)
+        _warm_up()
     return module
 
 
