@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -100,7 +100,8 @@ def grade(
 
 
 def _bars() -> Progress:
-    return Progress("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out)
+    times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"))
+    return Progress("{task.description}", BarColumn(), MofNCompleteColumn(), *times, console=out)
 
 
 def _telling(bars: Progress, chapter: Chapter) -> "Tell":
