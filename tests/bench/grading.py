@@ -1,6 +1,6 @@
 """How fast a class is graded: prints ratios, asserts nothing. Run it with `make bench`.
 
-    python -m tests.bench.grading [SUBMISSIONS [OF THEM FOR NBGRADER [ROUNDS]]]        default: 60 8 3
+    python -m tests.bench.grading [SUBMISSIONS [OF THEM FOR NBGRADER: 8, 12, ... [ROUNDS]]]        default: 60 8 3
 
 Method. A class hands in chapter 03: in turn all right, half right, untouched, wrong, made of the answers in
 tests/answers. It is graded by `torchkata grade`, with one job and with two; a sample of equal mixture by
