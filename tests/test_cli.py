@@ -34,6 +34,12 @@ def test_a_command_starts_without(statements):
     assert loaded_by(statements) == set()
 
 
+def test_a_process_that_runs_the_script_once_more_loads_no_command():
+    """As those of multiprocessing do, on behalf of the command's script and of python -m torchkata."""
+    code = "import torchkata.__main__, sys; print('typer' in sys.modules, 'torchkata.cli' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"
+
+
 def test_what_is_slow_is_noticed():
     assert "torch" in loaded_by("import torch")
 

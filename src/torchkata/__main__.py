@@ -1,5 +1,12 @@
-"""python -m torchkata is the command torchkata."""
+"""The command torchkata, and python -m torchkata. A process that only runs the command's script once more, as those of
+multiprocessing do, loads next to nothing."""
 
-from torchkata.cli import main
 
-main()
+def main() -> None:
+    from torchkata.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    main()

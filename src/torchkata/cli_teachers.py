@@ -1,5 +1,6 @@
 """The commands for teachers: read the command line, call the tools, print what they return."""
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -65,38 +66,42 @@ def grade(
     names = [name.strip() for name in students.split(",") if name.strip()] if students is not None else None
     if similar:
         return _list_similar(found, names)
+    from torchkata.tools.grading.loading import loading
     from torchkata.tools.grading.pool import get_ready, usable_cores
 
     if scheduler is None:
         get_ready()  # the processes that grade load torch while this one loads nbgrader
-    from torchkata.tools.grading.batch import grade_chapter
-    from torchkata.tools.grading.grader import grader_of
+    from torchkata.tools.grading.grader import grader_of, sharing
 
     grader, jobs = grader_of(found, sandboxed=not no_sandbox), jobs or usable_cores()
-    if exercise is not None:
-        from torchkata.tools.grading.regrading import regrade
+    with nullcontext(grader) if scheduler else sharing(grader) as opener:
+        with loading():
+            from torchkata.tools.grading.batch import grade_chapter
+            from torchkata.tools.grading.regrading import regrade
 
-        work = partial(regrade, found, exercise, grader)
-        where = {"students": names, "jobs": jobs, "scheduler": scheduler, "out": out_folder}
-        return _regrade(partial(work, **where), found, yes)
-    with _bars() as bars:
-        run = grade_chapter(
-            found,
-            grader,
-            students=names,
-            jobs=jobs,
-            scheduler=scheduler,
-            out=out_folder,
-            force=force,
-            sandboxed=not no_sandbox,
-            progress=_telling(bars, found),
-        )
+        if exercise is not None:
+            work = partial(regrade, found, exercise, opener)
+            where = {"students": names, "jobs": jobs, "scheduler": scheduler, "out": out_folder}
+            return _regrade(partial(work, **where), found, yes)
+        with _bars() as bars:
+            run = grade_chapter(
+                found,
+                opener,
+                students=names,
+                jobs=jobs,
+                scheduler=scheduler,
+                out=out_folder,
+                force=force,
+                sandboxed=not no_sandbox,
+                progress=_telling(bars, found),
+            )
     _print_run(run)
     raise typer.Exit(int(bool(run.refused or run.cut_off)))
 
 
 def _bars() -> Progress:
-    return Progress("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=out)
+    times = (TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"))
+    return Progress("{task.description}", BarColumn(), MofNCompleteColumn(), *times, console=out)
 
 
 def _telling(bars: Progress, chapter: Chapter) -> "Tell":

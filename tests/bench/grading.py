@@ -1,23 +1,25 @@
 """How fast a class is graded: prints ratios, asserts nothing. Run it with `make bench`.
 
-    python -m tests.bench.grading [SUBMISSIONS [OF THEM FOR NBGRADER]]        default: 60 8
+    python -m tests.bench.grading [SUBMISSIONS [OF THEM FOR NBGRADER: 8, 12, ... [ROUNDS]]]        default: 60 8 3
 
 Method. A class hands in chapter 03: in turn all right, half right, untouched, wrong, made of the answers in
-tests/answers. All of it is graded by `torchkata grade --jobs 2`, a sample of equal mixture by serial
-`nbgrader autograde`; both as commands of their own, one after the other, on whatever machine this is. Each is run once
-more with one submission (torchkata: two, so that both jobs start), which tells start-up from the rest. CPU time is
-user and system time of all processes of a command. Where other programs are at work, compare CPU times.
+tests/answers. It is graded by `torchkata grade`, with one job and with two; a sample of equal mixture by
+`nbgrader autograde`, which has one. Each is a command of its own, on whatever machine this is. They take turns, so that
+what else the machine does meets all of them; medians of all rounds. CPU time is user and system time of all processes
+of a command. Where other programs are at work, compare CPU times.
 
-- ratio, whole: seconds a submission of nbgrader without its start-up ÷ those of torchkata with its start-up.
-- ratio, each: the same with no start-up on either side.
+- each: what a submission costs without start-up: the command with the class less the command with one submission of
+  each kind, by the submissions between; the same for nbgrader, whose mean is so one over all kinds.
+- a class of nbgrader: its command with one submission of each kind, and as many times `each` as there are others.
+- one, two: the command with a submission for each job, which is start-up as a teacher meets it.
 - floor: what no grader that runs a submission in a sandboxed process can do without: open a sandboxed session, run the
   answer cells, end it (measured); and the calls of the answers, without recording or judging (measured in this
   process). Two at a time. Compared with what a submission takes, start-up excluded: of the clock, and of the time of
   each of the two jobs.
 - stages: from the records: fork, cells, observe, end and judge are parts of what a job does; the rest is reading,
   gradebook, pages, waiting and, for the whole command, start-up.
-- memory: private bytes (USS) of the processes of a job while it grades, measured in a run of its own: the process that
-  judges; the zygote, as long as no submission shares its pages; a submission. The most that was seen.
+- memory: private bytes (USS) of the processes while they grade, measured in a run of its own: the process that judges;
+  the zygote that all jobs share; its branch for a job; a submission. The most that was seen.
 """
 
 from __future__ import annotations
@@ -82,8 +84,23 @@ class Cost:
     def __sub__(self, other: Cost) -> Cost:
         return Cost(self.wall - other.wall, self.cpu - other.cpu)
 
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.wall + other.wall, self.cpu + other.cpu)
+
+    def __mul__(self, count: float) -> Cost:
+        return Cost(self.wall * count, self.cpu * count)
+
     def __truediv__(self, count: float) -> Cost:
-        return Cost(self.wall / count, self.cpu / count)
+        return self * (1 / count)
+
+
+@dataclass
+class Speed:
+    """What a grader costs."""
+
+    few: Cost  # its command with one submission of each kind
+    each: Cost
+    whole: Cost  # a class
 
 
 # ---------------------------------------------------------------- the class
@@ -138,8 +155,8 @@ def cost_of(chapter: Chapter, *command: str) -> Cost:
     return Cost(wall, _cpu_of_children() - before)
 
 
-def grade_command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "torchkata", "grade", CHAPTER.name, "--jobs", str(JOBS), "--force", *options]
+def grade_command(*options: str, jobs: int = JOBS) -> list[str]:
+    return [sys.executable, "-m", "torchkata", "grade", CHAPTER.name, "--jobs", str(jobs), "--force", *options]
 
 
 def autograde_command(*options: str) -> list[str]:
@@ -237,46 +254,93 @@ def _kind(process: psutil.Process, command: int) -> str:
     """What a process of a grading run is, by what runs in it and above it."""
     if process.name() == "bwrap" or process.ppid() == command:
         return "shared"  # bubblewrap; and what the judges are forked from
+    above = [one for one in process.parents() if one.name() != "bwrap" and ZYGOTE in one.cmdline()]
     if ZYGOTE not in process.cmdline():
-        return "judge"
-    above = process.parent()
-    return "submission" if above.name() != "bwrap" and ZYGOTE in above.cmdline() else "zygote"
+        return "submission" if above else "judge"
+    return ("zygote", "branch", "submission")[min(len(above), 2)]
 
 
 # ---------------------------------------------------------------- the report
 
 
-def main(count: int = 60, sample: int = 8) -> None:
+def main(count: int = 60, sample: int = 8, rounds: int = 3) -> None:
     if confine.LINUX:
         confine.adopt_orphans()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
-        ours, theirs = course(Path(name) / "ours", count), course(Path(name) / "theirs", sample)
-        first, second = students_of(ours)[:JOBS]
-        few = grade_command("--students", f"{first},{second}")
-        cost_of(ours, *few)  # makes the gradebook
-        start, whole = cost_of(ours, *few), cost_of(ours, *grade_command())
-        spent = stages(ours)
-        cost_of(theirs, sys.executable, "-m", "nbgrader", "generate_assignment", CHAPTER.name, "--force")
-        their_start = cost_of(theirs, *autograde_command("--student", first))
-        their_each = (cost_of(theirs, *autograde_command()) - their_start) / (sample - 1)
-        _print_speed(count, whole, start, their_each)
-        _print_floor(ours, (whole - start) / (count - JOBS))
-        _print_stages(spent, whole.wall * JOBS)
+        ours, theirs, few = (
+            course(Path(name) / folder, n) for folder, n in (("ours", count), ("theirs", sample), ("few", len(KINDS)))
+        )
+        costs = measured(commands(ours, theirs, few), rounds)
+        _print_speed(count, sample, costs)
+        _print_floor(ours, _ours(costs, JOBS, count).each)
+        _print_stages(stages(ours), costs[f"class, {JOBS}"].wall * JOBS)
         same = sum(points == scores(ours)[student] for student, points in scores(theirs).items())
         out.print(f"same points from both: {same} of {sample}")
         _print_memory(memory(ours))
 
 
-def _print_speed(count: int, whole: Cost, start: Cost, theirs: Cost) -> None:
-    each = (whole - start) / (count - JOBS)
-    table = Table("a submission", "clock", "CPU", title=f"{count} submissions of {CHAPTER.name}")
-    for what, cost in (("nbgrader autograde", theirs), ("torchkata grade, whole", whole / count), ("…, each", each)):
-        table.add_row(what, f"{cost.wall * 1000:.0f} ms", f"{cost.cpu * 1000:.0f} ms")
-    for what, cost in (("ratio, whole", whole / count), ("ratio, each", each)):
-        table.add_row(what, f"{theirs.wall / cost.wall:.1f}", f"{theirs.cpu / cost.cpu:.1f} by CPU")
-    table.add_row("start-up", f"{start.wall:.1f} s", f"{start.cpu:.1f} s")
+Command = tuple[Chapter, list[str]]
+
+
+def commands(ours: Chapter, theirs: Chapter, few: Chapter) -> dict[str, Command]:
+    """What takes turns. Gradebooks are made before, by commands that are not measured."""
+    for chapter in (theirs, few):
+        cost_of(chapter, sys.executable, "-m", "nbgrader", "generate_assignment", CHAPTER.name, "--force")
+    names = students_of(ours)
+    cost_of(ours, *grade_command("--students", names[0], jobs=1))
+    found: dict[str, Command] = {"nbgrader": (theirs, autograde_command()), "nbgrader, few": (few, autograde_command())}
+    for jobs in (1, JOBS):
+        sizes = {"class": names, "few": names[: len(KINDS)], "start": names[:jobs]}
+        for size, students in sizes.items():
+            only = [] if size == "class" else ["--students", ",".join(students)]
+            found[f"{size}, {jobs}"] = ours, grade_command(*only, jobs=jobs)
+    return found
+
+
+def measured(turns: dict[str, Command], rounds: int) -> dict[str, Cost]:
+    """The median cost of each command."""
+    costs: dict[str, list[Cost]] = {what: [] for what in turns}
+    for number in range(rounds):
+        for what, (chapter, command) in turns.items():
+            costs[what].append(cost_of(chapter, *command))
+            out.print(f"round {number + 1} of {rounds}: {what}: {costs[what][-1]}", style="dim")
+    return {
+        what: Cost(statistics.median(c.wall for c in some), statistics.median(c.cpu for c in some))
+        for what, some in costs.items()
+    }
+
+
+def _ours(costs: dict[str, Cost], jobs: int, count: int) -> Speed:
+    few, whole = costs[f"few, {jobs}"], costs[f"class, {jobs}"]
+    return Speed(few, (whole - few) / (count - len(KINDS)), whole)
+
+
+def _theirs(costs: dict[str, Cost], count: int, sample: int) -> Speed:
+    few = costs["nbgrader, few"]
+    each = (costs["nbgrader"] - few) / (sample - len(KINDS))
+    return Speed(few, each, few + each * (count - len(KINDS)))
+
+
+def _print_speed(count: int, sample: int, costs: dict[str, Cost]) -> None:
+    theirs = _theirs(costs, count, sample)
+    table = Table("", "clock", "CPU", "nbgrader ÷ it, clock", "CPU", title=f"{count} submissions of {CHAPTER.name}")
+    table.add_row(f"nbgrader, class of {count} (from {sample})", *_seconds(theirs.whole))
+    table.add_row("nbgrader, each", *_seconds(theirs.each))
+    for jobs in (1, JOBS):
+        ours = _ours(costs, jobs, count)
+        table.add_row(f"jobs {jobs}: class of {count}", *_seconds(ours.whole), *_ratios(theirs.whole, ours.whole))
+        table.add_row(f"jobs {jobs}: each", *_seconds(ours.each), *_ratios(theirs.each, ours.each))
+        table.add_row(f"jobs {jobs}: {('one', 'two')[jobs - 1]} submitted", *_seconds(costs[f"start, {jobs}"]))
     out.print(table)
+
+
+def _seconds(cost: Cost) -> tuple[str, str]:
+    return f"{cost.wall:.2f} s", f"{cost.cpu:.2f} s"
+
+
+def _ratios(theirs: Cost, ours: Cost) -> tuple[str, str]:
+    return f"{theirs.wall / ours.wall:.1f}", f"{theirs.cpu / ours.cpu:.1f}"
 
 
 def _print_floor(chapter: Chapter, each: Cost) -> None:
@@ -295,9 +359,9 @@ def _print_stages(spent: Counter, total: float) -> None:
 
 
 def _print_memory(seen: dict[str, int]) -> None:
-    parts = [f"{kind} {seen[kind] / MIB:.0f} MiB" for kind in ("judge", "zygote", "submission")]
-    out.print(f"private memory of a job's processes, at most: {', '.join(parts)}")
+    parts = [f"{kind} {seen[kind] / MIB:.0f} MiB" for kind in ("judge", "zygote", "branch", "submission")]
+    out.print(f"private memory, at most: {', '.join(parts)}")
 
 
 if __name__ == "__main__":
-    main(*map(int, itertools.islice(sys.argv[1:], 2)))
+    main(*map(int, itertools.islice(sys.argv[1:], 3)))

@@ -12,7 +12,7 @@ import dis
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from types import CodeType, FunctionType
 
 import torch
@@ -47,7 +47,7 @@ class CellNames:
     def taken(self) -> list[str]:
         """Names that the check cell uses and that the learner has given to something else."""
         renamed = {name for name in self._renamed if not _is_ipythons(self._before.get(name))}
-        return sorted(renamed & set().union(*map(_globals_used, self._codes)))
+        return sorted(renamed & set().union(*map(_globals_used, self._codes))) if renamed else []
 
     def bound(self) -> dict[str, object]:
         """What the check cell has bound so far."""
@@ -83,11 +83,12 @@ def _names_used(code: CodeType) -> set[str]:
     return {*code.co_names}.union(*inner)
 
 
-def _globals_used(code: CodeType) -> set[str]:
+@lru_cache(maxsize=256)
+def _globals_used(code: CodeType) -> frozenset[str]:
     """The global names alone; it takes longer to tell them from attributes."""
     inner = [_globals_used(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     own = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_NAME", "LOAD_GLOBAL")}
-    return own.union(*inner)
+    return frozenset(own.union(*inner))
 
 
 @cache

@@ -90,22 +90,25 @@ def assert_all_is_there_once(chapter: Chapter) -> None:
 
 
 def worker(command: psutil.Process) -> psutil.Process | None:
-    """A process in which a student's code runs, two levels above it."""
-    zygotes = _zygotes(command)
-    return next((one for one in zygotes if one.ppid() in {other.pid for other in zygotes}), None)
+    """A process in which a student's code runs: below the branch of a job, which is below the zygote."""
+    above = {one.pid: one.ppid() for one in _zygotes(command)}
+    return next((psutil.Process(one) for one, parent in above.items() if above.get(parent) in above), None)
 
 
-def zygote(command: psutil.Process) -> psutil.Process | None:
+def branch(command: psutil.Process) -> psutil.Process | None:
     one = worker(command)
     return one and one.parent()
 
 
+def zygote(command: psutil.Process) -> psutil.Process | None:
+    one = branch(command)
+    return one and one.parent()
+
+
 def grader(command: psutil.Process) -> psutil.Process | None:
-    """The process that runs check cells: the one above bubblewrap."""
-    one = zygote(command)
-    while one and (one.name() == "bwrap" or "zygote" in " ".join(one.cmdline())):
-        one = one.parent()
-    return one
+    """A process that runs check cells: what all of them are forked from is the command's child."""
+    forked = [one for child in command.children() if child.name() != "bwrap" for one in child.children()]
+    return forked[0] if forked and worker(command) else None
 
 
 def _zygotes(command: psutil.Process) -> list[psutil.Process]:
@@ -153,7 +156,7 @@ def test_a_killed_worker_costs_what_it_was_doing_and_is_named(chapter: Chapter):
 @a_further_fault
 @needs_linux
 @needs_bwrap
-@pytest.mark.parametrize("whom", [zygote, grader])
+@pytest.mark.parametrize("whom", [branch, zygote, grader])
 def test_a_killed_sandbox_or_grader_costs_nothing(chapter: Chapter, whom: Callable):
     command, _ = kill_in_the_middle(chapter, whom)
     said = command.communicate(timeout=100)[0]

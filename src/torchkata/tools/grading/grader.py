@@ -3,30 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter
-from torchkata.tools.grading.pool import Grade, OpenGrader
+from torchkata.tools.grading.pool import Grade
 from torchkata.tools.grading.released import need_built
+from torchkata.tools.grading.shared_zygote import Branch, SharedZygote
 
 
-def grader_of(chapter: Chapter, sandboxed: bool = True, limits: Limits | None = None) -> OpenGrader:
-    """Opens a grader of the chapter wherever it is called, without the chapter's files. Opening raises CourseError
-    where bubblewrap is missing. Raises CourseError where the chapter is not built."""
+@dataclass(frozen=True)
+class ChapterGrader:
+    """Opens a grader of a chapter wherever it is called, without the chapter's files (an `OpenGrader`)."""
+
+    master: MasterChapter
+    sandboxed: bool
+    limits: Limits
+    branch: Branch | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[Grade]:
+        """Raises CourseError as `Sandbox` does."""
+        import torch  # only the processes that grade pay for it
+
+        from torchkata.tools.grading.referee import grade
+        from torchkata.tools.grading.sandbox import Sandbox
+
+        torch.set_num_threads(1)  # several of them grade side by side
+        with Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch) as sandbox:
+            yield lambda submission: grade(submission, self.master, sandbox)
+
+
+@dataclass(frozen=True)
+class SharingGrader:
+    """The same for processes on this machine, which share one zygote."""
+
+    grader: ChapterGrader
+    zygote: SharedZygote
+
+    def __call__(self) -> AbstractContextManager[Grade]:
+        return self.grader()
+
+    @contextmanager
+    def part(self) -> Iterator[ChapterGrader]:
+        """The grader of one process, with a branch of its own. Raises CourseError as `SharedZygote.branch` does."""
+        with self.zygote.branch() as branch:
+            yield replace(self.grader, branch=branch)
+
+
+def grader_of(chapter: Chapter, sandboxed: bool = True, limits: Limits | None = None) -> ChapterGrader:
+    """The grader of a chapter. Raises CourseError where the chapter is not built."""
     need_built(chapter)
-    return partial(_open, MasterChapter.of(chapter), sandboxed, limits or Limits())
+    return ChapterGrader(MasterChapter.of(chapter), sandboxed, limits or Limits())
 
 
 @contextmanager
-def _open(master: MasterChapter, sandboxed: bool, limits: Limits) -> Iterator[Grade]:
-    import torch  # only the processes that grade pay for it
-
-    from torchkata.tools.grading.referee import grade
-    from torchkata.tools.grading.sandbox import Sandbox
-
-    torch.set_num_threads(1)  # several of them grade side by side
-    with Sandbox(master.setup, limits, enabled=sandboxed) as sandbox:
-        yield lambda submission: grade(submission, master, sandbox)
+def sharing(grader: ChapterGrader) -> Iterator[SharingGrader]:
+    """What all processes of this machine share begins to load, in the background."""
+    with SharedZygote(grader.master.setup, grader.limits, grader.sandboxed) as zygote:
+        yield SharingGrader(grader, zygote)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from ctypes import Array, c_char
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,7 +17,7 @@ from itertools import islice
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import watch
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 
 Grade = Callable[[Submission], Record]
 OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """An OpenGrader whose processes share something that this process holds; each gets its part when it is started."""
+
+    def __call__(self) -> AbstractContextManager[Grade]: ...
+
+    def part(self) -> AbstractContextManager[OpenGrader]: ...
+
+
 PRELOAD = ["torchkata.tools.grading.preload"]
 ATTEMPTS = 2
 LIMITED = sys.platform == "linux"  # where the kernel can end a process that judges for too long
@@ -144,11 +155,16 @@ class Pool:
     def _start(self) -> _Worker:
         ours, theirs = _context().Pipe()
         note = _context().RawArray(c_char, watch.NOTE_SIZE)
-        process = _context().Process(target=_work, args=(theirs, self.open_grader, note), daemon=False)
-        process.start()
+        with self._part() as open_grader:
+            process = _context().Process(target=_work, args=(theirs, open_grader, note), daemon=False)
+            process.start()
         theirs.close()
         self.workers.append(_Worker(process, ours, note))
         return self.workers[-1]
+
+    def _part(self) -> AbstractContextManager[OpenGrader]:
+        """What the next process calls."""
+        return self.open_grader.part() if isinstance(self.open_grader, Sharing) else nullcontext(self.open_grader)
 
     def _replies(self, busy: list[_Worker]) -> Iterator[tuple[_Worker, object]]:
         """Wait for answers; Lost is the answer of a process that ended or was too late."""

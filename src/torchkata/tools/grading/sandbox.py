@@ -1,44 +1,33 @@
-"""The sandbox, seen from outside: start it, open a session for a submission, end it.
+"""The sandbox, seen from outside: open a session for a submission, end it.
 
-A `Sandbox` holds one zygote, behind bubblewrap, that has loaded torch and the chapter's setup. A `Session` is a worker
-forked from it, and the only channel to it: requests and replies are plain data, capped and timed.
+A `Sandbox` has a branch of a zygote, which has loaded torch and the chapter's setup behind bubblewrap. A `Session` is a
+worker forked from that, and the only channel to it: requests and replies are plain data, capped and timed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from typing import IO, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import bubblewrap, wire
+from torchkata.tools.grading import wire
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import bound_names
 from torchkata.tools.grading.replies import error_from, names_from, observation_from, with_own_frames
 from torchkata.tools.grading.scenarios import scenario_source
+from torchkata.tools.grading.shared_zygote import NAMESPACES, Branch, SharedZygote
 from torchkata.tools.grading.usage import Usage
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier, decode, encode
 from torchkata.verdicts.standins import StandIn
 
 _T = TypeVar("_T")
-CONTROL_FRAME = 2**20
-REASON = re.compile(r"bwrap: |\w*(Error|Exception|Killed)\b")
-NAMESPACES = (
-    "The sandbox needs user namespaces, within bubblewrap too: some systems switch them off "
-    "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)."
-)
-CONTROL_SECONDS = 120.0  # the zygote does nothing that takes long, but may have to wait for a CPU
 SLOW = 1.0  # seconds; of a request that took longer it is asked why
 LEAST = 0.05  # seconds that are worth to be waited for
 
@@ -74,29 +63,25 @@ class Sandbox:
             session.run_cell("def one_hot(labels, num_classes): ...", asks=["one_hot"])
 
     `enabled=False` runs the same processes without bubblewrap: a submission can then do what its teacher can.
-    The sandbox ends with the thread that starts it.
-    Starting raises CourseError where bubblewrap is missing or does not work, or the setup cell fails.
+    `branch` is the part of a zygote that other sandboxes have parts of too; without it the sandbox starts a zygote of
+    its own, which ends with the thread that starts it. Then starting raises CourseError as `SharedZygote.branch` does.
     """
 
-    def __init__(self, setup_source: str, limits: Limits | None = None, enabled: bool = True):
-        self.enabled, self.limits = enabled, limits or Limits()
+    def __init__(
+        self, setup_source: str, limits: Limits | None = None, enabled: bool = True, branch: Branch | None = None
+    ):
+        self.enabled, self.limits, self._branch = enabled, limits or Limits(), branch
         self.filtered = enabled  # whether system calls are refused, where that can be done; all else holds without it
         self._setup = setup_source
         self.known_names = bound_names(setup_source)  # the names that the chapter's setup cell binds
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Sandbox:
-        if not hasattr(os, "fork"):
-            raise CourseError("Grading needs a system that can fork processes: Linux, or macOS with `--no-sandbox`.")
         with contextlib.ExitStack() as opened:
-            self._control, theirs = socket.socketpair()
-            opened.enter_context(self._control)
-            with theirs:
-                self._errors = opened.enter_context(tempfile.TemporaryFile())
-                folder = None if self.enabled else opened.enter_context(tempfile.TemporaryDirectory(prefix="grading-"))
-                self._process = _start(theirs, self._errors, folder)
-            opened.callback(self._end)
-            self._wait_until_ready()
+            if self._branch is None:
+                zygote = SharedZygote(self._setup, self.limits, self.enabled, self.filtered)
+                self._branch = opened.enter_context(opened.enter_context(zygote).branch())
+            opened.enter_context(self._branch.control)
             self._open = opened.pop_all()
         return self
 
@@ -122,18 +107,14 @@ class Sandbox:
         return self._order(do="end", worker=number)["status"]
 
     def _order(self, sock: socket.socket | None = None, **order: object) -> dict:
-        try:
-            wire.send(self._control, json.dumps(order).encode(), CONTROL_SECONDS)
-            if sock is not None:
-                socket.send_fds(self._control, [b"F"], [sock.fileno()])
-            told = json.loads(wire.receive(self._control, CONTROL_FRAME, CONTROL_SECONDS))
-            return told | {"process": self._process_behind_handle() if told.get("handle") else None}
-        except wire.WireError as error:
-            raise CourseError(f"The sandbox has ended: {error}.{self._reason()}") from None
+        assert self._branch is not None  # the sandbox is open
+        told = self._branch.order(sock, **order)
+        return told | {"process": self._process_behind_handle(self._branch.control) if told.get("handle") else None}
 
-    def _process_behind_handle(self) -> int | None:
+    @staticmethod
+    def _process_behind_handle(control: socket.socket) -> int | None:
         """The number that the process whose handle comes with a reply has here."""
-        _, handles, _, _ = socket.recv_fds(self._control, 1, 1)
+        _, handles, _, _ = socket.recv_fds(control, 1, 1)
         try:
             with open(f"/proc/self/fdinfo/{handles[0]}") as file:
                 fields = dict(line.split(":\t", 1) for line in file.read().splitlines())
@@ -143,56 +124,6 @@ class Sandbox:
         finally:
             for handle in handles:
                 os.close(handle)
-
-    def _wait_until_ready(self) -> None:
-        start = {"setup": self._setup, "limits": asdict(self.limits), "confined": self.enabled}
-        start["filtered"] = self.filtered
-        start["kept"] = bubblewrap.folders_in_tmp() if self.enabled else []
-        try:
-            wire.send(self._control, json.dumps(start).encode(), CONTROL_SECONDS)
-            told = json.loads(wire.receive(self._control, CONTROL_FRAME, self.limits.start_seconds))
-        except wire.WireError as error:
-            raise CourseError(f"The sandbox did not start: {error}.{self._last_words()}") from None
-        if not told["ready"]:
-            raise CourseError(f"The sandbox could not load the chapter's setup cell.\n{told['error']}")
-
-    def _reason(self) -> str:
-        """The line that says why it has ended, if any; not what torch and others write beside it."""
-        said = [line for line in self._last_words().splitlines() if REASON.match(line)]
-        return f" {said[-1]}" if said else ""
-
-    def _last_words(self) -> str:
-        self._errors.seek(0)
-        return "".join(f"\n{line}" for line in self._errors.read().decode(errors="replace").splitlines()[-5:])
-
-    def _end(self) -> None:
-        """The zygote ends its workers and itself when the control socket closes; bubblewrap's end is theirs anyway."""
-        self._control.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-def _start(control: socket.socket, errors: IO[bytes], bare: str | None) -> subprocess.Popen:
-    """Start the zygote: behind bubblewrap, or bare, in a folder."""
-    number = control.fileno()
-    command = [sys.executable, "-P", "-s", "-m", "torchkata.tools.grading.zygote", str(number)]
-    return subprocess.Popen(
-        bubblewrap.command(command) if bare is None else command,
-        pass_fds=[number],
-        stdin=subprocess.DEVNULL,
-        stdout=errors,
-        stderr=errors,
-        cwd=bare or "/",
-        env=None if bare is None else {**os.environ, **_bare_environment(bare)},
-    )
-
-
-def _bare_environment(folder: str) -> dict[str, str]:
-    wanted = ("MPLBACKEND", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-    return {name: bubblewrap.ENVIRONMENT[name] for name in wanted} | {"TMPDIR": folder}
 
 
 class Session:

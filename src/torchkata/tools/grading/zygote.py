@@ -1,15 +1,15 @@
-"""The zygote: loads torch and a chapter's setup once, then forks a worker for each submission.
+"""The zygote: loads torch and a chapter's setup once, then forks a branch of itself for each job, which forks a worker
+for each submission.
 
     python -m torchkata.tools.grading.zygote SOCKET
 
-SOCKET is the number of the inherited control socket. The zygote itself never runs a learner's code, and no worker
-inherits the control socket.
+SOCKET is the number of the inherited control socket; each branch gets one of its own. Zygote and branches never run a
+learner's code, and no worker inherits a control socket.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import glob
 import importlib
 import json
@@ -20,19 +20,19 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 
-import torch
-
-from torchkata.tools.grading import confine, syscalls, wire, worker
+from torchkata.tools.grading import confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
-from torchkata.verdicts import observing
+from torchkata.tools.grading.loading import loading
 
 CONTROL_FRAME = MIB
 
 
 def main(control: socket.socket) -> None:
-    """Load, say how that went, then obey: fork a worker, end a worker. Returns when the other side is gone."""
+    """Load, say how that went, then fork branches. Returns when the other side is gone."""
     order = json.loads(wire.receive(control, CONTROL_FRAME))
     limits = Limits(**order["limits"])
     try:
@@ -41,21 +41,56 @@ def main(control: socket.socket) -> None:
     except BaseException:
         _tell(control, ready=False, error=traceback.format_exc(limit=-3))
         return
-    _Zygote(control, module, limits, order["confined"], order["kept"], order["filtered"]).obey()
+    _branch_out(control, partial(_Branch, module, limits, order["confined"], order["kept"], order["filtered"]))
+
+
+def _branch_out(control: socket.socket, branch: Callable[[socket.socket], _Branch]) -> None:
+    """Fork a branch at each order; it speaks over the socket that comes with the order. Returns when all have ended."""
+    with contextlib.suppress(wire.Ended):
+        while True:
+            wire.receive(control, CONTROL_FRAME)  # there is one order only
+            _, (sock,), _, _ = socket.recv_fds(control, 1, 1)
+            _forget_ended(os.WNOHANG)
+            if os.fork() == 0:
+                _become(branch, control, socket.socket(fileno=sock))
+            os.close(sock)
+    _forget_ended(0)
+
+
+def _forget_ended(options: int) -> None:
+    """Take note of branches that have ended; without WNOHANG, of all when they have."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
+
+
+def _become(branch: Callable[[socket.socket], _Branch], root: socket.socket, own: socket.socket) -> None:
+    """Be a branch until its job is done."""
+    root.close()
+    try:
+        try:
+            obeying = branch(own)
+        except OSError as error:
+            return _tell(own, error=str(error))
+        _tell(own, error="")
+        obeying.obey()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
 
 
 def _load(setup: str, confined: bool) -> ModuleType:
     if confined:
         syscalls.get_ready()  # the library is found by a user who may read more than the one that follows
-    if confine.LINUX:
-        confine.adopt_orphans()
-        if confined:
-            confine.give_up_root()
-    sys.path.insert(0, "")  # as in a notebook
-    module = worker.notebook_module(setup)
-    _warm_up()
-    gc.collect()
-    gc.freeze()  # so that the collector does not touch, and so copy, the pages that workers share
+    if confine.LINUX and confined:
+        confine.give_up_root()
+    with loading():
+        from torchkata.tools.grading import worker
+
+        sys.path.insert(0, "")  # as in a notebook
+        module = worker.notebook_module(setup)
+        _warm_up()
     return module
 
 
@@ -63,6 +98,9 @@ def _warm_up() -> None:
     """Do once what every worker would do at first use: imports that torch and a cell with a magic need, a recording."""
     for name in ("IPython.core.inputtransformer2", "torch._dynamo", "torch.distributed.tensor"):
         importlib.import_module(name)
+    import torch
+
+    from torchkata.verdicts import observing
 
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     observing.run_answer(lambda x: (x * 2).sum(0).t(), (x,), {})
@@ -76,19 +114,25 @@ def _write_line(pipe: int, **message: object) -> None:
     os.write(pipe, json.dumps(message).encode() + b"\n")
 
 
-class _Zygote:
+class _Branch:
+    """The zygote of one job."""
+
     def __init__(
         self,
-        control: socket.socket,
         module: ModuleType,
         limits: Limits,
         confined: bool,
         kept: list[str],
         filtered: bool,
+        control: socket.socket,
     ):
         self._control, self._module, self._limits = control, module, limits
         self._confined, self._kept, self._filtered = confined, kept, filtered
         self._workers: set[int] = set()
+        if confine.LINUX:
+            confine.adopt_orphans()
+            if confined:
+                confine.own_network()
 
     def obey(self) -> None:
         with contextlib.suppress(wire.Ended):
@@ -145,6 +189,8 @@ class _Zygote:
             os._exit(1)
         os.close(pipe)
         try:
+            from torchkata.tools.grading import worker
+
             worker.serve(socket.socket(fileno=sock), self._module, self._limits.frame)
         finally:
             os._exit(0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tools.grading.hostile.handin import CHAPTER, Attack, HandIn, Surroundings, half_right, right
 from torchkata.tools.course import MARK, Chapter
 from torchkata.tools.grading.batch import grade_chapter
-from torchkata.tools.grading.grader import grader_of
+from torchkata.tools.grading.grader import grader_of, sharing
 from torchkata.tools.grading.limits import MIB, Limits
 
 LIMITS = Limits(exercise_seconds=5, submission_seconds=30, memory=1024 * MIB, disk=16 * MIB)
@@ -51,7 +51,8 @@ def _honest(number: int, around: Surroundings) -> HandIn:
 def main(root: Path) -> None:
     """Grade everything that was handed in, as `torchkata grade --jobs 2` does."""
     chapter = Chapter(root, CHAPTER.name)
-    grade_chapter(chapter, grader_of(chapter, limits=LIMITS), jobs=2)
+    with sharing(grader_of(chapter, limits=LIMITS)) as grader:
+        grade_chapter(chapter, grader, jobs=2)
 
 
 if __name__ == "__main__":
