@@ -63,9 +63,6 @@ def draw_scale(
     summary = f"skipped: {skipped} of {len(events)} steps; lowest 2^{min(powers):g}, last 2^{powers[-1]:g}"
     canvas.text(MARGIN, 38, summary)
 
-    def x(iteration: float) -> float:
-        return LEFT + iteration / len(events) * LENGTH
-
     def y(power: float) -> float:
         return base - (power - low) / (high - low) * FULL
 
@@ -73,12 +70,25 @@ def draw_scale(
     for mark in range(low, high + 1, step):
         canvas.line([LEFT, LEFT + LENGTH], [y(mark), y(mark)], FAINT, 0.8, level=1, join="miter")
         canvas.note(LEFT - 6, y(mark), f"2^{mark}", "right")
-    xs, ys = [x(0)], [y(powers[0])]
+    xs, ys = [_x(0, events)], [y(powers[0])]
     for iteration, power in enumerate(powers[1:], 1):
-        xs += [x(iteration), x(iteration)]
+        xs += [_x(iteration, events)] * 2
         ys += [ys[-1], y(power)]
     canvas.line(xs, ys, INK, 1.6, join="miter")
-    marks = [x(iteration) for iteration, event in enumerate(events, 1) if event]
+    _draw_iterations(canvas, events, base)
+    canvas.note(MARGIN, base + 46, "iteration; a short stroke below the axis: a skipped step")
+    if about:
+        canvas.note(MARGIN, base + 60, about)
+    return Picture(canvas, f"The scale over {len(events)} iterations, from 2^16: {summary}. {about}".strip())
+
+
+def _x(iteration: float, events: Sequence[bool]) -> float:
+    return LEFT + iteration / len(events) * LENGTH
+
+
+def _draw_iterations(canvas: Canvas, events: Sequence[bool], base: float) -> None:
+    """Below the axis at `base`: a stroke for each step that was skipped, and the numbers of some iterations."""
+    marks = [_x(iteration, events) for iteration, event in enumerate(events, 1) if event]
     canvas.line(
         [place for mark in marks for place in (mark, mark, math.nan)],
         [base + 8, base + 18, math.nan] * len(marks),
@@ -88,11 +98,7 @@ def draw_scale(
     )
     for share in range(5):
         iteration = len(events) * share // 4
-        canvas.note(x(iteration), base + 28, str(iteration), "center")
-    canvas.note(MARGIN, base + 46, "iteration; a short stroke below the axis: a skipped step")
-    if about:
-        canvas.note(MARGIN, base + 60, about)
-    return Picture(canvas, f"The scale over {len(events)} iterations, from 2^16: {summary}. {about}".strip())
+        canvas.note(_x(iteration, events), base + 28, str(iteration), "center")
 
 
 def scale_explorer() -> Explorer:
