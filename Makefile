@@ -11,7 +11,7 @@ ALL := $(VENV)/.installed
 EXTENT ?= $(if $(CHAPTER),thorough,sample)
 PYTEST := $(BIN)/python -m pytest -n 5 --no-loadscope-reorder --by-group --nbval
 
-.PHONY: install lab test test-all versions build site bench lint release lock clean
+.PHONY: install lab test test-all versions build site links bench lint release lock clean
 .NOTPARALLEL:
 
 install: $(ALL)
@@ -37,6 +37,10 @@ build: install
 # the website, in build/site; SERVE=1 shows it
 site: install
 	$(BIN)/python -m torchkata.tools.site $(if $(SERVE),--serve) $(ARGS)
+
+# asks for every address that the course links to; ARGS=onnx for those with a word in them
+links: install
+	$(BIN)/python -m tests.links $(ARGS)
 
 bench: install
 	$(BIN)/python -m tests.bench.learning

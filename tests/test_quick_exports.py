@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchkata.quick_exports import quick_exports
+from torchkata.quick_exports import export_once, quick_exports
 
 pytest.importorskip("onnx")
 onnxscript = pytest.importorskip("onnxscript")
@@ -76,3 +76,12 @@ def test_an_export_that_is_refused_leaves_nothing_behind(modules):
     with quick_exports(), warnings.catch_warnings(), pytest.raises(torch.onnx.errors.OnnxExporterError):
         warnings.simplefilter("ignore")
         torch.onnx.export(OnValues(), (torch.ones(2),), verbose=False)
+
+
+def test_the_export_that_loads_everything_leaves_nothing_else_behind(modules, capfd):
+    torch.manual_seed(3)
+    dice = torch.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        export_once()
+    assert torch.equal(torch.get_rng_state(), dice) and capfd.readouterr() == ("", "")

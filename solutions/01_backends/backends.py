@@ -646,8 +646,9 @@ else:
 # `torch.device(d)` as a block sets where new tensors are made. `torch.cuda.device(d)` only selects which card the word
 # "cuda" means; a plain `torch.ones(2)` stays on the CPU, and on a CPU build there is nothing to select, so it raises.
 #
-# `torch.cuda.set_device(d)` selects a card until further notice. Its documentation prefers `CUDA_VISIBLE_DEVICES`.
-# Programs that run one process for each GPU (chapter 10) call it all the same, once at their start.
+# [`torch.cuda.set_device(d)`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_device.html) selects a
+# card until further notice. Its documentation prefers `CUDA_VISIBLE_DEVICES`. Programs that run one process for each
+# GPU (chapter 10) call it all the same, once at their start.
 #
 # **Now you know.** `CUDA_VISIBLE_DEVICES` chooses and renumbers, and belongs before the start of Python.
 #
@@ -737,7 +738,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 #
 # **Four stories.** All four machines were meant to use a GPU. What is wrong with each?
 #
-# | | `torch.version.cuda` | CUDA available | cards | driver's CUDA | `CUDA_VISIBLE_DEVICES` |
+# | machine | `torch.version.cuda` | CUDA available | cards | driver's CUDA | `CUDA_VISIBLE_DEVICES` |
 # |---|---|---|---|---|---|
 # | laptop | None | False | 1 | 13.0 | – |
 # | container | 13.0 | False | – | – | – |
@@ -798,24 +799,7 @@ blamed_and_hidden()
 # that run through only if the statement on the right holds.
 
 # %%
-folklore(
-    "01_backends",
-    ids=[
-        "01-doc-is-for-2-3",
-        "01-conda-pytorch-channel-ended",
-        "01-conda-main-only-cpu-build",
-        "01-cuda-toolkit-must-be-installed",
-        "01-cudnn-enabled-is-a-switch",
-        "01-device-object-moves-nothing",
-        "01-device-types-only-cpu-and-cuda",
-        "01-visible-devices-before-import",
-        "01-memory-is-params-plus-intermediates",
-        "01-momentum-used-in-backward",
-        "01-mobilenet-more-params-less-compute",
-        "01-bf16-range-versus-precision",
-        "01-bf16-faster-on-gpu",
-    ],
-)
+folklore("01_backends")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,
@@ -829,12 +813,18 @@ prove("01-device-object-moves-nothing")
 #
 # In the documentation of PyTorch:
 #
-# - "Get Started" on pytorch.org: the command that installs the build you want;
-# - `torch.backends`: the questions of section 1.1, and more switches;
-# - `torch.accelerator`, and the section on `torch.device` of the page "Tensor Attributes";
-# - "Meta device";
-# - "CUDA semantics": asynchronous execution, how memory is managed, the variables of the environment;
-# - `torch.finfo` and the page "Numerical accuracy";
-# - `torch.autograd.graph.saved_tensors_hooks`, for a look at what autograd keeps.
+# - [Get Started](https://pytorch.org/get-started/locally/): the command that installs the build you want;
+# - [`torch.backends`](https://docs.pytorch.org/docs/stable/backends.html): the questions of section 1.7, and more
+#   switches;
+# - [`torch.accelerator`](https://docs.pytorch.org/docs/stable/accelerator.html), and the section on
+#   [`torch.device`](https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device) of the page "Tensor
+#   Attributes";
+# - [Meta device](https://docs.pytorch.org/docs/stable/meta.html);
+# - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html): asynchronous execution, how memory is
+#   managed, the variables of the environment;
+# - [`torch.finfo`](https://docs.pytorch.org/docs/stable/type_info.html) and the page [Numerical
+#   accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html);
+# - [`torch.autograd.graph.saved_tensors_hooks`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks),
+#   for a look at what autograd keeps.
 #
-# On conda-forge's pages: "NVIDIA CUDA packages".
+# On conda-forge's pages: [NVIDIA CUDA packages](https://conda-forge.org/docs/user/cuda/).

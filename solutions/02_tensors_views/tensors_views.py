@@ -699,26 +699,7 @@ order_of_memory()
 # What is said about tensors and their memory, the verdict, and what holds; each row can be unfolded to its proof.
 
 # %%
-folklore(
-    "02_tensors_views",
-    ids=[
-        "02-contiguous-merges-memory-blocks",
-        "02-requires-grad-is-not-a-method",
-        "02-typed-storage-deprecated",
-        "02-split-list-length-equals-dim",
-        "02-split-returns-tuple-dim0",
-        "02-tensor-split-int-like-split",
-        "02-shape-is-a-list",
-        "02-nine-dtypes",
-        "02-where-removes-elements",
-        "02-torch-range",
-        "02-dot-mv-mm",
-        "02-rand-normal-add",
-        "02-function-method-equivalence",
-        "02-percentile-needs-numpy",
-        "02-cast-double-avoids-dtype-error",
-    ],
-)
+folklore("02_tensors_views")
 
 # %% [markdown]
 # `prove` runs the proof of a row here and now; put another row's id in its place:
@@ -729,15 +710,26 @@ prove("02-where-removes-elements")
 # %% [markdown]
 # ## Where to read on
 #
-# In PyTorch's documentation:
+# In the documentation of PyTorch:
 #
-# - *Tensor Views*: the list of all operations that return views, and what it means for `reshape`, `flatten` and
-# `contiguous`.
-# - *Tensor Attributes*: dtype, device, layout and memory format; which dtypes are promoted to which.
-# - *torch.Storage*: untyped storages, and what is left of the typed ones.
-# - *Broadcasting semantics*: when two shapes fit together.
-# - *torch.Tensor.expand* and *torch.as_strided*: the views of section 2.4, with their warnings about writing.
-# - *torch.tensor_split*, *torch.split*, *torch.chunk*: the three cutters.
-# - *torch.sort*, *torch.topk*, *torch.quantile*: ties, stability and interpolation.
+# - [Tensor Views](https://docs.pytorch.org/docs/stable/tensor_view.html): the list of all operations that return views,
+#   and what it means for `reshape`, `flatten` and `contiguous`;
+# - [Tensor Attributes](https://docs.pytorch.org/docs/stable/tensor_attributes.html): dtype, device, layout and memory
+#   format; which dtypes are promoted to which;
+# - [`torch.Storage`](https://docs.pytorch.org/docs/stable/storage.html): untyped storages, and what is left of the
+#   typed ones;
+# - [Broadcasting semantics](https://docs.pytorch.org/docs/stable/notes/broadcasting.html): when two shapes fit
+#   together;
+# - [`torch.Tensor.expand`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.expand.html) and
+#   [`torch.as_strided`](https://docs.pytorch.org/docs/stable/generated/torch.as_strided.html): the views of section
+#   2.4, with their warnings about writing;
+# - [`torch.tensor_split`](https://docs.pytorch.org/docs/stable/generated/torch.tensor_split.html),
+#   [`torch.split`](https://docs.pytorch.org/docs/stable/generated/torch.split.html),
+#   [`torch.chunk`](https://docs.pytorch.org/docs/stable/generated/torch.chunk.html): the three cutters;
+# - [`torch.sort`](https://docs.pytorch.org/docs/stable/generated/torch.sort.html),
+#   [`torch.topk`](https://docs.pytorch.org/docs/stable/generated/torch.topk.html),
+#   [`torch.quantile`](https://docs.pytorch.org/docs/stable/generated/torch.quantile.html): ties, stability and
+#   interpolation.
 #
-# The next chapter is about reading and writing by index: gather and scatter.
+# The next chapter is about reading and writing by index: [gather and
+# scatter](../03_gather_scatter/gather_scatter.ipynb).

@@ -828,17 +828,7 @@ twenty_races()
 # only if the statement on the right holds.
 
 # %%
-folklore(
-    "03_gather_scatter",
-    ids=[
-        "03-scatter-writes-all-of-src",
-        "03-scatter-later-overwrites-earlier",
-        "03-scatter-reduce-tensor-deprecated",
-        "03-scatter-is-inverse-of-gather",
-        "03-gather-signature",
-        "03-index-must-be-long",
-    ],
-)
+folklore("03_gather_scatter")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,
@@ -852,11 +842,18 @@ prove("03-scatter-writes-all-of-src")
 #
 # In the documentation of PyTorch:
 #
-# - `torch.gather` and `torch.Tensor.scatter_`: the formulas for three dimensions, and the warning about indices that
-# are not unique;
-# - `torch.Tensor.scatter_add_`, `torch.Tensor.scatter_reduce_` and `torch.Tensor.index_add_`: what to use when
-# duplicates count;
-# - `torch.take_along_dim`: the relative that broadcasts (read section 3.2 again before you use it);
-# - `torch.nn.functional.one_hot` and `torch.nn.Embedding`, with its option `sparse`;
-# - the note "Reproducibility" and the page `torch.use_deterministic_algorithms`: which operations depend on the order
-# of threads.
+# - [`torch.gather`](https://docs.pytorch.org/docs/stable/generated/torch.gather.html) and
+#   [`torch.Tensor.scatter_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_.html): the formulas
+#   for three dimensions, and the warning about indices that are not unique;
+# - [`torch.Tensor.scatter_add_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_add_.html),
+#   [`torch.Tensor.scatter_reduce_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html)
+#   and [`torch.Tensor.index_add_`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_add_.html): what
+#   to use when duplicates count;
+# - [`torch.take_along_dim`](https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html): the relative
+#   that broadcasts (read section 3.2 again before you use it);
+# - [`torch.nn.functional.one_hot`](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html) and
+#   [`torch.nn.Embedding`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html), with its option
+#   `sparse`;
+# - the note [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) and the page
+#   [`torch.use_deterministic_algorithms`](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html):
+#   which operations depend on the order of threads.

@@ -1127,24 +1127,7 @@ where_python_waits()
 # statement on the right holds.
 
 # %%
-folklore(
-    "04_autograd",
-    ids=[
-        "04-variable-wrapper",
-        "04-leaf-user-created-grad-fn",
-        "04-graph-computes-forward",
-        "04-backward-updates-parameters",
-        "04-optimizer-uses-graph",
-        "04-backward-only-for-scalars",
-        "04-autograd-dtypes",
-        "04-backward-only-once",
-        "04-inplace-forbidden-if-requires-grad",
-        "04-detach-replaces-data",
-        "04-graph-view-in-tensorboard",
-        "04-micrograd-recommendation",
-        "04-dynamic-graph",
-    ],
-)
+folklore("04_autograd")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
@@ -1158,11 +1141,20 @@ prove("04-backward-only-once")
 #
 # In the documentation of PyTorch:
 #
-# - the note "Autograd mechanics": how the graph is recorded, what is saved, in-place checks, and the modes `no_grad`
-# and `inference_mode` side by side;
-# - `torch.Tensor.backward`, `torch.autograd.grad`, `torch.Tensor.retain_grad` and `torch.Tensor.is_leaf`: the four
-# pages behind sections 4.2 to 4.5;
-# - `torch.autograd.graph`: nodes, hooks and `saved_tensors_hooks`, with which this chapter looked at what is kept;
-# - the tutorial "Hooks for autograd saved tensors": the same, with uses;
-# - `torch.func.jacrev` and `torch.func.vjp`: rows of a Jacobian all at once;
-# - the page "Anomaly detection" of `torch.autograd`, and `torch.linalg.vector_norm`.
+# - the note [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html): how the graph is recorded,
+#   what is saved, in-place checks, and the modes `no_grad` and `inference_mode` side by side;
+# - [`torch.Tensor.backward`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html),
+#   [`torch.autograd.grad`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html),
+#   [`torch.Tensor.retain_grad`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.retain_grad.html) and
+#   [`torch.Tensor.is_leaf`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): the four pages
+#   behind sections 4.2 to 4.5;
+# - [`torch.autograd.graph`](https://docs.pytorch.org/docs/stable/autograd.html#autograd-graph): nodes, hooks and
+#   `saved_tensors_hooks`, with which this chapter looked at what is kept;
+# - the tutorial [Hooks for autograd saved
+#   tensors](https://docs.pytorch.org/tutorials/intermediate/autograd_saved_tensors_hooks_tutorial.html): the same, with
+#   uses;
+# - [`torch.func.jacrev`](https://docs.pytorch.org/docs/stable/generated/torch.func.jacrev.html) and
+#   [`torch.func.vjp`](https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html): rows of a Jacobian all at
+#   once;
+# - [`torch.autograd.detect_anomaly`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.detect_anomaly),
+#   and [`torch.linalg.vector_norm`](https://docs.pytorch.org/docs/stable/generated/torch.linalg.vector_norm.html).

@@ -733,7 +733,8 @@ gc.enable()
 # Not with the attribute. The result holds its node, the node is `ctx`, and `ctx` holds the result: a cycle, which stays
 # until Python's garbage collector happens to run (switched off in the cell, so that it can't interfere).
 # `save_for_backward` knows how to keep an output without a cycle. Its page in the documentation,
-# `torch.autograd.function.FunctionCtx.save_for_backward`, names both reasons: wrong gradients and memory leaks.
+# [`torch.autograd.function.FunctionCtx.save_for_backward`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.FunctionCtx.save_for_backward.html),
+# names both reasons: wrong gradients and memory leaks.
 
 # %% [markdown]
 # What isn't a tensor goes elsewhere:
@@ -1490,23 +1491,7 @@ swish_memory()
 # if the statement on the right holds.
 
 # %%
-folklore(
-    "05_custom_functions",
-    ids=[
-        "05-missing-staticmethod",
-        "05-gradient-reversal-int-only",
-        "05-gradient-reversal-view-as",
-        "05-wrapper-for-keyword-arguments",
-        "05-forward-inputs-untracked",
-        "05-materialize-grads",
-        "05-input-without-tensor",
-        "05-once-differentiable",
-        "05-backward-must-return-double",
-        "05-filter-the-sorted-gradient",
-        "05-torch-function-duck-type",
-        "05-torch-function-must-call-super",
-    ],
-)
+folklore("05_custom_functions")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,
@@ -1520,12 +1505,23 @@ prove("05-once-differentiable")
 #
 # In the documentation of PyTorch:
 #
-# - the note "Extending PyTorch": Functions, modules, `__torch_function__`, with the conventions of this chapter;
-# - the note "Extending torch.func with autograd.Function": `setup_context`, `vmap`, and when they are needed;
-# - `torch.autograd.Function` and its context: `save_for_backward`, `set_materialize_grads`, `mark_dirty`,
-# `mark_non_differentiable`;
-# - the tutorial "Double Backward with Custom Functions": what to save so that backward can be differentiated;
-# - `torch.autograd.gradcheck.gradcheck` and the note "Gradcheck mechanics": what is compared, and with which
-# tolerances;
-# - `torch.library` and the tutorial "Custom Python Operators": `custom_op`, `register_autograd`, `register_fake`,
-# `opcheck`.
+# - the note [Extending PyTorch](https://docs.pytorch.org/docs/stable/notes/extending.html): Functions, modules,
+#   `__torch_function__`, with the conventions of this chapter;
+# - the note [Extending torch.func with
+#   autograd.Function](https://docs.pytorch.org/docs/stable/notes/extending.func.html): `setup_context`, `vmap`, and
+#   when they are needed;
+# - [`torch.autograd.Function`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.Function) and its
+#   context:
+#   [`save_for_backward`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.FunctionCtx.save_for_backward.html),
+#   [`set_materialize_grads`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.FunctionCtx.set_materialize_grads.html),
+#   [`mark_dirty`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.FunctionCtx.mark_dirty.html),
+#   [`mark_non_differentiable`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.FunctionCtx.mark_non_differentiable.html);
+# - the tutorial [Double Backward with Custom
+#   Functions](https://docs.pytorch.org/tutorials/intermediate/custom_function_double_backward_tutorial.html): what to
+#   save so that backward can be differentiated;
+# - [`torch.autograd.gradcheck.gradcheck`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.gradcheck.gradcheck.html)
+#   and the note [Gradcheck mechanics](https://docs.pytorch.org/docs/stable/notes/gradcheck.html): what is compared, and
+#   with which tolerances;
+# - [`torch.library`](https://docs.pytorch.org/docs/stable/library.html) and the tutorial [Custom Python
+#   Operators](https://docs.pytorch.org/tutorials/advanced/python_custom_ops.html): `custom_op`, `register_autograd`,
+#   `register_fake`, `opcheck`.

@@ -1142,21 +1142,7 @@ peak_of_a_step()
 # statement on the right holds.
 
 # %%
-folklore(
-    "06_hooks",
-    ids=[
-        "06-call-runs-forward-and-hooks",
-        "06-forward-hook-no-return-value",
-        "06-forward-hook-cannot-change-input",
-        "06-full-hook-replaces-grad-input",
-        "06-register-hook-cheaper-than-retain-grad",
-        "06-backward-hook-simple-modules-only",
-        "06-linear-weight-grad-transposed",
-        "06-fc-bias-grad-per-sample",
-        "06-input-must-be-2d",
-        "06-backward-sample-runs",
-    ],
-)
+folklore("06_hooks")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
@@ -1170,11 +1156,17 @@ prove("06-backward-hook-simple-modules-only")
 #
 # In the documentation of PyTorch:
 #
-# - `torch.nn.Module`: the functions `register_…_hook`, each with the arguments of its hook and its options;
-# - `torch.Tensor.register_hook` and `torch.Tensor.register_post_accumulate_grad_hook`;
-# - the note "Autograd mechanics", section "Backward Hooks execution": which backward hooks fire and in which order,
-# also for tensors that are changed in place;
-# - `torch.autograd.graph`: `saved_tensors_hooks`, and hooks on single nodes of the graph;
-# - `torch.nn.modules.module.register_module_forward_hook` and its relatives: hooks on every module of the process,
-# for debugging;
-# - the tutorials "How to save memory by fusing the optimizer step into the backward pass" and "Per-sample-gradients".
+# - [`torch.nn.Module`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): the functions
+#   `register_…_hook`, each with the arguments of its hook and its options;
+# - [`torch.Tensor.register_hook`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_hook.html) and
+#   [`torch.Tensor.register_post_accumulate_grad_hook`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_post_accumulate_grad_hook.html);
+# - the note [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html), section [Backward Hooks
+#   execution](https://docs.pytorch.org/docs/stable/notes/autograd.html#backward-hooks-execution): which backward hooks
+#   fire and in which order, also for tensors that are changed in place;
+# - [`torch.autograd.graph`](https://docs.pytorch.org/docs/stable/autograd.html#autograd-graph): `saved_tensors_hooks`,
+#   and hooks on single nodes of the graph;
+# - [`torch.nn.modules.module.register_module_forward_hook`](https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.module.register_module_forward_hook.html)
+#   and its relatives: hooks on every module of the process, for debugging;
+# - the tutorials [How to save memory by fusing the optimizer step into the backward
+#   pass](https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html) and
+#   [Per-sample-gradients](https://docs.pytorch.org/tutorials/intermediate/per_sample_grads.html).

@@ -264,7 +264,7 @@ print(f"in_list[0] {model.in_list[0].dtype} on {model.in_list[0].device}")
 # Neither. A plain tensor is not recognised, whether it requires grad or not, and nobody looks into a Python list: not
 # even for a Parameter. So there are four places for a tensor:
 #
-# | | trained: in `parameters()` | saved: in `state_dict()` | moved: by `.to()`, `.double()`, `.cuda()` |
+# | where it is kept | trained: in `parameters()` | saved: in `state_dict()` | moved: by `.to()`, `.double()`, `.cuda()` |
 # |---|---|---|---|
 # | `nn.Parameter` | yes | yes | yes |
 # | buffer | no | yes | yes |
@@ -1167,24 +1167,7 @@ the_generator_of_the_gpu()
 # through only if the statement on the right holds.
 
 # %%
-folklore(
-    "07_modules_state_dict",
-    ids=[
-        "07-super-init-inherits",
-        "07-frozen-parameter-or-buffer",
-        "07-buffer-never-updated-by-gradient",
-        "07-positional-encoding-formula",
-        "07-load-needs-same-architecture",
-        "07-train-before-every-batch",
-        "07-eval-switches-off-batchnorm",
-        "07-conv-bias-before-bn",
-        "07-kernel-size-one",
-        "07-transformer-layers",
-        "07-whole-model-is-larger",
-        "07-pth-is-python-storage",
-        "07-torchinfo-summary",
-    ],
-)
+folklore("07_modules_state_dict")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
@@ -1198,10 +1181,16 @@ prove("07-partial-state-dict")
 #
 # In the documentation of PyTorch:
 #
-# - `torch.nn.Module`: `state_dict`, `load_state_dict`, `register_buffer`, `named_parameters`, `apply`, `train`;
-# - `torch.nn.parameter.Parameter` and `torch.nn.parameter.Buffer`;
-# - the note "Modules", a tour from a first module to hooks;
-# - `torch.load`, with its warning, and `torch.serialization`: `safe_globals`, `get_unsafe_globals_in_checkpoint`;
-# - `torch.nn.BatchNorm1d`, on running statistics and momentum;
-# - `torch.optim.swa_utils.AveragedModel`, a moving average that comes with PyTorch;
-# - the tutorial "Saving and Loading Models".
+# - [`torch.nn.Module`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): `state_dict`,
+#   `load_state_dict`, `register_buffer`, `named_parameters`, `apply`, `train`;
+# - [`torch.nn.parameter.Parameter`](https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html)
+#   and [`torch.nn.parameter.Buffer`](https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html);
+# - the note [Modules](https://docs.pytorch.org/docs/stable/notes/modules.html), a tour from a first module to hooks;
+# - [`torch.load`](https://docs.pytorch.org/docs/stable/generated/torch.load.html), with its warning, and the note
+#   [Serialization semantics](https://docs.pytorch.org/docs/stable/notes/serialization.html): `safe_globals`,
+#   `get_unsafe_globals_in_checkpoint`;
+# - [`torch.nn.BatchNorm1d`](https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html), on running
+#   statistics and momentum;
+# - [`torch.optim.swa_utils.AveragedModel`](https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema),
+#   a moving average that comes with PyTorch;
+# - the tutorial [Saving and Loading Models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html).

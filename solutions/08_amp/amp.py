@@ -1137,18 +1137,7 @@ speed_and_memory()
 # if the statement on the right holds.
 
 # %%
-folklore(
-    "08_amp",
-    ids=[
-        "08-cpu-bfloat32",
-        "08-cpu-float32-list-changed",
-        "08-cpu-float32-list-removed-functions",
-        "08-grad-penalty-scaled",
-        "08-gradscaler-class-names",
-        "08-backward-dtype-follows-forward",
-        "08-autocast-wraps-forward-only",
-    ],
-)
+folklore("08_amp")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
@@ -1162,11 +1151,15 @@ prove("08-backward-dtype-follows-forward")
 #
 # In the documentation of PyTorch:
 #
-# - `torch.amp`, "Automatic Mixed Precision package": the regions, the scaler, and the op references with the tables for
-#   CUDA and CPU;
-# - "Automatic Mixed Precision examples": accumulation, clipping, gradient penalty, several models and losses,
-#   DataParallel, and autocast with custom Functions;
-# - the recipe "Automatic Mixed Precision" of the tutorials: the same loop with timings;
-# - `torch.finfo`: the numbers of section 8.1 for every floating point dtype;
-# - the note "Numerical accuracy" and, in the note "CUDA semantics", the parts on TensorFloat-32 and on reduced
+# - [Automatic Mixed Precision package](https://docs.pytorch.org/docs/stable/amp.html), `torch.amp`: the regions, the
+#   scaler, and the [op references](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference) with the tables
+#   for CUDA and CPU;
+# - [Automatic Mixed Precision examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html): accumulation,
+#   clipping, gradient penalty, several models and losses, DataParallel, and autocast with custom Functions;
+# - the recipe [Automatic Mixed Precision](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html) of the
+#   tutorials: the same loop with timings;
+# - [`torch.finfo`](https://docs.pytorch.org/docs/stable/type_info.html): the numbers of section 8.1 for every floating
+#   point dtype;
+# - the note [Numerical accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html) and, in the note
+#   [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html), the parts on TensorFloat-32 and on reduced
 #   precision reductions.

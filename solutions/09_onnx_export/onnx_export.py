@@ -863,22 +863,7 @@ on_cuda()
 # the statement on the right holds.
 
 # %%
-folklore(
-    "09_onnx_export",
-    ids=[
-        "09-pip-install-onnx-enough",
-        "09-export-runs-the-model",
-        "09-legacy-exporter-deprecated",
-        "09-verbose-prints-graph",
-        "09-dimensions-fixed-by-default",
-        "09-dynamic-axes",
-        "09-file-holds-graph-and-weights",
-        "09-onnx-load-and-check",
-        "09-avoid-numpy-in-model",
-        "09-avoid-tensor-data-in-model",
-        "09-no-inplace-on-shape",
-    ],
-)
+folklore("09_onnx_export")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
@@ -892,13 +877,21 @@ prove("09-avoid-tensor-data-in-model")
 #
 # In the documentation of PyTorch:
 #
-# - `torch.onnx`, and there "torch.export-based ONNX Exporter": all arguments of `torch.onnx.export`, and
-# `ONNXProgram`;
-# - `torch.export`, with "Expressing Dynamism" and "Limitations of torch.export": what can be captured, and how shapes
-# are declared;
-# - `torch.cond`: a branch on values that survives the export;
-# - the tutorials "Introduction to ONNX", "Extending the ONNX Exporter Operator Support" and "Export a model with
-# control flow to ONNX".
+# - [`torch.onnx`](https://docs.pytorch.org/docs/stable/onnx.html), and there [torch.export-based ONNX
+#   Exporter](https://docs.pytorch.org/docs/stable/onnx_export.html): all arguments of `torch.onnx.export`, and
+#   `ONNXProgram`;
+# - [`torch.export`](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/export.html), with [Expressing
+#   Dynamism](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/export.html#expressing-dynamism) and
+#   [Limitations of
+#   torch.export](https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/export.html#limitations-of-torch-export):
+#   what can be captured, and how shapes are declared;
+# - [`torch.cond`](https://docs.pytorch.org/docs/stable/generated/torch.cond.html): a branch on values that survives the
+#   export;
+# - the tutorials [Introduction to ONNX](https://docs.pytorch.org/tutorials/beginner/onnx/intro_onnx.html), [Extending
+#   the ONNX Exporter Operator Support](https://docs.pytorch.org/tutorials/beginner/onnx/onnx_registry_tutorial.html)
+#   and [Export a model with control flow to
+#   ONNX](https://docs.pytorch.org/tutorials/beginner/onnx/export_control_flow_model_to_onnx_tutorial.html).
 #
-# Outside of it: "ONNX Operators", the list with the opset in which each operator appeared; onnxruntime's Python API;
-# and the viewer Netron, which draws any `.onnx` file.
+# Outside of it: [ONNX Operators](https://onnx.ai/onnx/operators/), the list with the opset in which each operator
+# appeared; onnxruntime's [Python API](https://onnxruntime.ai/docs/api/python/api_summary.html); and the viewer
+# [Netron](https://netron.app), which draws any `.onnx` file.

@@ -642,7 +642,7 @@ print("\n".join(sorted(done.stdout.splitlines())))
 #
 # RANK counts through, and LOCAL_RANK, which picks the GPU, begins at 0 on each machine:
 #
-# | | machine 0 | machine 0 | machine 1 | machine 1 |
+# | variable | machine 0 | machine 0 | machine 1 | machine 1 |
 # |---|---|---|---|---|
 # | RANK | 0 | 1 | 2 | 3 |
 # | LOCAL_RANK | 0 | 1 | 0 | 1 |
@@ -1079,8 +1079,8 @@ print("two halves side by side are the layer:", is_close(torch.cat(shards, 1), x
 # Both need the same `x` and compute at the same time, so nobody is idle. But this *tensor parallelism* talks in every
 # layer, forward and backward, and nothing hides that: it wants fast connections, usually the GPUs of one machine.
 #
-# And then there is `nn.DataParallel`, older than DDP: one process, one line. This is what its forward does, each
-# time, and what its documentation says:
+# And then there is [`nn.DataParallel`](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html),
+# older than DDP: one process, one line. This is what its forward does, each time, and what its documentation says:
 
 # %% facts=["10-dataparallel-threads", "10-dataparallel-slower-than-ddp", "10-dataparallel-is-convenient-enough"]
 source = inspect.getsource(nn.DataParallel.forward)
@@ -1183,24 +1183,7 @@ ddp_on_two()
 # through only if the statement on the right holds.
 
 # %%
-folklore(
-    "10_multi_gpu",
-    ids=[
-        "10-dataparallel-is-convenient-enough",
-        "10-dataparallel-slower-than-ddp",
-        "10-long-listing-rank-zero",
-        "10-init-process-group-nccl",
-        "10-ddp-listing-gloo-on-rank-device",
-        "10-ddp-replicas-stay-equal",
-        "10-ddp-process-group-default",
-        "10-distributed-sampler-exclusive",
-        "10-sampler-set-epoch",
-        "10-convert-sync-batchnorm",
-        "10-launch-json-hardcoded-path",
-        "10-ddp-with-model-parallel",
-        "10-data-parallel-cannot-shrink-state",
-    ],
-)
+folklore("10_multi_gpu")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of

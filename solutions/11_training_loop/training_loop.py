@@ -1402,23 +1402,7 @@ where_the_time_goes()
 # the statement on the right holds.
 
 # %% facts=["11-dataloader-signature"]
-folklore(
-    "11_training_loop",
-    ids=[
-        "11-iteration-definition",
-        "11-zero-grad-clears-to-zero",
-        "11-nll-loss-needs-softmax",
-        "11-loss-vs-cost-function",
-        "11-weight-decay-modifies-gradient",
-        "11-batchnorm-benefits",
-        "11-regularisation-reduces-variance",
-        "11-weights-change-between-batches",
-        "11-custom-dataset-must-inherit",
-        "11-dataloader-signature",
-        "11-optimizer-step-count",
-        "11-torchvision-modules",
-    ],
-)
+folklore("11_training_loop")
 
 # %% [markdown]
 # A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
@@ -1435,7 +1419,8 @@ prove("11-weight-decay-modifies-gradient")
 # - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): parameter groups, the algorithms, schedules;
 # - [torch.utils.data](https://docs.pytorch.org/docs/stable/data.html): samplers, collate functions, workers, and what
 #   is said there about random numbers in workers;
-# - `torch.nn.BatchNorm1d`: which variance is used where;
+# - [`torch.nn.BatchNorm1d`](https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html): which variance
+#   is used where;
 # - the notes [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) and [Frequently Asked
 #   Questions](https://docs.pytorch.org/docs/stable/notes/faq.html) (why memory grows: sums of losses that keep their
 #   graph).

@@ -626,8 +626,8 @@ prove("12-minus-1e9-is-minus-inf")
 # %% [markdown]
 # ## Where to read on
 #
-# - Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) and his lecture "Let's build GPT: from scratch,
-#   in code, spelled out": the same plan at a larger scale.
+# - Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) and his lecture [Let's build GPT: from
+#   scratch, in code, spelled out](https://www.youtube.com/watch?v=kCc8FmEb1nY): the same plan at a larger scale.
 # - [Attention Is All You Need](https://arxiv.org/abs/1706.03762), where it began, and
 #   [RoFormer](https://arxiv.org/abs/2104.09864), on turning queries and keys.
 # - [The Curious Case of Neural Text Degeneration](https://arxiv.org/abs/1904.09751): why a writer needs a nucleus.

@@ -30,6 +30,14 @@ def quick_exports() -> Iterator[None]:
         yield
 
 
+def export_once() -> None:
+    """Load what exports need, and what they share, by one of next to nothing."""
+    import torch
+
+    with quick_exports(), torch.random.fork_rng(devices=[]):
+        torch.onnx.export(torch.nn.ReLU(), (torch.ones(1),), verbose=False)
+
+
 def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
     """What gives the list of all translations. An export asks for it when it has loaded what else there is to quicken:
     to load that earlier would take seconds from those who export nothing."""

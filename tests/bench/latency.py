@@ -3,7 +3,8 @@
 
 Method. In a learner's own workbook, with the course beside it, every exercise has its author's answer. Each chapter
 has a real kernel, asked as JupyterLab asks: setup cell, answer cell, then each check cell twice, from the request until
-the kernel is idle again. So hidden tests, the card and the note that is remembered are in it; the browser is not (see
+the kernel is idle again. After the setup cell it waits until the kernel has loaded what it loads at rest, as it does
+while somebody reads. So hidden tests, the card and the note that is remembered are in it; the browser is not (see
 browser.py). The processor's time (user + system, of the kernel and all processes below it) stands beside the clock's:
 it counts where other programs run. It comes in steps of 10 ms. p95: the 95th percentile.
 
@@ -40,6 +41,7 @@ from torchkata.remembering import KEPT
 from torchkata.tools.course import Chapter, find_chapters, read_notebook
 from torchkata.tools.learning.choosing import checks_of
 from torchkata.verdicts import observing
+from torchkata.verdicts.resting import REST
 
 MEDIAN_LIMIT, P95_LIMIT = 150, 250  # ms on the clock, over all checks, on a quiet machine
 CHECK_LIMIT = 1.0
@@ -92,6 +94,13 @@ class Kernel:
         clock = time.perf_counter() - begun
         return Cost(1000 * clock, 1000 * (self._used() - before))
 
+    def rest(self) -> None:
+        """Wait until the kernel has done what it does when no cell runs."""
+        before = -1.0
+        while (used := self._used()) > before:
+            before = used
+            time.sleep(3 * REST)
+
     def end(self) -> None:
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)
@@ -112,6 +121,7 @@ def timed_checks(chapter: Chapter) -> list[Timed]:
     found = []
     try:
         kernel.run(next(cell.source for cell in master.cells if cell.cell_type == "code"), "setup")
+        kernel.rest()
         for exercise in running.exercise_ids(chapter.name):
             kernel.run(running.exercise_cells(chapter.name, exercise)[0].source, exercise)
             for part, check in enumerate(learners[exercise], start=1):

@@ -33,7 +33,7 @@ from rich.table import Table
 
 from tests.notebooks import running
 from torchkata import pictures, verdicts
-from torchkata.pictures.show import Explorer
+from torchkata.pictures.explorer import Explorer
 from torchkata.tools.build import build
 from torchkata.tools.course import MARK, Chapter, chapters, course_root, read_notebook
 

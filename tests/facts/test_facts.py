@@ -1,14 +1,15 @@
 """The facts: their schema, their table, and every proof run on the torch that is installed."""
 
 import dataclasses
+import re
 from functools import cache
 from html.parser import HTMLParser
 
 import pytest
 import torch
 
-from torchkata.facts import FactError, chapter_names, find, folklore, load, prove
-from torchkata.facts.collection import parse
+from torchkata.facts import FactError, chapter_names, find, folklore, load, look, prove
+from torchkata.facts.collection import DATA, VERDICTS, parse
 from torchkata.tools.proofs import choose, run_proofs, skip_reasons, summarise
 
 CHAPTERS = chapter_names()
@@ -176,6 +177,9 @@ def test_prove_says_what_the_machine_lacks(monkeypatch, capsys):
         ("  level: core", "  level: core\n  extra: 1", "unknown field extra"),
         ("  level: core", "  level: core\n  needs: [gpu]", "needs must be"),
         ("  level: core", "  level: core\n  isolated: false", "isolated may only be true"),
+        ("  level: core", "  level: core\n  table: true", "table must be"),
+        ("  level: core", "  level: core\n  table: 0", "table must be"),
+        ("  level: core", "  level: core\n  table: 2", "no fact stands in row 1"),
         ("  level: core\n", "", "level is missing"),
         ("belief: gather copies.", "belief: 3", "belief must be text"),
         ("assert True", "print(1)", "asserts nothing"),
@@ -229,26 +233,40 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] == "code":
+        if "code" in self.open:
             self.codes[-1] += data
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_table_holds_every_proof_as_it_is(chapter):
-    html = folklore(chapter)._repr_html_()
+    html = folklore(chapter, everything=True)._repr_html_()
     reader = Reader()
     reader.feed(html)
     assert reader.open == []
     assert reader.codes == [fact.proof.rstrip() + "\n" for fact in load(chapter)]
-    assert html == folklore(chapter)._repr_html_()
+    assert html == folklore(chapter, everything=True)._repr_html_()
+    assert "<script" not in html
 
 
-def test_the_table_of_some_ids_keeps_their_order():
-    ids = [fact.id for fact in load("03_gather_scatter")][3:0:-1]
-    assert [fact.id for fact in folklore("03_gather_scatter", ids).facts] == ids
-    assert repr(folklore("03_gather_scatter", ids)) == "Folklore, checked: 3 sayings of 03_gather_scatter"
-    with pytest.raises(FactError, match="03-nope"):
-        folklore("03_gather_scatter", ["03-nope"])
+def test_two_facts_in_one_row_are_named():
+    first = ENTRY.rstrip().replace("level: core", "level: core\n  table: 1")
+    with pytest.raises(FactError, match=r"03-gather-copies and 03-other both stand in row 1 of the table"):
+        parse(first + "\n" + first.replace("03-gather-copies", "03-other"), "03_gather_scatter")
+
+
+def test_the_closing_table_has_the_rows_that_the_facts_ask_for():
+    closing, everything = folklore("03_gather_scatter"), folklore("03_gather_scatter", everything=True)
+    assert [fact.table for fact in closing.facts] == [1, 2, 3, 4, 5, 6]
+    assert closing.facts[0].id == "03-scatter-writes-all-of-src"
+    assert repr(closing) == "Folklore, checked: 6 sayings of 03_gather_scatter"
+    assert everything.facts == load("03_gather_scatter")
+    with pytest.raises(FactError, match="03_gather_scatter"):
+        folklore("03")
+
+
+def test_a_chapter_whose_facts_ask_for_no_row_shows_them_all(monkeypatch):
+    monkeypatch.setattr("torchkata.facts.table.load", lambda chapter: (entry(id="a"), entry(id="b")))
+    assert [fact.id for fact in folklore("03_gather_scatter").facts] == ["a", "b"]
 
 
 def test_the_table_escapes_html():
@@ -256,5 +274,36 @@ def test_the_table_escapes_html():
 
     html = Folklore("x", (entry(belief="a < b & c", proof="assert 1 < 2"),))._repr_html_()
     assert "a &lt; b &amp; c" in html
-    assert "assert 1 &lt; 2" in html
-    assert "color" not in html  # they are the theme's
+    assert '<span class="k">assert</span> <span class="mi">1</span> &lt; <span class="mi">2</span>' in html
+
+
+BRIGHT = re.compile(r"var\(--tk-([a-z-]+), (#[0-9a-f]{6})\)")
+PAGES = {"bright": ("#ffffff", "#f5f5f5"), "dark": ("#111111", "#212121")}  # JupyterLab's, and of every other row
+
+
+def test_each_colour_stands_out_on_a_bright_page_and_on_a_dark_one():
+    bright = dict(BRIGHT.findall((DATA.parent / "table.css").read_text(encoding="utf-8")))
+    assert bright.keys() == look.DARK.keys()
+    for page, colours in (("bright", bright), ("dark", look.DARK)):
+        for name, colour in colours.items():
+            if not name.endswith("-back"):
+                behind = [colours[f"{name}-back"]] if f"{name}-back" in colours else PAGES[page]
+                assert min(contrast(colour, back) for back in behind) >= 4.5, (page, name)
+
+
+def contrast(one, other):
+    """How two colours stand apart, as WCAG counts it."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour):
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_each_verdict_has_a_sign_and_a_look_of_its_own():
+    assert look.SIGNS.keys() == set(VERDICTS)
+    assert len(set(look.SIGNS.values())) == len(VERDICTS)
+    assert all(f".{verdict} {{" in look.style() for verdict in VERDICTS)

@@ -17,6 +17,7 @@ from torch.optim import optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.notebooks import running
 from torchkata.verdicts import (
     NotSolvedYet,
     WrongAnswer,
@@ -191,6 +192,40 @@ def test_gradients_in_a_scenario_count_its_plain_arguments():
         raise verdict(lambda: seen.gives_gradients(lambda answer, x, y: x * x * y + y))
 
 
+@pytest.mark.parametrize(
+    ("asks", "recorded"),
+    [
+        ("seen.op_names()", True),
+        ("[op for op in seen.noted.ops]", True),
+        ("seen.avoided('cumsum')", True),
+        ("seen.value.used", True),
+        ("torch.overrides._pop_mode_temporarily()", True),
+        ("seen.value", False),
+        ("'op_names'", False),
+    ],
+)
+def test_operations_of_a_scenario_are_recorded_where_its_cell_asks_for_them(asks: str, recorded: bool):
+    space = {"answer": lambda x: x.exp(), "torch": torch, "observe_scenario": observe_scenario}
+    story = "def story(answer, x):\n    return answer(x).sum()\n"
+    running.run_cell(
+        f"{story}seen = observe_scenario(story, answer, torch.ones(2))\nlambda: {asks}", space, f"<{asks}>"
+    )
+    assert space["seen"].op_names("forward", "aten") == (["exp", "sum"] if recorded else [])
+    in_a_file = observe_scenario(lambda answer, x: answer(x), space["answer"], torch.ones(2))  # this one names them
+    assert in_a_file.op_names(level="aten") == ["exp"]
+
+
+def test_an_answer_runs_on_one_thread():
+    """Notebook and `torchkata grade` alike: several threads would wait for each other."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        observe(lambda: torch.get_num_threads()).returns(1)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_whatever_an_answer_switches_is_put_back():
     def rude(x):
         torch.set_default_dtype(torch.float64)
@@ -278,6 +313,9 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
     assert state() == before
 
 
+own_threads = torch.get_num_threads()
+
+
 @pytest.mark.parametrize(
     "switch, is_switched, back",
     [
@@ -307,12 +345,17 @@ def test_what_an_answer_leaves_behind_does_not_reach_the_next(leave_behind):
             lambda: left_open[-1].__exit__(None, None, None),
         ),
         (
+            lambda: torch.set_num_threads(own_threads + 1),
+            lambda: torch.get_num_threads() > own_threads,
+            lambda: torch.set_num_threads(own_threads),
+        ),
+        (
             lambda: left_open.append(module.register_module_forward_hook(lambda m, i, out: out * 0)),
             lambda: len(module._global_forward_hooks) == 1,
             lambda: left_open[-1].remove(),
         ),
     ],
-    ids=["no grad", "float64", "default device", "inference mode", "autocast", "forward hook"],
+    ids=["no grad", "float64", "default device", "inference mode", "autocast", "threads", "forward hook"],
 )
 def test_what_the_notebook_has_switched_does_not_reach_a_check_cell(switch, is_switched, back):
     layer = nn.Linear(2, 2)

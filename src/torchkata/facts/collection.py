@@ -20,7 +20,7 @@ LEVELS = ("core", "detail")
 NEEDS = ("cuda", "cuda2", "multiprocess", "onnx", "torchinfo", "torchvision")
 ID = re.compile(r"\d\d(-[a-z0-9]+)+")
 REQUIRED = ("id", "belief", "verdict", "fact", "proof", "level")
-OPTIONAL = ("trap", "needs", "isolated", "unverified", "holds", "question")
+OPTIONAL = ("trap", "needs", "isolated", "unverified", "table", "holds", "question")
 
 
 class FactError(Exception):
@@ -41,6 +41,7 @@ class Fact:
     level: "core" (taught in the chapter) or "detail".
     isolated: the proof runs as a script in a process of its own.
     unverified: a part of the fact needs a GPU and has not been run on one yet.
+    table: its row in the chapter's closing table, counted from 1; 0 if it is not shown there.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Fact:
     level: str
     isolated: bool
     unverified: bool
+    table: int = 0
 
 
 def chapter_names() -> list[str]:
@@ -107,6 +109,8 @@ def parse(text: str, chapter: str, release: Version | None = None) -> tuple[Fact
             raise FactError(f"{chapter}.yaml: {name}: {fault}")
         seen.add(entry["id"])
         facts.append(_fact(variant_for(entry, release)))
+    if fault := _table_fault(facts):
+        raise FactError(f"{chapter}.yaml: {fault}")
     return tuple(facts)
 
 
@@ -122,6 +126,7 @@ def _fact(entry: dict) -> Fact:
         level=entry["level"],
         isolated=entry.get("isolated", False),
         unverified=entry.get("unverified", False),
+        table=entry.get("table", 0),
     )
 
 
@@ -145,6 +150,8 @@ def _field_fault(entry: dict) -> str | None:
             return f"{field} must be text"
         if field in ("isolated", "unverified") and value is not True:
             return f"{field} may only be true; leave it out otherwise"
+    if "table" in entry and not (type(entry["table"]) is int and entry["table"] > 0):
+        return "table must be the number of a row, counted from 1; leave it out for a fact that is not shown"
     if entry["verdict"] not in VERDICTS:
         return f"unknown verdict {entry['verdict']!r}; one of {', '.join(VERDICTS)}"
     if entry["level"] not in LEVELS:
@@ -162,6 +169,17 @@ def _id_fault(name: str, chapter: str, seen: set[str]) -> str | None:
         return "the id belongs to another chapter"
     if name in seen:
         return "the id is used twice"
+    return None
+
+
+def _table_fault(facts: list[Fact]) -> str | None:
+    """The rows of the closing table are numbered without a gap."""
+    shown = sorted((fact for fact in facts if fact.table), key=lambda fact: fact.table)
+    for row, fact in enumerate(shown, 1):
+        if fact.table < row:
+            return f"{shown[row - 2].id} and {fact.id} both stand in row {fact.table} of the table"
+        if fact.table > row:
+            return f"{fact.id}: it stands in row {fact.table} of the table, and no fact stands in row {row}"
     return None
 
 

@@ -1,10 +1,10 @@
 """The closing table of a chapter: what is said, the verdict, what holds, and the proof to unfold."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from torchkata.facts.collection import Fact, FactError, load
+from torchkata.facts.collection import Fact, load
+from torchkata.facts.look import TABLE, code_html, style, verdict_html
 
 NEEDS_IN_WORDS = {
     "cuda": "a CUDA device",
@@ -31,26 +31,23 @@ class Folklore:
     def _repr_html_(self) -> str:
         titles = ("What is said", "Verdict", "What holds")
         head = "".join(f'<th scope="col" {LEFT}>{title}</th>' for title in titles)
-        return "\n".join(["<table>", f"<thead><tr>{head}</tr></thead>", *map(_rows, self.facts), "</table>"])
+        table = [f'<table class="{TABLE}">', f"<thead><tr>{head}</tr></thead>", *map(_rows, self.facts), "</table>"]
+        return "\n".join([f"<style>{style()}</style>", *table])
 
 
-def folklore(chapter: str, ids: Sequence[str] | None = None) -> Folklore:
-    """The table of a chapter, named in full (03_gather_scatter): the facts with these ids, or all of them.
+def folklore(chapter: str, everything: bool = False) -> Folklore:
+    """The closing table of a chapter, named in full (03_gather_scatter): the facts that have a row in it, in that
+    order; with `everything`, and where no fact has a row, all facts of the chapter.
 
-    Raises FactError for an unknown chapter or id.
+    Raises FactError for an unknown chapter.
     """
     facts = load(chapter)
-    if ids is None:
-        return Folklore(chapter, facts)
-    by_id = {fact.id: fact for fact in facts}
-    unknown = [name for name in ids if name not in by_id]
-    if unknown:
-        raise FactError(f"{chapter} has no fact with the id {', '.join(unknown)}.")
-    return Folklore(chapter, tuple(by_id[name] for name in ids))
+    shown = tuple(sorted((fact for fact in facts if fact.table), key=lambda fact: fact.table))
+    return Folklore(chapter, facts if everything or not shown else shown)
 
 
 def _rows(fact: Fact) -> str:
-    cells = (escape(fact.belief), f"<strong>{fact.verdict}</strong>", _what_holds(fact))
+    cells = (escape(fact.belief), verdict_html(fact.verdict), _what_holds(fact))
     row = "".join(f"<td {LEFT}>{cell}</td>" for cell in cells)
     return f'<tbody><tr>{row}</tr>\n<tr><td colspan="3" {LEFT}>{_proof(fact)}</td></tr></tbody>'
 
@@ -65,5 +62,5 @@ def _what_holds(fact: Fact) -> str:
 def _proof(fact: Fact) -> str:
     needs = " and ".join(NEEDS_IN_WORDS[need] for need in fact.needs)
     title = f"Proof {fact.id}" + (f" (needs {needs})" if needs else "")
-    code = escape(fact.proof.rstrip(), quote=False)
-    return f"<details><summary>{title}</summary>\n<pre><code>{code}\n</code></pre>\n</details>"
+    code = code_html(fact.proof.rstrip())
+    return f"<details><summary>{title}</summary>\n<pre><code>{code}</code></pre>\n</details>"

@@ -9,6 +9,6 @@ run_on_ranks(add_up, world=2)        # [3.0, 3.0]
 """
 
 from torchkata.processes.errors import RankDied, RankError, RanksHang
-from torchkata.processes.running import run_on_ranks
+from torchkata.processes.running import get_ready, run_on_ranks
 
-__all__ = ["RankDied", "RankError", "RanksHang", "run_on_ranks"]
+__all__ = ["RankDied", "RankError", "RanksHang", "get_ready", "run_on_ranks"]

@@ -24,6 +24,7 @@ from torchkata.processes.frames import Frame
 START_SECONDS = 300.0  # for starting Python and torch on a slow machine
 GRACE_SECONDS = 1.0  # for the other ranks to end after one has failed
 LOOK_SECONDS = 0.1
+IS_FORKED = sys.platform != "win32"  # from one process that has torch loaded
 PRELOAD = ["torch._dynamo", "torch.nn.parallel.distributed", "torchkata.processes.worker"]
 ECHO = re.compile(r"[Cc]onnection (closed|reset)|gloo/transport|Broken pipe")  # what a rank says when another has gone
 
@@ -122,17 +123,20 @@ def _pickled(function: Callable, args: tuple) -> bytes:
 # ------------------------------------------------ starting and ending
 
 
+def get_ready() -> None:
+    """Start the process from which ranks are forked; it loads torch in the background. Does nothing the second time."""
+    if IS_FORKED:
+        from multiprocessing import forkserver
+
+        multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOAD)
+        forkserver.ensure_running()
+
+
 def _start(number: int, world: int, folder: str, backend: str | None) -> _Rank:
     from torchkata.processes.worker import work
 
-    if sys.platform == "win32":
-        context = multiprocessing.get_context("spawn")
-    else:
-        from multiprocessing import forkserver
-
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(PRELOAD)
-        forkserver.ensure_running()
+    get_ready()
+    context = multiprocessing.get_context("forkserver") if IS_FORKED else multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=work, args=(number, world, folder, there, backend), daemon=True)
     with _without_main(), _as_no_daemon():

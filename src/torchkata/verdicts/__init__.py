@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import signature
 
-from torchkata.verdicts import cells, observing
+from torchkata.verdicts import cells, observing, resting
 from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 from torchkata.verdicts.observing import Observation, incoming_gradient
 from torchkata.verdicts.plain import Copier, decode, encode
 from torchkata.verdicts.predicting import prediction
+from torchkata.verdicts.recording import asks_for_operations
 from torchkata.verdicts.standins import StandIn, channel_of
 
 __all__ = [
@@ -55,10 +56,15 @@ def observe_scenario(scenario: Callable, *args: object) -> Seen:
     """Run a scenario, a function that gets answers and plain arguments and returns plain facts.
 
     The scenario runs beside the learner's code: it must hold no expected values, and use only names of the chapter's
-    first code cell, its arguments and other functions of its check cell.
+    first code cell, its arguments and other functions of its check cell. Its operations are recorded where that cell
+    asks for operations: it takes several times as long.
     """
     channel = channel_of(args)
-    noted = channel.scenario(scenario, args) if channel else _cross(observing.run_scenario(scenario, args))
+    recorded = asks_for_operations(scenario)
+    if channel:
+        noted = channel.scenario(scenario, args, recorded)
+    else:
+        noted = _cross(observing.run_scenario(scenario, args, recorded))
     story = (scenario.__doc__ or "").strip().partition("\n")[0]
     named = [p.name for p in signature(scenario).parameters.values() if p.kind is not p.VAR_POSITIONAL]
     return Seen(scenario.__name__, args, {}, noted, story=story, names=tuple(named))
@@ -79,3 +85,4 @@ def _cross(noted: Observation) -> Observation:
 
 
 cells.watch()
+resting.load_at_rest()

@@ -26,7 +26,7 @@ _MOST = 1000  # things of one kind that are cleared away
 
 @contextlib.contextmanager
 def clean_state() -> Iterator[None]:
-    """Fixed seeds and torch's default settings inside, without hooks and modes; afterwards all is as it was.
+    """Fixed seeds, one thread and torch's defaults inside, without hooks and modes; afterwards all is as it was.
 
     That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
     autocast; modes, and hooks of all modules, of all optimizers and of saved tensors, that were left behind; Python's
@@ -45,6 +45,8 @@ def _set_defaults() -> None:
     torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
     random.seed(0)
     torch.set_default_dtype(torch.float32)
+    if torch.get_num_threads() > 1:  # exercises are small: several threads would wait for each other
+        torch.set_num_threads(1)
     for device in _AUTOCAST_DEVICES:
         if torch.is_autocast_enabled(device):
             torch.set_autocast_enabled(device, False)

@@ -24,7 +24,7 @@ from torchkata.processes import RankError, RanksHang
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
-from torchkata.verdicts.recording import Recorder, tensors_in
+from torchkata.verdicts.recording import Recorder, Unrecorded, tensors_in
 from torchkata.verdicts.surroundings import surroundings
 
 # what Python raises for a value of another kind; a call with other arguments is the answer's own fault
@@ -50,7 +50,7 @@ class Observation:
         gradients: for every argument that requires grad its gradient, for the incoming gradient `incoming_gradient`;
             None where no gradient arrived. Empty when the result is not tracked or no argument requires grad.
         backward_raised: like `raised`, for the backward pass.
-        ops: recorded operations, see `torchkata.verdicts.recording.Recorder`.
+        ops: recorded operations, see `torchkata.verdicts.recording.Recorder`; none of a scenario that is not recorded.
         warned: [[category, message], ...].
         printed: what was printed, cut to 10,000 characters.
         seconds: how long the call took.
@@ -81,6 +81,7 @@ class _Call:
     args: list
     kwargs: dict
     hidden_file: str | None = None  # frames of this file are the check's own, not the learner's
+    recorded: bool = True  # whether each operation is noted, which takes several times as long as most operations
 
 
 def run_answer(answer: object, args: tuple, kwargs: dict) -> Observation:
@@ -95,11 +96,12 @@ def run_answer_on(answer: object, args: list, kwargs: dict) -> Observation:
     return _observe(_Call(answer, args, kwargs))
 
 
-def run_scenario(scenario: Callable, args: tuple) -> Observation:
-    """Call a scenario with answers and copies of plain arguments and note what happens."""
+def run_scenario(scenario: Callable, args: tuple, recorded: bool) -> Observation:
+    """Call a scenario with answers and copies of plain arguments and note what happens (operations if `recorded`)."""
     copier = Copier()
     copies = [arg if is_answer(arg) else copier.copy(arg) for arg in args]
-    return _observe(_Call(with_own_names(scenario), copies, {}, hidden_file=scenario.__code__.co_filename))
+    file = scenario.__code__.co_filename
+    return _observe(_Call(with_own_names(scenario), copies, {}, hidden_file=file, recorded=recorded))
 
 
 def note_value(value: object) -> Observation:
@@ -139,7 +141,7 @@ def _not_callable(answer: object) -> dict:
 def _observe(call: _Call) -> Observation:
     names = _names_of(call)
     tensors = {n: v for n, v in names.items() if isinstance(v, Tensor) and v.layout == torch.strided}
-    recorder = Recorder(tensors)
+    recorder = Recorder(tensors) if call.recorded else Unrecorded()
     noted: dict = {}
     output = _Tee(sys.stdout)
     printing = contextlib.redirect_stdout(output)
@@ -222,7 +224,7 @@ def _message(error: BaseException) -> str:
         return "its message can't be read"
 
 
-def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder) -> dict:
+def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder | Unrecorded) -> dict:
     outputs = [t for t in tensors_in(result) if t.requires_grad and t.dtype.is_floating_point]
     inputs = {name: t for name, t in tensors.items() if t.requires_grad and t.is_leaf}
     if not outputs or not inputs:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ from torchkata.verdicts.plain import MAX_DEPTH
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
+# the last one takes the recorder away for a while, and raises where there is none
+TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "_pop_mode_temporarily"])
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 # ATen operations that take a tensor only for its storage, shape, dtype or device
 READS_NOTHING = frozenset(
@@ -70,6 +74,30 @@ class Recorder:
                     if name is not None and name not in found:
                         found.append(name)
         return found
+
+
+def asks_for_operations(scenario: Callable) -> bool:
+    """Whether the source in which a scenario stands, its check cell, names what tells of operations (see
+    `torchkata.verdicts.judging.Seen`). So, too, where that source is not known."""
+    source = "".join(linecache.getlines(scenario.__code__.co_filename))
+    return not source or _names_operations(source)
+
+
+@cache
+def _names_operations(source: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in TELL_OF_OPERATIONS for node in ast.walk(ast.parse(source))
+    )
+
+
+class Unrecorded:
+    """In the place of a Recorder where nobody asks for operations."""
+
+    def __init__(self) -> None:
+        self.ops: list[dict] = []
+
+    def recording(self, phase: str) -> nullcontext:
+        return nullcontext()
 
 
 def _elements(tensor: Tensor) -> int:

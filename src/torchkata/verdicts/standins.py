@@ -14,8 +14,8 @@ class Channel(Protocol):
     def observe(self, name: str, args: list, kwargs: dict) -> Observation:
         """What the answer of that name does when it is called."""
 
-    def scenario(self, scenario: Callable, args: tuple) -> Observation:
-        """What a scenario notes; among its arguments are stand-ins."""
+    def scenario(self, scenario: Callable, args: tuple, recorded: bool) -> Observation:
+        """What a scenario notes, its operations if `recorded`; among its arguments are stand-ins."""
 
     def value(self, name: str) -> Observation:
         """The answer of that name, a value."""

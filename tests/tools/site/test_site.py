@@ -154,6 +154,24 @@ def test_a_card_for_links(site: Path):
     assert '<meta property="og:url" content="https://example.org/kata/chapters/03_gather_scatter.html">' in html
 
 
+def test_the_picture_of_the_card_is_told_on_each_page_and_there(site: Path):
+    told = re.compile(r'<meta property="og:image" content="([^"]*)">')
+    pictures = {
+        picture for page in all_pages(site) for picture in told.findall(page.read_text(encoding="utf-8")) or [""]
+    }
+    assert pictures == {f"{HOME.address}_static/card.png"}
+    assert (site / "_static" / "card.png").is_file()
+
+
+def test_only_addresses_are_changed_where_a_page_is_missing(site: Path):
+    said = re.compile(r'<meta (?:property|name)="([^"]+)" content="([^"]*)"')
+    index, missing = (
+        dict(said.findall((site / page).read_text(encoding="utf-8"))) for page in ("index.html", "404.html")
+    )
+    assert {name for name in index if index[name] != missing[name]} == {"og:title", "og:url"}
+    assert missing["og:title"] == "There is no such page"
+
+
 def test_colab_is_named_where_the_repository_is_known(site: Path):
     html = (site / "chapters" / "03_gather_scatter.html").read_text(encoding="utf-8")
     notebook = "somebody/torchkata/blob/main/notebooks/03_gather_scatter/gather_scatter.ipynb"

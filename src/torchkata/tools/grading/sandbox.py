@@ -254,12 +254,13 @@ class Session:
     def value(self, name: str) -> Observation:
         return self._observation(do="value", answer=name)
 
-    def scenario(self, scenario: Callable, args: tuple) -> Observation:
+    def scenario(self, scenario: Callable, args: tuple, recorded: bool) -> Observation:
         """Raises ScenarioError, too, for a scenario that can't travel."""
         source = scenario_source(scenario, self._sandbox.known_names)
         answers = [[place, arg.__name__] for place, arg in enumerate(args) if isinstance(arg, StandIn)]
         plain = Copier().copy([None if isinstance(arg, StandIn) else arg for arg in args])
-        return self._observation(do="scenario", source=source, scenario=scenario.__name__, args=plain, answers=answers)
+        what = {"source": source, "scenario": scenario.__name__, "args": plain, "answers": answers}
+        return self._observation(do="scenario", **what, recorded=recorded)
 
     def kill(self) -> int | None:
         """End the worker and all its processes; how it ended (see `Sandbox.end_worker`), None if that was before."""

@@ -116,7 +116,7 @@ class Worker:
         args = list(request["args"])
         for place, name in request["answers"]:
             args[place] = self._space[name]
-        return reply_with(observing.run_scenario(space[request["scenario"]], tuple(args)))
+        return reply_with(observing.run_scenario(space[request["scenario"]], tuple(args), request["recorded"]))
 
     def _run(self, source: str, file: str) -> dict | None:
         """Run a cell as a notebook would; what it raised, or None."""

@@ -51,6 +51,7 @@ def lab_options(at: Place | Path) -> list[str]:
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
+        f"--LabApp.extra_labextensions_path={JUPYTER_CONFIG / 'labextensions'}",  # where a link leads to (landing.js)
         "--ServerApp.contents_manager_class=torchkata.tools.learning.contents.WorkbookContents",
     ]
     if (workbook / "start.ipynb").exists():

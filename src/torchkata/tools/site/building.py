@@ -33,7 +33,7 @@ NAMED = (
     ('<aside class="toc-drawer">', '<aside class="toc-drawer" aria-label="This page">'),
     ('<div id="search-results">', '<h1>Search</h1>\n<div id="search-results">'),
 )
-ADDRESS = re.compile(r'(?<= )((?:href|src|content|data-content_root)=")(?!https?:|#|/|data:)(?:\./)?')
+ADDRESS = re.compile(r'(?<= )((?:href|src|data-content_root)=")(?!https?:|#|/|data:)(?:\./)?')
 
 
 def build_site(root: Path, build: Path, at: Home | None = None) -> Path:

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from torchkata.tools.site import card
 from torchkata.tools.site.folklore_pages import Sections
 from torchkata.tools.site.home import Home
 from torchkata.tools.site.live_pictures import PICTURES
@@ -63,10 +64,14 @@ def open_graph(app: Any, page: str, template: str, context: dict[str, Any], docu
     """Say what a page is to those who show a card for a link to it."""
     title = context.get("title") or NAME
     told = {"og:type": "website", "og:site_name": NAME, "og:title": title, "og:description": ABOUT}
-    if app.config.html_baseurl:
-        told["og:url"] = f"{app.config.html_baseurl}{'' if page == 'index' else page + '.html'}"
+    named = {"description": ABOUT, "color-scheme": "light dark"}
+    if address := app.config.html_baseurl:
+        told["og:url"] = f"{address}{'' if page == 'index' else page + '.html'}"
+        told |= {"og:image": f"{address}_static/{card.FILE.name}", "og:image:alt": card.ALT}
+        told |= {"og:image:width": str(card.WIDTH), "og:image:height": str(card.HEIGHT)}
+        named["twitter:card"] = "summary_large_image"
     lines = [f'<meta property="{name}" content="{escape(text)}">' for name, text in told.items()]
-    lines += [f'<meta name="description" content="{escape(ABOUT)}">', '<meta name="color-scheme" content="light dark">']
+    lines += [f'<meta name="{name}" content="{escape(text)}">' for name, text in named.items()]
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
 
 
