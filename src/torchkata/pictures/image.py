@@ -5,6 +5,7 @@ What is drawn stays the same, attribute by attribute; that of a group is passed 
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,21 +17,37 @@ SHAPE = re.compile(r"<(\w+)((?: [\w-]+=\"[^\"]*\")*)(/>|>[^<]*</\w+>)")
 ATTRIBUTE = re.compile(r" ([\w-]+)=\"([^\"]*)\"")
 RECT = re.compile(r' x="([^"]*)" y="([^"]*)" width="([^"]*)" height="([^"]*)"$')
 PASSED_ON = re.compile(r"fill|stroke|stroke-.+|font-.+|text-anchor")  # what shapes take over from the group they are in
-ADDRESS = "data:image/svg+xml,"
+ADDRESS, BASE64 = "data:image/svg+xml,", "data:image/svg+xml;base64,"
+SOURCE = re.compile(r' src="data:image/svg\+xml(;base64)?,([^"]*)"')
 PLAIN = " !$'()*+,/:;<=>?@[]^`{|}"  # what browsers let stand in such an address
 
 
 def image_html(svg: str, words: str) -> str:
     """Return the SVG as an <img> element with its words as alternative text."""
-    address = ADDRESS + quote(slim(svg).replace('"', "'"), safe=PLAIN, encoding="utf-8")
-    address = re.sub(r"(?:%[89A-F][0-9A-F])+", lambda letters: unquote(letters[0]), address)  # such as × and –
-    return f'<img alt="{escape(words)}" style="max-width: 100%" src="{address}">'
+    return f'<img alt="{escape(words)}" style="max-width: 100%" src="{_address(slim(svg))}">'
 
 
 def svg_in(html: str) -> str:
-    """Return the SVG of the <img> element that `image_html` made."""
-    address = html.partition(f' src="{ADDRESS}')[2].partition('"')[0]
-    return unquote(address).replace("'", '"')
+    """Return the SVG of the <img> element that `image_html` made, or `for_viewers`."""
+    data = SOURCE.search(html)
+    assert data is not None, "only for a picture"
+    text = base64.b64decode(data[2]).decode() if data[1] else unquote(data[2])
+    return text.replace("'", '"')
+
+
+def for_viewers(html: str) -> str:
+    """The HTML of a picture with its image as base64: a third longer, but GitHub is known to show that."""
+    return SOURCE.sub(f' src="{BASE64}{base64.b64encode(svg_in(html).encode()).decode()}"', html, count=1)
+
+
+def for_learners(html: str) -> str:
+    """What `for_viewers` was given."""
+    return SOURCE.sub(lambda _: f' src="{_address(svg_in(html))}"', html, count=1)
+
+
+def _address(svg: str) -> str:
+    address = ADDRESS + quote(svg.replace('"', "'"), safe=PLAIN, encoding="utf-8")
+    return re.sub(r"(?:%[89A-F][0-9A-F])+", lambda letters: unquote(letters[0]), address)  # such as × and –
 
 
 def slim(svg: str) -> str:
