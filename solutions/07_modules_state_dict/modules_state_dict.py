@@ -264,7 +264,7 @@ print(f"in_list[0] {model.in_list[0].dtype} on {model.in_list[0].device}")
 # Neither. A plain tensor is not recognised, whether it requires grad or not, and nobody looks into a Python list: not
 # even for a Parameter. So there are four places for a tensor:
 #
-# | where it is kept | trained: in `parameters()` | saved: in `state_dict()` | moved: by `.to()`, `.double()`, `.cuda()` |
+# | where it is kept | trained: in `parameters()` | saved: in `state_dict()` | moved: by `.to()`, `.cuda()` |
 # |---|---|---|---|
 # | `nn.Parameter` | yes | yes | yes |
 # | buffer | no | yes | yes |

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.notebook_page import expect
 from torchkata.tools.course import chapters
 
 START = "start.ipynb"
@@ -24,7 +23,8 @@ PLACE = """id => {
     const cell = notebook.widgets.find(cell => cell.model.id === id);
     if (!cell) return [false, 0, false];
     const top = node => node.getBoundingClientRect().top;
-    return [cell.node.isConnected, Math.round(top(cell.node) - top(notebook.outerNode)) || 0, notebook.activeCell === cell];
+    const distance = Math.round(top(cell.node) - top(notebook.outerNode)) || 0;
+    return [cell.node.isConnected, distance, notebook.activeCell === cell];
 }"""
 LANDED = [True, 0, True]
 TO_TOP = "() => { const n = jupyterapp.shell.currentWidget.content; n.activeCellIndex = 0; n.outerNode.scrollTop = 0; }"

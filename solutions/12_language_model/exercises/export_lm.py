@@ -166,6 +166,10 @@ with check("export-lm") as test:
                 "The file takes one batch size only: batch must be dynamic.",
                 when=lambda seen, declared=declared: isinstance(declared[0], int),
             ),
+            mistake(
+                "The file takes 1 × 1 ids only: what is 1 in the example stays 1 in the graph.",
+                when=lambda seen: [run is not None for run in seen["runs"]] == [size == (1, 1) for size in sizes],
+            ),
             stage="shape",
         )
         with torch.no_grad():

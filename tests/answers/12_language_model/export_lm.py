@@ -96,6 +96,13 @@ def export_lm(model, path):
     restored(model, lambda: write(model, path, (example,), dynamic_shapes=({0: "batch"},)))
 
 
+# %% wrong: both dynamic, from an example of a single byte
+# says: The file takes 1 × 1 ids only: what is 1 in the example stays 1 in the graph.
+# earns: 0 of 1
+def export_lm(model, path):
+    restored(model, lambda: write(model, path, (torch.zeros(1, 1, dtype=torch.int64),), dynamic_shapes=BOTH))
+
+
 # %% wrong: only the time is dynamic
 # says: The file takes one batch size only: batch must be dynamic.
 # earns: 0 of 1
