@@ -167,7 +167,8 @@ if torch.accelerator.is_available():
 else:
     device = torch.device("cpu")
 
-print("old way:", old_way, "  portable way:", device, "  a tensor made there:", torch.ones(1, device=device).device)
+made = torch.ones(1, device=device)
+print("old way:", old_way, "  portable way:", device, "  a tensor made there:", made.device)
 
 # %% [markdown]
 # An *accelerator* is whatever the machine has besides the CPU: cuda, mps (Apple), xpu (Intel) and others; see
@@ -298,12 +299,17 @@ float_explorer()
 
 # %% facts=["01-float-format-bit-table"]
 print(f"{'':10}{'exponent':>10}{'fraction':>10}{'eps':>11}{'smallest normal':>18}{'max':>11}")
-for dtype, exponent, fraction in ((torch.float32, 8, 23), (torch.float16, 5, 10), (torch.bfloat16, 8, 7)):
+for dtype, exponent, fraction in (
+    (torch.float32, 8, 23),
+    (torch.float16, 5, 10),
+    (torch.bfloat16, 8, 7),
+):
     info = torch.finfo(dtype)
     assert info.eps == 2.0**-fraction
     assert info.smallest_normal == 2.0 ** (2 - 2 ** (exponent - 1))
     name = str(dtype).removeprefix("torch.")
-    print(f"{name:10}{exponent:10}{fraction:10}{info.eps:11.3g}{info.smallest_normal:18.3g}{info.max:11.3g}")
+    numbers = f"{info.eps:11.3g}{info.smallest_normal:18.3g}{info.max:11.3g}"
+    print(f"{name:10}{exponent:10}{fraction:10}{numbers}")
 
 weight = torch.tensor(1.0, dtype=torch.bfloat16)
 for _ in range(100):
@@ -423,9 +429,14 @@ print(double.item())
 
 def blame(device: str, **environment: str) -> None:
     """Run PROGRAM in a process of its own; print the line that is blamed and the error."""
-    environment = {**os.environ, "CUDA_LAUNCH_BLOCKING": "0", **environment}
+    plain = {"PYTHON_COLORS": "0", "CUDA_LAUNCH_BLOCKING": "0"}
+    environment = {**os.environ, **plain, **environment}
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, device], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PROGRAM, device],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     places = re.findall(r'File "<string>", line (\d+)', run.stderr)
     errors = re.findall(r"^[\w.]*Error: .*", run.stderr, re.MULTILINE)
@@ -501,7 +512,8 @@ for what, size in kept.items():
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
 for batch in (64, 128):
-    print(f"batch of {batch}:", ", ".join(f"{name} {size:,}" for name, size in memory_bars(batch).items()))
+    bars = [f"{name} {size:,}" for name, size in memory_bars(batch).items()]
+    print(f"batch of {batch}:", ", ".join(bars))
 
 # %% [markdown]
 # As counted. (Adam also keeps a step counter of 4 bytes for each of the four parameter tensors.) Move the slider, and
@@ -608,7 +620,8 @@ for value in ("3", "2,0", "", "-1", "0,-1,2"):
     print(f"{value!r:9} leaves the cards {torch.cuda._parse_visible_devices()}")
 print("CUDA has been started:", torch.cuda.is_initialized())
 """
-run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+command = [sys.executable, "-c", code]
+run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
 print(run.stdout.strip())
 
 # %% [markdown]
@@ -661,7 +674,15 @@ else:
 
 # %% varies="it describes your machine"
 BUILT = ("torch", "build", "cuda_built", "cudnn", "mps_built", "mkldnn")
-NOW = ("cuda_available", "cuda_devices", "mps_available", "xpu_available", "cores", "threads", "memory_gib")
+NOW = (
+    "cuda_available",
+    "cuda_devices",
+    "mps_available",
+    "xpu_available",
+    "cores",
+    "threads",
+    "memory_gib",
+)
 
 
 def show_report() -> None:
@@ -767,7 +788,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 # %% facts=["01-async-error-points-at-wrong-line", "01-visible-devices-before-import"] varies="a CUDA device changes it"
 @cuda_demo("01_backends")
 def blamed_and_hidden() -> None:
-    """The line that is blamed, as usual and blocking; the cards that are left when hidden at four moments."""
+    """The line that is blamed, as usual and blocking; the cards that are left when hidden."""
     blame("cuda")
     blame("cuda", CUDA_LAUNCH_BLOCKING="1")
 
@@ -780,8 +801,10 @@ def blamed_and_hidden() -> None:
         "after the first tensor": ("import torch; torch.zeros(1, device='cuda')", hide, count),
     }
     for moment, lines in programs.items():
-        run = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
-        print(f"hidden {moment:23}", run.stdout.strip(), "and a tensor" if run.returncode == 0 else "and no tensor")
+        command = [sys.executable, "-c", "\n".join(lines)]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        made = "and a tensor" if run.returncode == 0 else "and no tensor"
+        print(f"hidden {moment:23}", run.stdout.strip(), made)
 
 
 blamed_and_hidden()

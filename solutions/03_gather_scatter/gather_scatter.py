@@ -228,8 +228,9 @@ labels = torch.tensor([2, 0, 1, 1])
 
 index = labels.unsqueeze(1)
 picked = scores.gather(1, index)
-print("index", tuple(index.shape), "picked", tuple(picked.shape), "squeezed", tuple(picked.squeeze(1).shape))
-print(picked.squeeze(1))
+flat = picked.squeeze(1)
+print("index", tuple(index.shape), "picked", tuple(picked.shape), "squeezed", tuple(flat.shape))
+print(flat)
 
 # %% [markdown]
 # `unsqueeze(1)` adds the missing dimension, of size 1: one column of indices, one entry for each row. `squeeze(1)`
@@ -525,11 +526,13 @@ warning_of(lambda: torch.full((2, 4), 2.0).scatter_(1, index, src, reduce="add")
 index = torch.tensor([[2], [3]])
 src = torch.full((2, 1), 1.5)
 
-print("number, add:     ", torch.full((2, 4), 2.0).scatter_(1, index, 1.5, reduce="add").tolist())
-print("number, multiply:", torch.full((2, 4), 2.0).scatter_(1, index, 1.5, reduce="multiply").tolist())
-print("scatter_add_:    ", torch.full((2, 4), 2.0).scatter_add_(1, index, src).tolist())
-error_of(lambda: torch.full((2, 4), 2.0).scatter_(1, index, 1.5, reduce="sum"))
-error_of(lambda: torch.full((2, 4), 2.0).scatter_reduce_(1, index, src, "add"))
+twos = torch.full((2, 4), 2.0)
+
+print("number, add:     ", twos.clone().scatter_(1, index, 1.5, reduce="add").tolist())
+print("number, multiply:", twos.clone().scatter_(1, index, 1.5, reduce="multiply").tolist())
+print("scatter_add_:    ", twos.clone().scatter_add_(1, index, src).tolist())
+error_of(lambda: twos.scatter_(1, index, 1.5, reduce="sum"))
+error_of(lambda: twos.scatter_reduce_(1, index, src, "add"))
 
 # %% [markdown]
 # With a tensor write `scatter_add_` or `scatter_reduce_`. The form with a number stays; its two names are "add" and
@@ -733,7 +736,8 @@ good, bad = torch.tensor([2, 0]), torch.tensor([2, -1])
 ways = (by_gather, by_indexing, by_take_along_dim, by_masked_sum)
 
 for pick in ways:
-    print(f"{pick.__name__:18}{pick(scores, good).tolist()}  class masked: {pick(masked, good).tolist()}")
+    whole, part = pick(scores, good).tolist(), pick(masked, good).tolist()
+    print(f"{pick.__name__:18}{whole}  class masked: {part}")
 
 print("with a label of -1:")
 for pick in ways[1:]:
@@ -810,7 +814,11 @@ def twenty_races() -> None:
     index = torch.randint(4, (n,), generator=generator)
     whole, real = torch.arange(n), torch.rand(n, generator=generator)
     for device in ("cpu", "cuda"):
-        for method, numbers in (("scatter_", whole), ("scatter_add_", real), ("scatter_add_", whole)):
+        for method, numbers in (
+            ("scatter_", whole),
+            ("scatter_add_", real),
+            ("scatter_add_", whole),
+        ):
             where, src = index.to(device), numbers.to(device)
             results = set()
             for _ in range(20):

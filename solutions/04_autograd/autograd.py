@@ -234,7 +234,8 @@ h = w * 2
 
 error_of(lambda: setattr(h, "requires_grad", False))
 w.requires_grad = False
-print("h computed now requires grad:", (w * 2).requires_grad, "- the old h still does:", h.requires_grad)
+now = (w * 2).requires_grad
+print("h computed now requires grad:", now, "- the old h still does:", h.requires_grad)
 
 # %% [markdown]
 # On leaves only. That is how layers are frozen: set it to False on the parameters, and the next forward pass records
@@ -490,7 +491,11 @@ error_of(lambda: f(w).backward(torch.tensor([1.0, 10.0, 100.0])))
 # %% facts=["04-backward-only-once"]
 w = torch.ones(3, requires_grad=True)
 
-sums = {"(w + 1).sum()": (w + 1).sum(), "(w * w).sum()": (w * w).sum(), "w.exp().sum()": w.exp().sum()}
+sums = {
+    "(w + 1).sum()": (w + 1).sum(),
+    "(w * w).sum()": (w * w).sum(),
+    "w.exp().sum()": w.exp().sum(),
+}
 for name, total in sums.items():
     w.grad = None
     total.backward()
@@ -537,7 +542,8 @@ def three_steps(carry, **options) -> None:
     for step in range(3):
         state = (state * w).tanh()
         loss = (state - 1) ** 2
-        print(f"step {step}: {len(graph_of(loss, {}).nodes)} nodes")  # those that the explorer would draw
+        nodes = graph_of(loss, {}).nodes  # those that the explorer would draw
+        print(f"step {step}: {len(nodes)} nodes")
         loss.backward(**options)
         state = carry(state)
 
@@ -565,7 +571,8 @@ for _ in range(3):
     loss = (w * x).sum()
     total = total + loss
     number += loss.item()
-    print(f"total: {len(graph_of(total, {}).nodes):2} nodes    number: a {type(number).__name__}, no graph")
+    nodes = len(graph_of(total, {}).nodes)
+    print(f"total: {nodes:2} nodes    number: a {type(number).__name__}, no graph")
 
 # %% [markdown]
 # A graph lives as long as something refers to its end, and `total` refers to the graphs of all rounds, with all that
@@ -661,7 +668,8 @@ error_of(lambda: loss.backward())
 w = torch.ones(2, requires_grad=True)
 h = w * 3
 d = h.detach()
-print("shares memory:", d.data_ptr() == h.data_ptr(), " leaf:", d.is_leaf, " requires grad:", d.requires_grad)
+shares = d.data_ptr() == h.data_ptr()
+print("shares memory:", shares, " leaf:", d.is_leaf, " requires grad:", d.requires_grad)
 
 d.requires_grad_()
 (d * 2).sum().backward()
@@ -681,7 +689,8 @@ x = torch.randn(8, 4)
 
 
 def who_learns(case: str) -> None:
-    print(f"{case:36}first: {first.weight.grad is not None!s:7}second: {second.weight.grad is not None}")
+    one, two = (layer.weight.grad is not None for layer in (first, second))
+    print(f"{case:36}first: {one!s:7}second: {two}")
     first.zero_grad()
     second.zero_grad()
 
@@ -938,7 +947,10 @@ error_of(lambda: first.mul_(5), lines=1)
 cases = {
     "(x * x).sqrt() at 0": (0.0, lambda x: (x * x).sqrt()),
     "where(x == 0, 0, x.sqrt()) at 0": (0.0, lambda x: torch.where(x == 0, 0.0, x.sqrt())),
-    "where(x > 20, x, x.exp().log1p()) at 1000": (1000.0, lambda x: torch.where(x > 20, x, x.exp().log1p())),
+    "where(x > 20, x, x.exp().log1p()) at 1000": (
+        1000.0,
+        lambda x: torch.where(x > 20, x, x.exp().log1p()),
+    ),
 }
 
 for name, (start, function) in cases.items():
@@ -1035,7 +1047,8 @@ for create_graph in (True, False):
     (g,) = torch.autograd.grad(loss, w, create_graph=create_graph, retain_graph=True)
     total = loss + g.pow(2).sum()
     total.backward()
-    print(f"create_graph={create_graph}: total {total.item():g}, w.grad {w.grad.item():g}, tracked: {g.requires_grad}")
+    numbers = f"total {total.item():g}, w.grad {w.grad.item():g}"
+    print(f"create_graph={create_graph}: {numbers}, tracked: {g.requires_grad}")
 
 # %% [markdown]
 # g is 6, and 2w + 8w = 30. Without `create_graph` only 6 arrives, as if there were no penalty. The loss that is printed
@@ -1094,7 +1107,7 @@ print(f"backward:  {w.grad.item():.4f}")
 # %% varies="a CUDA device changes what is shown"
 @cuda_demo("04_autograd")
 def where_python_waits() -> None:
-    """Time until each line of a training step returns to Python, the median of 10 steps in milliseconds."""
+    """Milliseconds until each line of a training step returns to Python, the median of 10 steps."""
     model = nn.Sequential(*(nn.Linear(4096, 4096) for _ in range(8))).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     x = torch.rand(4096, 4096, device="cuda")

@@ -301,7 +301,8 @@ for function in (JoinedScale, SplitScale):
 
 x = x.detach()
 print("torch.func.grad, split, gradient:", torch.func.grad(split_sum)(x).tolist())
-print("torch.func.vmap, split, value:", torch.func.vmap(lambda t: SplitScale.apply(t, 5.0))(x).tolist())
+of_each = torch.func.vmap(lambda t: SplitScale.apply(t, 5.0))
+print("torch.func.vmap, split, value:", of_each(x).tolist())
 error_of(lambda: torch.func.grad(joined_sum)(x))
 
 # %% [markdown]
@@ -919,7 +920,8 @@ bias = torch.zeros(4, dtype=torch.float64, requires_grad=True)
 
 faulty = {NegateInPlace: (x,), SquareAttribute: (x,), CarelessLinear: (x, weight, bias)}
 for function, inputs in faulty.items():
-    print(f"{function.__name__:16} passes gradcheck:", gradcheck(function.apply, inputs, raise_exception=False))
+    passes = gradcheck(function.apply, inputs, raise_exception=False)
+    print(f"{function.__name__:16} passes gradcheck:", passes)
 
 # %% [markdown]
 # The transposed weight, which no shape gives away. The other two are right when they are alone, and gradcheck runs them
@@ -1107,7 +1109,8 @@ for strength in (1, 0.3, 0):
     print(f"strength {strength}:", [round(number, 4) for number in grad.tolist()])
 
 y = ReverseGradient.apply(x, 1)
-print("the same object:", y is x, "- a view of x:", y._base is x, "- node:", type(y.grad_fn).__name__)
+node = type(y.grad_fn).__name__
+print("the same object:", y is x, "- a view of x:", y._base is x, "- node:", node)
 double = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
 print("gradcheck:", gradcheck(lambda t: ReverseGradient.apply(t, 1), double, raise_exception=False))
 
@@ -1394,7 +1397,8 @@ def numpy_exp_without_data(x: Tensor) -> Tensor:
 
 def show_graph(graph: torch.fx.GraphModule, inputs: list) -> torch.fx.GraphModule:
     """A compiler that compiles nothing: it prints what it is given to compile, and runs that."""
-    print("the compiler sees:", [node.name for node in graph.graph.nodes if node.op == "call_function"])
+    calls = [node.name for node in graph.graph.nodes if node.op == "call_function"]
+    print("the compiler sees:", calls)
     return graph
 
 
@@ -1431,7 +1435,8 @@ cases = {
 for name, (operator, dtype) in cases.items():
     verdicts = torch.library.opcheck(operator, (torch.ones(2, dtype=dtype),), raise_exception=False)
     passed = [test for test, verdict in verdicts.items() if verdict == "SUCCESS"]
-    print(f"{name}: {len(passed)} of {len(verdicts)} passed; failed:", sorted(set(verdicts) - set(passed)))
+    failed = sorted(set(verdicts) - set(passed))
+    print(f"{name}: {len(passed)} of {len(verdicts)} passed; failed:", failed)
 
 # %% [markdown]
 # One of the four tests notices, the test of the fake, and only with a float64 sample. As with gradcheck, it depends on
@@ -1464,7 +1469,11 @@ def swish_memory() -> None:
     def plain(a: Tensor) -> Tensor:
         return a * torch.sigmoid(a)
 
-    for name, swish in {"a * sigmoid(a)": plain, "LeanSwish": LeanSwish.apply, "F.silu": F.silu}.items():
+    for name, swish in {
+        "a * sigmoid(a)": plain,
+        "LeanSwish": LeanSwish.apply,
+        "F.silu": F.silu,
+    }.items():
         for attempt in range(2):  # the first one warms up
             a = torch.rand(4096, 4096, device="cuda", requires_grad=True)
             before = torch.cuda.memory_allocated()

@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from textwrap import fill
 from typing import Any
 
 import torch
@@ -175,7 +176,8 @@ print("x requires grad:", backward_order(torch.ones(1, 2, requires_grad=True)))
 with every_warning() as caught:
     print("a plain x:      ", backward_order(torch.ones(1, 2)))
 for warning in caught:
-    print(f"{warning.category.__name__}: {str(warning.message).partition(' See ')[0]}")
+    told = f"{warning.category.__name__}: {str(warning.message).partition(' See ')[0]}"
+    print(fill(told, 90, subsequent_indent="    "))
 
 # %% [markdown]
 # Backward visits the modules in reverse: `b`, then `a`. A full backward hook reports the gradient of its module's
@@ -301,18 +303,19 @@ _ = layer(input=x)
 
 # %% facts=["06-forward-hook-gets-feature-maps", "06-hook-every-module-via-named-children"]
 def small_net() -> nn.Module:
-    return nn.Sequential(nn.Linear(2, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 4)), nn.Linear(4, 1))
+    inner = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))
+    return nn.Sequential(nn.Linear(2, 4), inner, nn.Linear(4, 1))
 
 
 net, features = small_net(), {}
-for name, module in net.named_children():
-    module.register_forward_hook(lambda module, args, output: features.update({name: output}))  # noqa: B023
+for name, layer in net.named_children():
+    layer.register_forward_hook(lambda layer, args, out: features.update({name: out}))  # noqa: B023
 net(torch.ones(3, 2))
 print("first loop: ", {name: tuple(output.shape) for name, output in features.items()})
 
 net, features = small_net(), {}
-for name, module in net.named_children():
-    module.register_forward_hook(lambda module, args, output, name=name: features.update({name: output}))
+for name, layer in net.named_children():
+    layer.register_forward_hook(lambda layer, args, out, name=name: features.update({name: out}))
 net(torch.ones(3, 2))
 print("second loop:", {name: tuple(output.shape) for name, output in features.items()})
 
@@ -368,7 +371,7 @@ class Strict(nn.Module):
 
 net = nn.Sequential(nn.Linear(2, 2), Strict())
 net.register_forward_hook(lambda module, args, output: print("usual hook"))
-net.register_forward_hook(lambda module, args, output: print("always_call:", output), always_call=True)
+net.register_forward_hook(lambda module, args, out: print("always_call:", out), always_call=True)
 
 
 def run_with_a_hook():
@@ -436,7 +439,8 @@ reports = {}
 
 def report(module, grad_input, grad_output, name):
     reports[name] = (grad_input, grad_output)
-    print(f"{name} {type(module).__name__:7}", "grad_input", [tuple(g.shape) for g in grad_input], end="  ")
+    shapes = [tuple(g.shape) for g in grad_input]
+    print(f"{name} {type(module).__name__:7}", "grad_input", shapes, end="  ")
     print("grad_output", [tuple(g.shape) for g in grad_output])
 
 
@@ -552,7 +556,8 @@ with every_warning() as caught:
     total([x, x * 2]).sum().backward()
     named(x)["twice"].sum().backward()
 for warning in caught:
-    print(f"{warning.category.__name__}: {str(warning.message).partition(' See ')[0]}")
+    told = f"{warning.category.__name__}: {str(warning.message).partition(' See ')[0]}"
+    print(fill(told, 90, subsequent_indent="    "))
 
 # %% [markdown]
 # None for what is not a tensor. A tensor without `requires_grad` shows as zeros, as long as another input requires
@@ -767,7 +772,8 @@ for _ in range(3):
     (hooked * weights).sum().backward()
     print("in the list:", sum(grad.untyped_storage().nbytes() for grad in stored), "bytes")
 
-print("the same numbers:", torch.equal(retained.grad, stored[0]), " with a graph:", stored[0].requires_grad)
+equal = torch.equal(retained.grad, stored[0])
+print("the same numbers:", equal, " with a graph:", stored[0].requires_grad)
 
 # %% [markdown]
 # 4 bytes for each number, both times. `retain_grad` keeps one gradient and no graph, and so does the hook. But the list
@@ -792,7 +798,7 @@ class Reverse(torch.autograd.Function):
 
 
 reverse_module = nn.Identity()
-reverse_module.register_full_backward_hook(lambda module, grad_input, grad_output: (-grad_input[0],))
+reverse_module.register_full_backward_hook(lambda module, grads_in, grads_out: (-grads_in[0],))
 
 
 def reverse_on_x(x: Tensor) -> Tensor:
@@ -985,7 +991,7 @@ with nn.modules.module.register_module_forward_hook(first_nan):
 
 # %%
 def kept_for_backward(activation: nn.Module) -> str:
-    """What is kept for backward apart from the parameters: the shapes, and in how many storages they lie."""
+    """What is kept for backward apart from parameters: the shapes, and the number of storages."""
     net = nn.Sequential(nn.Linear(8, 16), activation, nn.Linear(16, 4))
     own = {parameter.untyped_storage().data_ptr() for parameter in net.parameters()}
     kept = []
@@ -1022,7 +1028,7 @@ torch.manual_seed(0)
 layer = nn.Linear(3, 2)
 caught = {}
 layer.register_forward_hook(lambda module, args, output: caught.update(a=args[0].detach()))
-layer.register_full_backward_hook(lambda module, grad_input, grad_output: caught.update(g=grad_output[0]))
+layer.register_full_backward_hook(lambda module, grads_in, grads_out: caught.update(g=grads_out[0]))
 
 x = torch.randn(4, 3, requires_grad=True)
 layer(x).square().sum().backward()
@@ -1063,7 +1069,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(2, 1)
 
 
-def rename(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+def rename(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors):
     old, new = prefix + "fc.", prefix + "head."
     for key in [key for key in state_dict if key.startswith(old)]:
         state_dict[new + key.removeprefix(old)] = state_dict.pop(key)
@@ -1085,7 +1091,8 @@ def halve(module, state_dict, prefix, local_metadata):
 
 
 model.register_state_dict_post_hook(halve)
-print("saved as", model.state_dict()["head.weight"].dtype, "while the model has", model.head.weight.dtype)
+saved = model.state_dict()["head.weight"]
+print("saved as", saved.dtype, "while the model has", model.head.weight.dtype)
 
 # %% [markdown]
 # No: `load_state_dict` works on a copy of the dictionary. `prefix` is the place of the module in the whole model,
@@ -1129,7 +1136,8 @@ def peak_of_a_step() -> None:
         torch.cuda.reset_peak_memory_stats()
         step(net, x, inside)
         extra = torch.cuda.max_memory_allocated() - before
-        print(f"{'inside' if inside else 'after'} backward: {extra / mib:.0f} MiB on top of the weights")
+        when = "inside" if inside else "after"
+        print(f"{when} backward: {extra / mib:.0f} MiB on top of the weights")
         del net, x
 
 

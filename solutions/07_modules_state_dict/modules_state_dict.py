@@ -33,6 +33,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 from typing import NamedTuple
 
 import safetensors.torch
@@ -205,7 +206,8 @@ x = torch.ones(1, 1)
 for kind in (LayerInInit, LayerInForward):
     built = kind()
     same = torch.equal(built(x), built(x))
-    print(f"{kind.__name__:15}{len(list(built.parameters()))} parameters, same output twice: {same}")
+    count = len(list(built.parameters()))
+    print(f"{kind.__name__:15}{count} parameters, same output twice: {same}")
 error_of(lambda: torch.optim.SGD(LayerInForward().parameters(), lr=0.1))
 
 # %% [markdown]
@@ -332,7 +334,8 @@ model.buffer = nn.Buffer(torch.ones(1))
 print("parameters():", [name for name, _ in model.named_parameters()])
 
 model.requires_grad_(True)
-print("after requires_grad_(True): frozen", model.frozen.requires_grad, "- buffer", model.buffer.requires_grad)
+frozen, buffer = model.frozen.requires_grad, model.buffer.requires_grad
+print("after requires_grad_(True): frozen", frozen, "- buffer", buffer)
 
 # %% [markdown]
 # The frozen Parameter is still in `parameters()`: it is counted, handed to optimizers, and wakes up when somebody
@@ -415,7 +418,8 @@ registered.layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
 for name, model in {"a list:    ": plain, "ModuleList:": registered}.items():
     model.eval()
     count, entries = len(list(model.parameters())), len(model.state_dict())
-    print(f"{name} {count} parameters, {entries} entries, a layer in train mode: {model.layers[0].training}")
+    training = model.layers[0].training
+    print(f"{name} {count} parameters, {entries} entries, a layer in train mode: {training}")
 
 error_of(lambda: registered.layers(torch.ones(1, 2)))
 
@@ -514,12 +518,14 @@ print("named_buffers:   ", [name for name, _ in net.named_buffers()])
 layer = nn.Linear(2, 2)
 shared = nn.Sequential(layer, nn.Sequential(nn.ReLU(), layer))
 
+by_modules = [p for module in shared.modules() for p in module.parameters()]
 print("over parameters():         ", sum(p.numel() for p in shared.parameters()))
-print("over modules():            ", sum(p.numel() for m in shared.modules() for p in m.parameters()))
+print("over modules():            ", sum(p.numel() for p in by_modules))
 print("over state_dict().values():", sum(t.numel() for t in shared.state_dict().values()))
 
 print("modules():", [type(module).__name__ for module in shared.modules()])
-print("leaves:   ", [name for name, module in shared.named_modules() if not list(module.children())])
+leaves = [name for name, module in shared.named_modules() if not list(module.children())]
+print("leaves:   ", leaves)
 
 # %% [markdown]
 # The first: four weights and two biases. `parameters()` already walks the whole tree, so the double loop counts a
@@ -557,7 +563,8 @@ print(order)
 model = nn.Sequential(OrderedDict(fc=nn.Linear(3, 2), bn=nn.BatchNorm1d(2)))
 state = model.state_dict()
 
-print(type(state).__name__, "- parameters:", len(list(model.parameters())), "- entries:", len(state))
+count = len(list(model.parameters()))
+print(type(state).__name__, "- parameters:", count, "- entries:", len(state))
 for name, value in state.items():
     print(f"{name:23} {tuple(value.shape)!s:7} {value.dtype}")
 
@@ -628,7 +635,8 @@ print("one inside another:", list(nn.DataParallel(compiled).state_dict()))
 # %% facts=["07-partial-state-dict"]
 model = Classifier()
 report = model.load_state_dict(checkpoint, strict=False)
-print(f"{len(report.missing_keys)} missing, {len(report.unexpected_keys)} unexpected, accuracy {accuracy(model):.2f}")
+missing, unexpected = len(report.missing_keys), len(report.unexpected_keys)
+print(f"{missing} missing, {unexpected} unexpected, accuracy {accuracy(model):.2f}")
 
 bare = {name.removeprefix("_orig_mod."): value for name, value in checkpoint.items()}
 print(model.load_state_dict(bare))
@@ -708,14 +716,18 @@ error_of(lambda: nn.Linear(400, 120)(features.flatten(1)))
 # A float64 checkpoint goes into a float32 model, in two ways:
 
 # %%
-state = {"weight": torch.ones(1, 2, dtype=torch.float64), "bias": torch.ones(1, dtype=torch.float64)}
+state = {
+    "weight": torch.ones(1, 2, dtype=torch.float64),
+    "bias": torch.ones(1, dtype=torch.float64),
+}
 for assign in (False, True):
     model = nn.Linear(2, 1)
     weight = model.weight
     model.load_state_dict(state, assign=assign)
     shares = model.weight.data_ptr() == state["weight"].data_ptr()
     print(f"assign={assign}: {model.weight.dtype}")
-    print(f"  same Parameter: {model.weight is weight}, memory shared with the checkpoint: {shares}")
+    same = model.weight is weight
+    print(f"  same Parameter: {same}, memory shared with the checkpoint: {shares}")
 
 with torch.device("meta"):
     empty = nn.Linear(2, 1)
@@ -760,7 +772,8 @@ for _ in range(300):
     off["average"].append((average - truth).norm().item())
 
 for name, distances in off.items():
-    print(f"{name:13}{sum(distances[100:]) / 200:.2f} away from the truth, on average over the last 200 steps")
+    mean = sum(distances[100:]) / 200
+    print(f"{name:13}{mean:.2f} away from the truth, on average over the last 200 steps")
 
 error_of(lambda: nn.Module().register_buffer("net.0.weight", average))
 
@@ -811,7 +824,8 @@ print("output:", [round(value, 1) for value in y.flatten().tolist()])
 print("running mean moved:", not torch.equal(bn.running_mean, before))
 
 y.sum().backward()
-print("requires grad:", y.requires_grad, "- weight and bias got gradients:", bn.weight.grad is not None)
+trained = bn.weight.grad is not None
+print("requires grad:", y.requires_grad, "- weight and bias got gradients:", trained)
 
 # %% [markdown]
 # It normalises with its running statistics, which now stand still: 5 is the mean and becomes 0; 8 lies one standard
@@ -1029,12 +1043,12 @@ tied["out"].weight = tied["embed"].weight
 
 data = safetensors.torch.save(nn.Linear(4, 2).state_dict())
 length = int.from_bytes(data[:8], "little")
-print(data[8 : 8 + length].decode().strip())
+print(data[8 : 8 + length].decode().strip().replace('},"', '},\n "'))
 error_of(lambda: safetensors.torch.save({"epoch": 1}), lines=1)
 try:
     safetensors.torch.save(tied.state_dict())
 except RuntimeError as error:
-    print("RuntimeError:", str(error).strip().partition(":")[0])
+    print(fill(f"RuntimeError: {str(error).strip().partition(':')[0]}", 90))
 
 # %% [markdown]
 # It holds a flat dict of separate tensors (and strings as metadata): no numbers, and no tensor under two names. For
@@ -1062,7 +1076,7 @@ def build(seed):
 
 
 def train(parts, steps):
-    """Return the losses of some steps, each on eight samples that are drawn from a fixed data set."""
+    """Return the losses of some steps, each on eight samples drawn from a fixed data set."""
     inputs = torch.linspace(-1, 1, 64).reshape(16, 4)
     losses = []
     for _ in range(steps):
@@ -1134,7 +1148,8 @@ def load_without_a_gpu() -> None:
         for option in ("", ", map_location='cpu'"):
             program = f"import torch; print(torch.load({path!r}{option}))"
             blind = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=blind)
+            command = [sys.executable, "-c", program]
+            done = subprocess.run(command, capture_output=True, text=True, env=blind)
             lines = (done.stdout or done.stderr).strip().splitlines()
             print(f"torch.load(path{option}):", lines[-1][:260])
 
@@ -1145,7 +1160,7 @@ load_without_a_gpu()
 # %% facts=["07-checkpoint-dictionary"] varies="a CUDA device changes what is shown"
 @cuda_demo("07_modules_state_dict")
 def the_generator_of_the_gpu() -> None:
-    """Dropout masks after restoring the CPU's generator only, and after restoring those of the GPUs, too."""
+    """Dropout masks after restoring the CPU's generator only, and those of the GPUs, too."""
     x = torch.ones(1000, device="cuda")
     on_cpu, on_gpus = torch.get_rng_state(), torch.cuda.get_rng_state_all()
     mask = F.dropout(x, 0.5)

@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.casting import kind_of
 from torchkata.demos import error_of, warning_of
@@ -63,7 +63,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):  # the new line
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        print(f"loss {loss.item():.4f}; afterwards the first weight is {lin.weight[0, 0].item():7.4f}")
+        first = lin.weight[0, 0].item()
+        print(f"loss {loss.item():.4f}; afterwards the first weight is {first:7.4f}")
 
 # %% [markdown]
 # The weights move. The loss doesn't. There is no error and no warning; without the new line the loss falls to 0.12. So
@@ -109,7 +110,7 @@ format_explorer("1e-8", "fp16")
 
 # %%
 def limits(exponent_bits: int, fraction_bits: int) -> tuple[float, ...]:
-    """The largest, the smallest normal and the smallest positive number, and the spacing above 1."""
+    """The largest, the smallest normal and the smallest positive number; the spacing above 1."""
     bias = 2 ** (exponent_bits - 1) - 1
     spacing = 2.0**-fraction_bits
     return (2 - spacing) * 2.0**bias, 2.0 ** (1 - bias), 2.0 ** (1 - bias) * spacing, spacing
@@ -118,10 +119,11 @@ def limits(exponent_bits: int, fraction_bits: int) -> tuple[float, ...]:
 layouts = {"float32": (8, 23), "tf32": (8, 10), "bfloat16": (8, 7), "float16": (5, 10)}
 layouts |= {"float8_e5m2": (5, 2), "float8_e4m3fn": (4, 3)}
 
-print(f"{'':14}bits  {'largest':>9}{'normal from':>13}{'positive from':>15}{'above 1':>10}{'torch: largest':>16}")
+columns = f"{'largest':>9}{'normal from':>13}{'positive from':>15}{'above 1':>10}"
+print(f"{'':14}bits  {columns}{'torch: largest':>16}")
 for name, bits in layouts.items():
     largest, normal, positive, spacing = limits(*bits)
-    of_torch = format(torch.finfo(getattr(torch, name)).max, "16.3g") if name != "tf32" else "no dtype"
+    of_torch = "no dtype" if name == "tf32" else f"{torch.finfo(getattr(torch, name)).max:.3g}"
     numbers = f"{largest:9.3g}{normal:13.2g}{positive:15.2g}{spacing:10.2g}"
     print(f"{name:14}{bits[0]}+{bits[1]:<3} {numbers}{of_torch:>16}")
 
@@ -156,7 +158,8 @@ for name in ("float16", "bfloat16", "float8_e5m2"):
     by_torch = values.to(getattr(torch, name)).double()
     by_hand = cast_by_hand(values, *layouts[name])
     gone, infinite = (by_torch == 0).sum(), by_torch.isinf().sum()
-    print(f"{name:12} the same: {torch.equal(by_hand, by_torch)}; became 0: {gone}; became inf: {infinite}")
+    same = torch.equal(by_hand, by_torch)
+    print(f"{name:12} the same: {same}; became 0: {gone}; became inf: {infinite}")
 
 # %% [markdown]
 # The spacing doubles from one power of two to the next. So a format keeps a certain number of *digits*, whatever the
@@ -196,8 +199,9 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
 # %% facts=["08-scaling-prevents-underflow"]
 print("float16:      ", torch.tensor([65519.0, 65520.0]).half().tolist())
 print("sum of 1000 times 100 in float16:", torch.full((1000,), 100.0).half().sum().item())
-print("float8_e5m2:  ", torch.tensor([1000.0, 100000.0, torch.inf]).to(torch.float8_e5m2).tolist())
-print("float8_e4m3fn:", torch.tensor([1000.0, 100000.0, torch.inf]).to(torch.float8_e4m3fn).tolist())
+large = torch.tensor([1000.0, 100000.0, torch.inf])
+print("float8_e5m2:  ", large.to(torch.float8_e5m2).tolist())
+print("float8_e4m3fn:", large.to(torch.float8_e4m3fn).tolist())
 
 eighth = torch.ones(2).to(torch.float8_e4m3fn)
 error_of(lambda: eighth + eighth)
@@ -466,7 +470,8 @@ for name, call in calls.items():
 # One line says "refused". This is it:
 
 # %% facts=["08-cuda-float32-list-losses"]
-torch.set_autocast_enabled("cuda", True)  # what torch.autocast("cuda") does, without looking for a GPU
+# what torch.autocast("cuda") does, without looking for a GPU
+torch.set_autocast_enabled("cuda", True)
 try:
     with FakeTensorMode():
         p = torch.ones(3, device="cuda", dtype=torch.float16)
@@ -723,7 +728,12 @@ def deep_net_after_backward(dtype: torch.dtype, scale: float) -> nn.Sequential:
 
 
 print("zeros in the gradient of each layer, to the nearest quarter")
-for dtype, scale in ((torch.float32, 1), (torch.bfloat16, 1), (torch.float16, 1), (torch.float16, 65536)):
+for dtype, scale in (
+    (torch.float32, 1),
+    (torch.bfloat16, 1),
+    (torch.float16, 1),
+    (torch.float16, 65536),
+):
     net = deep_net_after_backward(dtype, scale)
     zeros = [(layer.weight.grad == 0).float().mean().item() for layer in net[::2]]
     quarters = [f"{round(share * 4) * 25:3}%" for share in zeros]
@@ -748,7 +758,8 @@ def gradient(scale: float, dtype: torch.dtype) -> Tensor:
 for scale, dtype in ((1, torch.float16), (65536, torch.float16), (1, torch.bfloat16)):
     grad = gradient(scale, dtype)
     divided = grad.float().item() / scale
-    print(f"{str(dtype)[6:]:9} scale {scale:5}: .grad {grad.item():8.3g}, divided in float32 {divided:.2g}")
+    name = str(dtype).removeprefix("torch.")
+    print(f"{name:9} scale {scale:5}: .grad {grad.item():8.3g}, divided in float32 {divided:.2g}")
 
 # %% [markdown]
 # 6.6e-4, far from the end; divided, 1e-8 again. A power of two changes no digits. bfloat16 has it right without any of
@@ -851,7 +862,9 @@ for iteration in range(1, 10):
 print("times 65536:", scales)
 
 fresh = torch.amp.GradScaler("cpu")
-print("by default: ", fresh.state_dict())
+print("by default:")
+for name, value in fresh.state_dict().items():
+    print(f"    {name:15} {value}")
 
 # %% [markdown]
 # After the third, the sixth and the ninth. By default it takes 2000 good ones. So the scale keeps knocking at the upper
@@ -1006,7 +1019,8 @@ for name, grad in (("divided", scaled / scaler.get_scale()), ("not divided", sca
     penalty = grad.norm()
     optimizer.zero_grad()
     scaler.scale(loss + penalty).backward(retain_graph=True)
-    print(f"{name:11} penalty {penalty.item():8g}, w.grad without the scale: {w.grad.item() / scaler.get_scale():g}")
+    true = w.grad.item() / scaler.get_scale()
+    print(f"{name:11} penalty {penalty.item():8g}, w.grad without the scale: {true:g}")
 
 # %% [markdown]
 # 2w + 2 = 8. Without the division the penalty counts 65536 times too much. Divide by `get_scale()` yourself, form the
@@ -1033,7 +1047,8 @@ loss_a = (2 * first + second).sum()
 loss_b = (3 * first + torch.inf * second).sum()
 scaler.scale(loss_a).backward()
 scaler.scale(loss_b).backward()
-print("unscaled gradients:", first.grad.item() / scaler.get_scale(), second.grad.item() / scaler.get_scale())
+scale = scaler.get_scale()
+print("unscaled gradients:", first.grad.item() / scale, second.grad.item() / scale)
 
 for optimizer in optimizers:
     scaler.step(optimizer)
@@ -1125,7 +1140,8 @@ def speed_and_memory() -> None:
             milliseconds = (time.perf_counter() - start) / 20 * 1000
         finally:
             torch.set_float32_matmul_precision(before)
-        print(f"{name:16} {milliseconds:8.2f} ms, peak {torch.cuda.max_memory_allocated() / 2**20:6.0f} MiB")
+        peak = torch.cuda.max_memory_allocated() / 2**20
+        print(f"{name:16} {milliseconds:8.2f} ms, peak {peak:6.0f} MiB")
 
 
 speed_and_memory()

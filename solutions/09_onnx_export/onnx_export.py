@@ -32,7 +32,8 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from textwrap import fill
+from typing import Any
 
 import numpy as np
 import onnx
@@ -71,19 +72,22 @@ class Relative(nn.Module):
 
 
 any_batch = {"dynamic_shapes": ({0: "batch"},)}
-relative_program = torch.onnx.export(Relative().eval(), (torch.randn(4, 3),), **any_batch, verify=True)
+example = (torch.randn(4, 3),)
+relative_program = torch.onnx.export(Relative().eval(), example, **any_batch, verify=True)
 onnx.checker.check_model(relative_program.model_proto)  # would raise
 export = partial(torch.onnx.export, verbose=False)  # from here on, without the report
 
 
 def session_of(program: torch.onnx.ONNXProgram) -> ort.InferenceSession:
-    return ort.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = program.model_proto.SerializeToString()
+    return ort.InferenceSession(model, providers=["CPUExecutionProvider"])
 
 
 session = session_of(relative_program)
 for x in (torch.tensor([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), torch.tensor([[1.0, 2.0, 3.0]])):
     (y,) = session.run(None, {"x": x.numpy()})
-    print(f"{len(x)} rows: PyTorch {Relative()(x).tolist()}, the file {y.tolist()}")
+    print(f"{len(x)} rows: PyTorch  {Relative()(x).tolist()}")
+    print(f"        the file {y.tolist()}")
 
 # %% [markdown]
 # For two rows the file is right. To every customer who sends one product it answers 0, with no error and no warning. By
@@ -123,7 +127,8 @@ import onnxruntime as ort
 
 session = ort.InferenceSession(sys.argv[1])
 (y,) = session.run(None, {"x": np.ones((1, 3), dtype=np.float32)})
-print("there:", [round(float(number), 4) for number in y[0]], " torch is loaded:", "torch" in sys.modules)
+print("there:", [round(float(number), 4) for number in y[0]], end="  ")
+print("torch is loaded:", "torch" in sys.modules)
 """
 child = subprocess.run([sys.executable, "-c", reader, linear_file], capture_output=True, text=True)
 print(child.stdout.strip())
@@ -175,7 +180,8 @@ spy = Spy().eval()
 program = torch.onnx.export(spy, (torch.tensor([[1.0, 2.0, 3.0]]),), verbose=False)
 
 print(type(program).__name__)
-print(onnx.printer.to_text(program.model_proto.graph))
+for line in onnx.printer.to_text(program.model_proto.graph).splitlines():
+    print(fill(line, 90, subsequent_indent="    "))
 
 # %% [markdown]
 # The default exporter hands your model to `torch.export`, which runs `forward` on *FakeTensors*: stand-ins with a
@@ -213,7 +219,13 @@ print("returned:", returned[0])
 
 # %%
 torch.manual_seed(0)
-cnn = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+cnn = nn.Sequential(
+    nn.Conv2d(1, 4, 3),
+    nn.BatchNorm2d(4),
+    nn.ReLU(),
+    nn.Flatten(),
+    nn.Linear(144, 2),
+)
 for _ in range(3):
     cnn(torch.randn(16, 1, 8, 8) * 2 + 1)  # in train mode: batch norm collects its statistics
 cnn.eval()
@@ -232,8 +244,8 @@ graph_picture(cnn_program.model_proto, "The network after the export")
 # and bias. With `optimize=False` nothing is folded:
 
 # %%
-print("optimize=False:", " ".join(node.op_type for node in as_it_is.model_proto.graph.node))
-print("as exported:   ", " ".join(node.op_type for node in cnn_program.model_proto.graph.node))
+for name, program in {"optimize=False": as_it_is, "as exported": cnn_program}.items():
+    print(f"{name}:\n   ", " ".join(node.op_type for node in program.model_proto.graph.node))
 
 # %% [markdown]
 # (The nodes with `Shape`, `Constant` and `Concat` put together the sizes for `Reshape`; they are simplified, too.) So
@@ -385,7 +397,7 @@ mlp_program = export(mlp, (torch.ones(1, 100),), **any_batch)
 
 place = Path(folder.name) / "deploy"
 place.mkdir(exist_ok=True)
-mlp_program.save(place / "two.onnx", external_data=True)  # the default of torch.onnx.export(..., path)
+mlp_program.save(place / "two.onnx", external_data=True)  # as torch.onnx.export(..., path) does
 mlp_program.save(place / "one.onnx", external_data=False)
 
 for file in sorted(place.iterdir()):
@@ -399,7 +411,10 @@ for file in sorted(place.iterdir()):
 proto = onnx.load(place / "two.onnx", load_external_data=False)
 for tensor in proto.graph.initializer:
     elsewhere = {entry.key: entry.value for entry in tensor.external_data}
-    print(f"{tensor.name:9} {list(tensor.dims)!s:11}", elsewhere or f"{len(tensor.raw_data)} bytes inside")
+    print(
+        f"{tensor.name:9} {list(tensor.dims)!s:11}",
+        elsewhere or f"{len(tensor.raw_data)} bytes inside",
+    )
 
 # %% [markdown]
 # On the server there is only `two.onnx`; the second file was forgotten.
@@ -409,7 +424,8 @@ for tensor in proto.graph.initializer:
 
 error_of(lambda: onnx.load(place / "two.onnx"), lines=0)  # (the message names the missing file)
 error_of(lambda: ort.InferenceSession(place / "two.onnx"), lines=0)
-print("without its weights:", len(onnx.load(place / "two.onnx", load_external_data=False).graph.node), "nodes")
+graph_alone = onnx.load(place / "two.onnx", load_external_data=False)
+print("without its weights:", len(graph_alone.graph.node), "nodes")
 
 # %% [markdown]
 # It shows as soon as the model is loaded. The model refers to the second file by its name, so that one must not be
@@ -467,7 +483,8 @@ def agrees(session: ort.InferenceSession, model: nn.Module, x: Tensor) -> bool:
 torch.manual_seed(1)
 for number in (1, 3, 7):
     batch = torch.randn(number, 1, 8, 8)
-    print(f"images {number}: exported {agrees(exported, cnn, batch)}, changed {agrees(altered, cnn, batch)}")
+    first, second = agrees(exported, cnn, batch), agrees(altered, cnn, batch)
+    print(f"images {number}: exported {first}, changed {second}")
 
 print("against train mode:", agrees(exported, copy.deepcopy(cnn).train(), batch))
 
@@ -594,7 +611,8 @@ class ByCond(nn.Module):
 for model in (ByWhere(), ByCond()):
     program = export_by_batch(model, torch.ones(4, 1))
     session = session_of(program)
-    results = [session.run(None, {"x": np.full((1, 1), value, np.float32)})[0].item() for value in (1, -1)]
+    inputs = [{"x": np.full((1, 1), value, np.float32)} for value in (1, -1)]
+    results = [session.run(None, feed)[0].item() for feed in inputs]
     print(f"{type(model).__name__:8} 1 -> {results[0]}, -1 -> {results[1]}  ", end="")
     print(" ".join(node.op_type for node in program.model_proto.graph.node))
 
@@ -695,7 +713,8 @@ new = export_by_batch(UsesNumpy(), torch.ones(1, 3)).model_proto
 for name, model in (("old", old), ("new", new)):
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (out,) = session.run(None, {"x": np.full((1, 3), 2.0, np.float32)})
-    print(f"{name}: {' '.join(node.op_type for node in model.graph.node):13} f(2) = {out[0, 0]:.3f}")
+    nodes = " ".join(node.op_type for node in model.graph.node)
+    print(f"{name}: {nodes:13} f(2) = {out[0, 0]:.3f}")
 print(f"PyTorch:           f(2) = {UsesNumpy()(torch.full((1, 3), 2.0))[0, 0]:.3f}")
 
 # %% [markdown]
@@ -766,9 +785,11 @@ def cummax(x, dim: int):
     """The largest value so far along dim, and where it stands; for the last dimension of x."""
     steps = op.Shape(x, start=-1)
     square = op.Expand(op.Constant(value_float=1.0), op.Concat(steps, steps, axis=0))
-    up_to_now = op.Cast(op.Trilu(square, upper=0), to=onnx.TensorProto.BOOL)  # row t: the steps 0 … t
+    # row t: the steps 0 … t
+    up_to_now = op.Cast(op.Trilu(square, upper=0), to=onnx.TensorProto.BOOL)
     table = op.Where(up_to_now, op.Unsqueeze(x, [-2]), op.Constant(value_float=float("-inf")))
-    return op.ReduceMax(table, [-1], keepdims=0), op.ArgMax(table, axis=-1, keepdims=0, select_last_index=1)
+    largest = op.ReduceMax(table, [-1], keepdims=0)
+    return largest, op.ArgMax(table, axis=-1, keepdims=0, select_last_index=1)
 
 
 translated = export(
@@ -783,7 +804,8 @@ print(" ".join(node.op_type for node in translated.model_proto.graph.node))
 for size in ((2, 5), (1, 1), (3, 40)):
     x = torch.randint(9, size, generator=torch.Generator().manual_seed(0)).float()
     outputs = session.run(None, {"x": x.numpy()})
-    same = all(np.array_equal(out, wanted.numpy()) for out, wanted in zip(outputs, x.cummax(1), strict=True))
+    pairs = zip(outputs, x.cummax(1), strict=True)
+    same = all(np.array_equal(out, wanted.numpy()) for out, wanted in pairs)
     print(size, "values and indices as in PyTorch:", same)
 
 # %% [markdown]
@@ -833,7 +855,8 @@ def on_cuda() -> None:
     session = None
     if "CUDAExecutionProvider" in ort.get_available_providers():
         providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
-        session = ort.InferenceSession(cnn_program.model_proto.SerializeToString(), providers=providers)
+        exported = cnn_program.model_proto.SerializeToString()
+        session = ort.InferenceSession(exported, providers=providers)
 
     def eager(batch: Tensor) -> None:
         with torch.inference_mode():

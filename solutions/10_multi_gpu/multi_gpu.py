@@ -33,8 +33,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
+from textwrap import fill
 
 import psutil
 import torch
@@ -48,7 +48,6 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.parallel_apply import parallel_apply
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset
 
 from torchkata.demos import error_of
@@ -265,7 +264,8 @@ model, x, y = nn.Linear(3, 1), torch.randn(8, 3), torch.randn(8, 1)
 whole = gradient_of(model, x, y)
 for cut in (4, 2):
     first, second = gradient_of(model, x[:cut], y[:cut]), gradient_of(model, x[cut:], y[cut:])
-    print(f"{cut} + {8 - cut} rows: the average is the whole:", is_close((first + second) / 2, whole))
+    average = (first + second) / 2
+    print(f"{cut} + {8 - cut} rows: the average is the whole:", is_close(average, whole))
     print("           the sum is the whole:    ", is_close(first + second, whole))
 
 # %% [markdown]
@@ -470,7 +470,8 @@ def first_sentence_of(function: Callable[[], object]) -> str:
         function()
     except Exception as error:
         told = re.sub(r"^\[.*?\]:? ", "", str(error).partition("\n")[0])
-        return f"{type(error).__name__}: {told.partition('. ')[0]}"
+        told = f"{type(error).__name__}: {told.partition('. ')[0]}"
+        return fill(told, 80, subsequent_indent="    ")
     return "no error"
 
 
@@ -545,8 +546,8 @@ def silent_then_loud(rank, world):
     return grads
 
 
-for rank, (silent, loud, backward_only) in enumerate(run_on_ranks(silent_then_loud)):
-    print(f"rank {rank}: silent {silent}, then loud {loud}; no_sync around backward only: {backward_only}")
+for rank, (silent, loud, alone) in enumerate(run_on_ranks(silent_then_loud)):
+    print(f"rank {rank}: silent {silent}, then loud {loud}; no_sync around backward only: {alone}")
 
 # %% [markdown]
 # Under `no_sync` each rank keeps its own. The next ordinary backward averages what has piled up, 2 and 4. The last
@@ -610,21 +611,31 @@ ddp = DistributedDataParallel(torch.nn.Linear(1, 1, bias=False))
 ddp(torch.tensor([[rank + 1.0]])).sum().backward()
 gradient = ddp.module.weight.grad.item()
 line = f"rank {rank} of {world}, LOCAL_RANK {local}, options {sys.argv[1:]}, gradient {gradient}"
-print(line + "\\n", end="", flush=True)                # as one piece, since all ranks write to one terminal
+print(line + "\\n", end="", flush=True)       # as one piece, since all ranks write to one terminal
 dist.barrier()
-os._exit(0)                                            # gloo's threads can disturb an ordinary end of Python
+os._exit(0)                                   # gloo's threads can disturb an ordinary end of Python
 """
 scripts = tempfile.TemporaryDirectory()
-# the ranks talk within this machine, and each computes with one thread
-loopback = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", "OMP_NUM_THREADS": "1"}
+# the ranks talk within this machine, each computes with one thread, and what they print has no colours
+loopback = {
+    "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+    "OMP_NUM_THREADS": "1",
+    "PYTHON_COLORS": "0",
+}
 
 
-def torchrun(source: str, *options: str, module: str = "run", more: tuple = ()) -> subprocess.CompletedProcess:
-    """Run torchrun with these options on a script with this source; `more` are the script's own options."""
+def torchrun(
+    source: str,
+    *options: str,
+    module: str = "run",
+    more: tuple = (),
+) -> subprocess.CompletedProcess:
+    """Run torchrun with these options on a script; `more` are the script's own options."""
     script = Path(tempfile.mkdtemp(dir=scripts.name)) / "script.py"
     script.write_text(source)
     command = [sys.executable, "-m", f"torch.distributed.{module}", *options, str(script), *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | loopback)
+    environment = os.environ | loopback
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
 
 
 done = torchrun(ddp_script, "--standalone", "--nproc-per-node=2", more=("--epochs=4",))
@@ -654,8 +665,12 @@ print("\n".join(sorted(done.stdout.splitlines())))
 # Older tutorials start `torch.distributed.launch`. Compare what the script gets:
 
 # %% facts=["10-launch-py-deprecated"]
-plain_script = "import os, sys\nprint('options', sys.argv[1:], 'LOCAL_RANK', os.environ['LOCAL_RANK'])"
-old = torchrun(plain_script, "--nproc-per-node=1", "--master-port=0", module="launch", more=("--epochs=4",))
+plain_script = """
+import os, sys
+print('options', sys.argv[1:], 'LOCAL_RANK', os.environ['LOCAL_RANK'])
+"""
+options = ("--nproc-per-node=1", "--master-port=0")
+old = torchrun(plain_script, *options, module="launch", more=("--epochs=4",))
 print(old.stdout.strip())
 print(re.search(r"FutureWarning: .*", old.stderr)[0])
 
@@ -750,7 +765,8 @@ def look_at_buckets(rank, world):
         return allreduce_hook(dist.group.WORLD, bucket)
 
     ddp.register_comm_hook(None, look)
-    ddp(torch.ones(1, 800)).sum().backward()  # in the first backward DDP learns the order, then it packs anew
+    # in the first backward DDP learns the order, then it packs anew
+    ddp(torch.ones(1, 800)).sum().backward()
     for batch in (1, 64):
         sent.clear()
         ddp(torch.ones(batch, 800)).sum().backward()
@@ -846,7 +862,8 @@ def measure(rank, world):
 
 
 small, large = run_on_ranks(measure)[0]
-bandwidth = 40_000_000 / (large - small)  # each rank sends 2 (2 - 1) / 2 = 1 tensor, of 4 bytes a number
+# each rank sends 2 (2 - 1) / 2 = 1 tensor, of 4 bytes a number
+bandwidth = 40_000_000 / (large - small)
 print(f"latency {small * 1e3:.2f} ms, bandwidth {bandwidth / 1e9:.1f} GB/s")
 print(f"in the time of one latency {small * bandwidth / 1e3:.0f} kB could have travelled")
 
@@ -972,9 +989,9 @@ share = idle_share(timeline("by layers", 4, 1))
 print(f"by layers, one batch:       {share:.0%} idle, {4 * (1 - share):.1f} times as fast")
 for micro_batches in (1, 4, 16):
     share = idle_share(timeline("GPipe", 4, micro_batches))
-    formula = 3 / (micro_batches + 3)
-    print(f"pipeline, {micro_batches:2} micro-batches: {share:.0%} idle, {4 * (1 - share):.1f} times;", end=" ")
-    print(f"(p - 1) / (m + p - 1) is {formula:.0%}")
+    gained = f"{share:.0%} idle, {4 * (1 - share):.1f} times"
+    formula = f"(p - 1) / (m + p - 1) is {3 / (micro_batches + 3):.0%}"
+    print(f"pipeline, {micro_batches:2} micro-batches: {gained}; {formula}")
 
 # %% [markdown]
 # Not at all: only one of four works at a time, and the copies come on top. Cutting by layers makes nothing faster; it
@@ -1010,7 +1027,8 @@ parameters = 7e9
 kept = {"weights": 4, "gradients": 4, "Adam's two averages": 8}  # bytes a parameter
 gib = parameters * sum(kept.values()) / 2**30
 for world in (2, 8, 64):
-    print(f"{world:2} ranks: {gib:.0f} GiB on each with DDP, {gib / world:4.1f} GiB if all is divided")
+    share = gib / world
+    print(f"{world:2} ranks: {gib:.0f} GiB on each with DDP, {share:4.1f} GiB if all is divided")
 
 # %% [markdown]
 # With DDP the eighth GPU holds what the first one holds. To divide it, the state itself must be *sharded*:
@@ -1047,7 +1065,8 @@ def with_fully_shard(rank, world):
     model(x.chunk(world)[rank]).pow(2).mean().backward()
     gradient = model[0].weight.grad.full_tensor()  # a collective: all ranks call it
     if rank == 0:
-        print(*[f"layer {number} computes: {shapes}" for number, shapes in enumerate(notes)], sep="\n")
+        for number, shapes in enumerate(notes):
+            print(f"layer {number} computes: {shapes}")
         print("a gradient held:", tuple(model[0].weight.grad.to_local().shape), end="  ")
         print("as on one device:", is_close(gradient, whole[0].weight.grad))
 
@@ -1088,7 +1107,8 @@ print("forward calls:", re.findall(r"self\.(scatter|replicate|parallel_apply|gat
 print("by threads:", "threading.Thread" in inspect.getsource(parallel_apply))
 print("keys:", list(nn.DataParallel(nn.Linear(2, 1)).state_dict()))
 advice = " ".join(nn.DataParallel.__doc__.split())
-print("docstring:", re.search(r"It is recommended to use .*? instead of this class", advice)[0])
+advice = re.search(r"It is recommended to use .*? instead of this class", advice)[0]
+print(fill(f"docstring: {advice}", 90))
 
 # %% [markdown] facts=["10-dataparallel-loss-on-first-gpu", "10-ddp-with-model-parallel", "10-rpc-across-machines"]
 # In every step the batch is scattered, the whole model copied to each GPU, and the outputs gathered on the first one,
@@ -1144,7 +1164,7 @@ nccl_alone()
 # %% varies="a CUDA device changes what is shown"
 @cuda_demo("10_multi_gpu")
 def ddp_on_two() -> None:
-    """Samples a second of a DDP training with one and with two GPUs, for a small and a large batch on each."""
+    """How much faster a DDP training is with two GPUs, for a small and a large batch on each."""
     if torch.cuda.device_count() < 2:
         print("One CUDA device here: this demo needs two.")
         return
@@ -1167,7 +1187,8 @@ def ddp_on_two() -> None:
         return world * 50 * samples / (time.perf_counter() - start)
 
     for samples in (64, 4096):
-        one, two = (min(run_on_ranks(train, samples, world=n, backend="nccl", timeout=120)) for n in (1, 2))
+        on_gpus = partial(run_on_ranks, train, samples, backend="nccl", timeout=120)
+        one, two = min(on_gpus(world=1)), min(on_gpus(world=2))
         print(f"{samples} samples on each GPU: two are {two / one:.2f} times as fast as one")
 
 

@@ -20,12 +20,12 @@
 # %% setup=true
 import copy
 import gc
-import itertools
 import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 
 import onnxruntime as ort
 import torch
@@ -33,10 +33,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
@@ -82,7 +83,7 @@ with torch.no_grad():
     for _ in range(200):
         logits = sister(ids[None, -sister.length :])[0, -1]
         ids = torch.cat([ids, torch.multinomial((logits / 0.5).softmax(0), 1, generator=dice)])
-print(as_text(ids))
+print(fill(as_text(ids), 90))
 
 # %% [markdown]
 # It has never been told what a word is. It has read 200 kilobytes, one byte at a time, and learnt to guess the next.
@@ -97,8 +98,9 @@ print(as_text(ids))
 # %%
 paragraphs = reference_paragraphs()
 text, rest = reference_ids()
-print(len(paragraphs), "paragraphs,", len(text) + len(rest), "bytes;", text.dtype, tuple(text.shape))
-print(paragraphs[100])
+count = len(text) + len(rest)
+print(len(paragraphs), "paragraphs,", count, "bytes;", text.dtype, tuple(text.shape))
+print(fill(paragraphs[100], 90))
 
 # %% [markdown]
 # A byte is a number from 0 to 255, so the model has 256 classes and needs no tokenizer. A tenth of the text is *held
@@ -113,14 +115,16 @@ def seen_before(train: list[str], held_out: list[str], length: int = 64) -> str:
     """The share of stretches of the held-out text that stand in the other."""
     known, new = "\n".join(train), "\n".join(held_out)
     stretches = {known[i : i + length] for i in range(len(known) - length)}
-    return f"{sum(new[i : i + length] in stretches for i in range(len(new) - length)) / len(new):.1%}"
+    found = sum(new[i : i + length] in stretches for i in range(len(new) - length))
+    return f"{found / len(new):.1%}"
 
 
 pages = reference_topics()
-by_page = [[p for n, page in enumerate(pages) for p in page if (n % 10 == 0) == held] for held in (False, True)]
+kept = [p for n, page in enumerate(pages) for p in page if n % 10]
+held_out = [p for page in pages[::10] for p in page]
 in_order = [p for page in pages for p in page]
 tenth = len(in_order) // 10
-print("every tenth page:               ", seen_before(*by_page))
+print("every tenth page:               ", seen_before(kept, held_out))
 print("the last tenth:                 ", seen_before(in_order[:-tenth], in_order[-tenth:]))
 tenth = len(paragraphs) // 10
 print("the same, no paragraph twice:   ", seen_before(paragraphs[:-tenth], paragraphs[-tenth:]))
@@ -183,7 +187,8 @@ for diagonal in (0, 1):
     model.mask.copy_(torch.ones(32, 32).tril(diagonal))
     train_a_while(model, text, 200)
     print(
-        f"tril({diagonal}): held-out loss {held_out_loss(model, rest, 32):.1f}, ", moved_by_last_byte(model, rest[:32])
+        f"tril({diagonal}): held-out loss {held_out_loss(model, rest, 32):.1f}, ",
+        moved_by_last_byte(model, rest[:32]),
     )
 
 # %% [markdown]
@@ -247,7 +252,8 @@ def same_memory(model: nn.ModuleDict) -> bool:
 for way in ("head.weight = emb.weight", "head.weight.data = emb.weight.data", "load_state_dict"):
     model = tied_by(way)
     parameters, copied = len(list(model.parameters())), copy.deepcopy(model)
-    print(f"{way:36}{parameters} parameters, tied {same_memory(model)!s:6}after deepcopy {same_memory(copied)}")
+    tied, still = same_memory(model), same_memory(copied)
+    print(f"{way:36}{parameters} parameters, tied {tied!s:6}after deepcopy {still}")
 
 # %% [markdown]
 # The second way looks tied and isn't: two Parameters look at one memory, so the optimizer steps it twice, and the
@@ -263,7 +269,8 @@ for spread in (1.0, 0.02):
     model = SmallLM()
     nn.init.normal_(model.emb.weight, std=spread)
     with torch.no_grad():
-        print(f"spread {spread}: first loss {F.cross_entropy(model(x)[0], y[0]):.2f}, log 256 = {math.log(256):.2f}")
+        loss = F.cross_entropy(model(x)[0], y[0])
+    print(f"spread {spread}: first loss {loss:.2f}, log 256 = {math.log(256):.2f}")
 
 # %% [markdown]
 # The first number to look at (section 11.1) again: a model that knows nothing should say so. The blocks add
@@ -286,7 +293,8 @@ for spread in (1.0, 0.02):
 start = as_text(rest).index("\n", 2000) + 1
 pieces = rest[start:].unfold(0, sister.length + 1, sister.length)[:3]
 with torch.no_grad():
-    losses = F.cross_entropy(sister(pieces[:, :-1]).transpose(1, 2), pieces[:, 1:], reduction="none")
+    logits = sister(pieces[:, :-1]).transpose(1, 2)
+    losses = F.cross_entropy(logits, pieces[:, 1:], reduction="none")
 for piece, loss in zip(pieces, losses, strict=True):
     print("\n" + as_text(piece[1:]))
     print("".join(str(min(int(nats), 9)) for nats in loss))
@@ -314,9 +322,15 @@ print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
 def bytes_kept(call: Callable[[], Tensor]) -> int:
     """Bytes that autograd saves while call runs, each memory counted once, parameters left out."""
     memory = {}
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: memory.update({t.data_ptr(): t}) or t, lambda t: t):
+
+    def keep(t: Tensor) -> Tensor:
+        memory[t.data_ptr()] = t
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         call()
-    return sum(t.untyped_storage().nbytes() for t in memory.values() if not isinstance(t, nn.Parameter))
+    saved = [t for t in memory.values() if not isinstance(t, nn.Parameter)]
+    return sum(t.untyped_storage().nbytes() for t in saved)
 
 
 torch.manual_seed(0)
@@ -358,7 +372,8 @@ print("step " + "".join(f"{name:>15}" for name in watched) + f"{'loss':>10}")
 for step in range(6):
     batch = stretches[torch.arange(16) * 1000 + step]
     loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
-    print(f"{step:4} " + "".join(f"{sizes[name]:15.2g}" for name in watched) + f"{loss.item():10.3g}")
+    row = "".join(f"{sizes[name]:15.2g}" for name in watched)
+    print(f"{step:4} {row}{loss.item():10.3g}")
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -471,7 +486,8 @@ batch = stretches[torch.arange(16) * 1000]
 
 def gradient(rows: Tensor) -> Tensor:
     model.zero_grad()
-    F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), reduction="sum").backward()
+    logits = model(rows[:, :-1]).flatten(0, 1)
+    F.cross_entropy(logits, rows[:, 1:].flatten(), reduction="sum").backward()
     return model.blocks[0].qkv.weight.grad.clone()
 
 
@@ -532,12 +548,13 @@ def go_on(prompt: str, count: int, temperature: float, seed: int) -> str:
     with torch.no_grad():
         for _ in range(count):
             logits = sister(ids[None, -sister.length :])[0, -1]
-            ids = torch.cat([ids, torch.multinomial((logits / temperature).softmax(0), 1, generator=dice)])
+            probabilities = (logits / temperature).softmax(0)
+            ids = torch.cat([ids, torch.multinomial(probabilities, 1, generator=dice)])
     return as_text(ids)
 
 
 for temperature in (0.05, 0.7, 1.5):
-    print(f"{temperature}: {go_on('A function ', 90, temperature, seed=0)}\n")
+    print(f"{temperature}: {go_on('A function ', 80, temperature, seed=0)}\n")
 
 # %% [markdown]
 # Nearly cold, it repeats what is likeliest, and soon itself. Hot, it draws bytes that were unlikely for good reasons.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from textwrap import wrap
 
-WIDTH = 96  # letters of a line on a page
+WIDTH = 90  # letters of a line on a page; on a rank "rank 0 │ " stands before it
 # PyTorch adds to some messages where in its C++ source they arose, which differs from build to build
 ORIGIN = re.compile(r"\s*\(Triggered internally at .*?\)")
 

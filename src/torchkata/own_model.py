@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
+from textwrap import fill
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -179,7 +180,7 @@ def finish(run: Any, prompts: Sequence[str], folder: Path) -> None:
     page = folder / "my_model.html"
     write_page(page, "A small language model, by hand", facts, pictures, texts)
     for prompt, text in texts.items():
-        print(f"{prompt}:\n{text}\n")
+        print(f"{prompt}:", *[fill(line, 90) for line in text.splitlines()], sep="\n", end="\n\n")
     print(f"Written: {', '.join(sorted(path.name for path in folder.glob('my_model.*')))}")
 
 

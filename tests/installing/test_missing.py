@@ -71,6 +71,14 @@ def test_the_notice_comes_off_again():
     assert without_notice(with_notice("import torch")) == without_notice("import torch") == "import torch"
 
 
+def test_the_notice_of_an_earlier_release_comes_off_too():
+    """A workbook keeps it; its first cell is no cell that the learner has written."""
+    earlier = NOTICE.replace("then this cell again", "and try again")
+    assert earlier != NOTICE
+    assert without_notice(earlier + "import torch\n\nimport math") == "import torch\n\nimport math"
+    assert without_notice("from importlib.util import find_spec\n\nprint(1)\n\nprint(2)").startswith("from importlib")
+
+
 # ---------------------------------------------------------------- Colab
 
 

@@ -162,6 +162,37 @@ def _is_observer(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OBSERVERS
 
 
+# ---------------------------------------------------------------- lines on a page
+
+LONGEST = 100  # letters of a line that JupyterLab shows beside its side bar, at 1280 pixels
+
+
+def long_lines(notebook: NotebookNode) -> list[str]:
+    """Lines of code that are cut on a narrow page; a check cell is folded, and may be wider."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and not _is_check(cell)]
+    return [problem for cell in cells for problem in _too_long(cell, "code", cell.source)]
+
+
+def long_outputs(notebook: NotebookNode) -> list[str]:
+    """Printed lines that a narrow page breaks within words; the words beside a picture or a page are not shown."""
+    problems = []
+    for cell in notebook.cells:
+        for output in [] if _is_check(cell) else cell.get("outputs", []):
+            shown = output.get("data", {"text/plain": output.get("text", "")})
+            if set(shown) == {"text/plain"}:
+                problems += _too_long(cell, "output", shown["text/plain"])
+    return problems
+
+
+def _too_long(cell: NotebookNode, kind: str, text: str) -> list[str]:
+    lines = [line for line in text.split("\n") if len(line) > LONGEST]
+    return [f"cell {cell.id}: {len(line)} letters, where {LONGEST} fit, in the {kind} {line!r}" for line in lines]
+
+
+def _is_check(cell: NotebookNode) -> bool:
+    return exercise_of(cell) is not None and not cell.metadata.nbgrader.solution
+
+
 # ---------------------------------------------------------------- teaching
 
 

@@ -18,7 +18,7 @@ from tests.notebooks.answers import ANSWERS
 from torchkata.facts import load
 from torchkata.tools.assembling import assembled, file_name
 from torchkata.tools.build import stale
-from torchkata.tools.course import Chapter, chapters, read_notebook
+from torchkata.tools.course import Chapter, chapters, find_chapters, read_notebook
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 from torchkata.tools.stubs import without_hidden_tests
@@ -76,6 +76,13 @@ def test_warnings_pictures_and_headings(chapter: Chapter):
     assert gates.alternative_text(solution) == []
     assert gates.headings(solution) == []
     assert gates.varying_with_reason(solution) == []
+
+
+@pytest.mark.parametrize("chapter", find_chapters(with_pages=True), ids=lambda chapter: chapter.name)
+def test_lines_fit_beside_the_side_bar(chapter: Chapter):
+    solution = read_notebook(chapter.solution)
+    assert gates.long_lines(solution) + gates.long_lines(read_notebook(chapter.release)) == []
+    assert gates.long_outputs(solution) == []
 
 
 @every_chapter
@@ -207,6 +214,7 @@ def test_a_sound_chapter_passes_every_gate():
     assert gates.reading_time(solution) == []
     assert gates.untaught(solution, {"03-gather-sample"}, {"03-gather-sample"}) == []
     assert gates.leaks(solution, release_of(solution)) == []
+    assert gates.long_lines(solution) + gates.long_lines(release_of(solution)) == []
 
 
 @pytest.mark.parametrize("kind", ["solution line", "hidden test", "in metadata", "outputs", "author metadata"])
@@ -251,6 +259,8 @@ def test_hidden_tests_are_really_hidden():
         (gates.waist, 'test("two numbers")', "twice = torch.add"),
         (gates.waist, 'test("two numbers")', "import math"),
         (gates.waist, 'test("two numbers")', "test(str(unknown_name))"),
+        (gates.long_lines, "import torch\n", f"import torch  # {'word ' * 20}\n"),
+        (gates.long_lines, '"""Twice x."""', f'"""Twice x.{" And so on." * 10}"""'),
         (gates.rhythm, "## 9.1 A section", "## 9.1 A section\n#" + " **Predict.** What?" * 21),
         (gates.reading_time, "## 9.1 A section", "## 9.1 A section\n#" + " **Predict.** What?" * 13),
         (gates.reading_time, "**0 minutes", "**6 minutes"),
@@ -284,6 +294,27 @@ def test_a_chapter_can_be_too_long():
     """Even where it says so."""
     text = ("**0 minutes", "**80 minutes"), ("## 9.1 A section", "## 9.1 A section\n#" + " word" * 12_000)
     assert gates.reading_time(sound(*text)) == ["80 minutes to read, where 70 are enough"]
+
+
+def test_a_check_cell_may_be_wider():
+    """JupyterLab folds it to its first line."""
+    wide = sound(('test("two numbers")', f'test("{"two " * 30}numbers")'))
+    assert max(map(len, wide.cells[-1].source.split("\n"))) > gates.LONGEST
+    assert gates.long_lines(wide) == []
+
+
+def test_a_wide_output_is_noticed():
+    page = {"text/html": "<table>", "text/plain": "word " * 21}
+    for cell, output, is_noticed in (
+        (1, new_output("stream", text=f"short\n{'word ' * 21}\n"), True),
+        (1, new_output("execute_result", {"text/plain": "word " * 21}), True),
+        (1, new_output("stream", text="word " * 20), False),
+        (1, new_output("display_data", page), False),
+        (-1, new_output("stream", text="word " * 21), False),
+    ):
+        notebook = sound()
+        notebook.cells[cell].outputs = [output]
+        assert bool(gates.long_outputs(notebook)) is is_noticed
 
 
 def test_a_picture_without_words_is_noticed():

@@ -44,7 +44,7 @@
 
 # %% answer="fix-hidden-cpu-tensors"
 class Tagger(nn.Module):
-    """A GRU-cell tagger with fixed sine offsets for the time steps: (T, B, d_in) -> (T, B, d_hid)."""
+    """A GRU-cell tagger with fixed sine offsets for time steps: (T, B, d_in) -> (T, B, d_hid)."""
 
     ### BEGIN SOLUTION
     def __init__(self, d_in: int, d_hid: int, max_len: int = 64):

@@ -58,8 +58,9 @@
 def diagnose(report: dict[str, object]) -> str:
     """The code of the first reason that applies.
 
-    report: "torch", "needs_torch": str; "built_cuda", "driver_cuda", "visible_devices": str or None;
-    "cuda_available", "cudnn_enabled": bool; "device_count", "cards": int; "cudnn_version": int or None.
+    report: "torch", "needs_torch": str; "built_cuda", "driver_cuda": str or None;
+    "visible_devices": str or None; "cuda_available", "cudnn_enabled": bool;
+    "device_count", "cards": int; "cudnn_version": int or None.
     """
     ### BEGIN SOLUTION
     if TorchVersion(report["torch"]) < report["needs_torch"]:

@@ -47,8 +47,12 @@
 
 
 # %% answer="resolve-device"
-def resolve_device(spec: str | torch.device | None, counts: Mapping[str, int], current: int = 0) -> torch.device:
-    """The concrete device that is meant by spec, on a machine with that many devices of each kind."""
+def resolve_device(
+    spec: str | torch.device | None,
+    counts: Mapping[str, int],
+    current: int = 0,
+) -> torch.device:
+    """The concrete device that spec means, on a machine with that many devices of each kind."""
     ### BEGIN SOLUTION
     if spec is None:
         spec = next((kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0), "cpu")

@@ -52,7 +52,10 @@ def training_memory(
     x: Tensor,
     y: Tensor,
 ) -> dict[str, int]:
-    """Bytes of "parameters", "gradients", "optimizer" and "activations" for one training step, which it runs."""
+    """Run one training step; returns the bytes that it needs, by kind.
+
+    The kinds: "parameters", "gradients", "optimizer" and "activations".
+    """
     ### BEGIN SOLUTION
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     saved = {}
@@ -68,11 +71,12 @@ def training_memory(
     loss.backward()
     optimizer.step()
 
-    state = [value for entry in optimizer.state.values() for value in entry.values() if isinstance(value, Tensor)]
+    parameters = list(model.parameters())
+    state = [value for entry in optimizer.state.values() for value in entry.values()]
     return {
-        "parameters": sum(parameter.nbytes for parameter in model.parameters()),
-        "gradients": sum(parameter.grad.nbytes for parameter in model.parameters() if parameter.grad is not None),
-        "optimizer": sum(value.nbytes for value in state),
+        "parameters": sum(p.nbytes for p in parameters),
+        "gradients": sum(p.grad.nbytes for p in parameters if p.grad is not None),
+        "optimizer": sum(value.nbytes for value in state if isinstance(value, Tensor)),
         "activations": sum(saved.values()),
     }
     ### END SOLUTION

@@ -43,7 +43,7 @@
 
 # %% answer="bytes-kept-alive"
 def bytes_kept(*tensors: Tensor) -> int:
-    """The bytes of memory that these tensors keep alive together: the sizes of their distinct storages, summed."""
+    """The bytes that these tensors keep alive: the sizes of their distinct storages, summed."""
     ### BEGIN SOLUTION
     storages = [tensor.untyped_storage() for tensor in tensors]
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
@@ -51,7 +51,7 @@ def bytes_kept(*tensors: Tensor) -> int:
 
 
 def compact(t: Tensor) -> Tensor:
-    """t itself when its storage holds no more bytes than its elements need, else a copy with such a storage."""
+    """t itself, or a tight copy where its storage holds more bytes than its elements need."""
     ### BEGIN SOLUTION
     return t.clone() if t.untyped_storage().nbytes() > t.numel() * t.element_size() else t
     ### END SOLUTION

@@ -44,9 +44,9 @@
 
 # %% answer="sliding-windows"
 def windows(x: Tensor, size: int, step: int = 1) -> Tensor:
-    """All windows of `size` neighbours along the last dimension, `step` apart: (..., T) -> (..., n, size), a view of x.
+    """All windows of `size` neighbours along the last dimension, `step` apart, as a view of x.
 
-    Raises ValueError for size < 1, step < 1 or size > T.
+    (..., T) -> (..., n, size). Raises ValueError for size < 1, step < 1 or size > T.
     """
     ### BEGIN SOLUTION
     if not 1 <= size <= x.shape[-1] or step < 1:

@@ -47,7 +47,7 @@
 
 # %% answer="snapshot-weights"
 def snapshot(model: nn.Module) -> dict[str, Tensor]:
-    """Copies of everything in the model's state_dict, untouched by what happens to the model later."""
+    """Copies of all of the model's state_dict, untouched by what happens to the model later."""
     ### BEGIN SOLUTION
     return {name: value.clone() for name, value in model.state_dict().items()}
     ### END SOLUTION

@@ -50,10 +50,15 @@
 
 
 # %% answer="view-strides"
-def view_strides(shape: Sequence[int], stride: Sequence[int], new_shape: Sequence[int]) -> tuple[int, ...] | None:
+def view_strides(
+    shape: Sequence[int],
+    stride: Sequence[int],
+    new_shape: Sequence[int],
+) -> tuple[int, ...] | None:
     """The strides that x.view(new_shape) has, for an x with this shape and these strides.
 
-    None where such a view is impossible; ValueError where new_shape can't have as many elements as shape.
+    None where such a view is impossible; ValueError where new_shape can't have as many elements
+    as shape.
     """
     ### BEGIN SOLUTION
     count, known = math.prod(shape), math.prod(size for size in new_shape if size != -1)

@@ -39,9 +39,9 @@
 
 # %% answer="count-writers"
 def count_writers(index: Tensor, dim: int, shape: tuple[int, ...]) -> Tensor:
-    """How many positions of index a scatter_ along dim writes to each cell of a target of the given shape.
+    """How many positions of index a scatter_ along dim writes to each cell of its target.
 
-    index: integer tensor (int64 or int32); returns int64 of shape `shape`.
+    index: integer tensor (int64 or int32); shape: the target's; returns int64 of shape `shape`.
     """
     ### BEGIN SOLUTION
     index = index.long()

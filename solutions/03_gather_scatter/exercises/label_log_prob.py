@@ -44,7 +44,8 @@
 def label_log_prob(logits: Tensor, labels: Tensor) -> Tensor:
     """The log-probability of each position's own label.
 
-    logits: (..., C) floating point; labels: (...) int64, int32 or uint8; returns (...) in the dtype of logits.
+    logits: (..., C) floating point; labels: (...) int64, int32 or uint8;
+    returns (...) in the dtype of logits.
     """
     ### BEGIN SOLUTION
     log_probs = logits.log_softmax(-1)

@@ -47,7 +47,8 @@ def last_step(h: Tensor, lengths: Tensor) -> Tensor:
     """
     ### BEGIN SOLUTION
     batch, _, features = h.shape
-    padded = torch.cat([h.new_zeros(batch, 1, features), h], dim=1)  # a sequence of length n ends at position n
+    # with a row of zeros in front, a sequence of length n ends at position n
+    padded = torch.cat([h.new_zeros(batch, 1, features), h], dim=1)
     index = lengths.long()[:, None, None].expand(batch, 1, features)
     return padded.gather(1, index).squeeze(1)
     ### END SOLUTION

@@ -43,9 +43,10 @@
 
 # %% answer="nucleus-mask"
 def nucleus_mask(logits: Tensor, p: float) -> Tensor:
-    """Which tokens belong to the smallest set of most probable tokens whose total probability reaches p.
+    """Which tokens belong to the smallest set of most probable ones whose total reaches p.
 
-    logits: (..., V) floating point; returns bool of the same shape. Raises ValueError for p outside (0, 1].
+    logits: (..., V) floating point; returns bool of the same shape.
+    Raises ValueError for p outside (0, 1].
     """
     ### BEGIN SOLUTION
     if not 0 < p <= 1:

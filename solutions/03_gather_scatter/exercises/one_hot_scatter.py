@@ -56,7 +56,9 @@ def soft_targets(
     labels: (...) int64; returns (..., num_classes) of the given dtype, on the device of labels.
     """
     ### BEGIN SOLUTION
-    ignored = torch.zeros_like(labels, dtype=torch.bool) if ignore_index is None else labels == ignore_index
+    ignored = torch.zeros_like(labels, dtype=torch.bool)
+    if ignore_index is not None:
+        ignored = labels == ignore_index
     index = labels.masked_fill(ignored, 0).unsqueeze(-1)  # a legal index, whatever ignore_index is
     spread = smooth / num_classes
     targets = torch.full((*labels.shape, num_classes), spread, dtype=dtype, device=labels.device)

@@ -46,11 +46,14 @@ answers = {
     "no_broadcast": (1, 1),  # y.gather(1, L([[1]])).shape
     "index_twice": (4, 4),  # torch.zeros(4, 3)[:, L([0, 1, 2, 0])].shape
     "minus_one": True,  # does y.gather(1, L([[-1]])) raise?
-    "corner": 10.0,  # torch.zeros(3, 5).scatter_(0, L([[0, 1, 2, 0]]), torch.arange(1., 11).reshape(2, 5)).sum()
+    # torch.zeros(3, 5).scatter_(0, L([[0, 1, 2, 0]]), torch.arange(1., 11).reshape(2, 5)).sum()
+    "corner": 10.0,
     "scatter_dim1": [[0, 0, 1], [1, 0, 0]],  # torch.zeros(2, 3).scatter_(1, L([[2], [0]]), 1.)
     "add": [[0, 6, 0]],  # torch.zeros(1, 3).scatter_add_(1, L([[1, 1, 1]]), L([[1., 2., 3.]]))
-    "guaranteed": False,  # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] 3 for sure?
-    "mean_self": [[3, 5, 5]],  # torch.full((1, 3), 5.).scatter_reduce_(1, L([[0, 0]]), L([[1., 3.]]), "mean")
+    # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] 3 for sure?
+    "guaranteed": False,
+    # torch.full((1, 3), 5.).scatter_reduce_(1, L([[0, 0]]), L([[1., 3.]]), "mean")
+    "mean_self": [[3, 5, 5]],
 }
 ### END SOLUTION
 ### BEGIN GIVEN
@@ -60,11 +63,14 @@ answers = {
 #     "no_broadcast": ...,  # y.gather(1, L([[1]])).shape
 #     "index_twice": ...,  # torch.zeros(4, 3)[:, L([0, 1, 2, 0])].shape
 #     "minus_one": ...,  # does y.gather(1, L([[-1]])) raise?
-#     "corner": ...,  # torch.zeros(3, 5).scatter_(0, L([[0, 1, 2, 0]]), torch.arange(1., 11).reshape(2, 5)).sum()
+#     # torch.zeros(3, 5).scatter_(0, L([[0, 1, 2, 0]]), torch.arange(1., 11).reshape(2, 5)).sum()
+#     "corner": ...,
 #     "scatter_dim1": ...,  # torch.zeros(2, 3).scatter_(1, L([[2], [0]]), 1.)
 #     "add": ...,  # torch.zeros(1, 3).scatter_add_(1, L([[1, 1, 1]]), L([[1., 2., 3.]]))
-#     "guaranteed": ...,  # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] 3 for sure?
-#     "mean_self": ...,  # torch.full((1, 3), 5.).scatter_reduce_(1, L([[0, 0]]), L([[1., 3.]]), "mean")
+#     # torch.zeros(1, 3).scatter_(1, L([[1, 1, 1]]), L([[1., 2., 3.]])): is [0, 1] 3 for sure?
+#     "guaranteed": ...,
+#     # torch.full((1, 3), 5.).scatter_reduce_(1, L([[0, 0]]), L([[1., 3.]]), "mean")
+#     "mean_self": ...,
 # }
 ### END GIVEN
 

@@ -46,7 +46,8 @@
 def segment_mean(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
     """The mean of the rows of each segment; zeros for a segment without rows.
 
-    values: (N, ...) floating point; segment: (N,) int64; returns (num_segments, ...) in the dtype of values.
+    values: (N, ...) floating point; segment: (N,) int64;
+    returns (num_segments, ...) in the dtype of values.
     """
     ### BEGIN SOLUTION
     trailing = values.shape[1:]

@@ -39,7 +39,7 @@
 
 # %% answer="distance-gradient"
 def pairwise_distance(x: Tensor) -> Tensor:
-    """Euclidean distances of all pairs of rows, (N, D) to (N, N), with gradient 0 where the distance is 0."""
+    """Euclidean distances of all pairs of rows, (N, D) to (N, N); gradient 0 at distance 0."""
     ### BEGIN SOLUTION
     squares = (x[:, None] - x[None, :]).square().sum(-1)
     apart = squares > 0

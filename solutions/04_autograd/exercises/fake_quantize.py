@@ -45,9 +45,10 @@
 
 # %% answer="fake-quantize"
 def fake_quantize(x: Tensor, step: float, limit: int) -> Tensor:
-    """x on the grid of multiples of step, at most limit steps away from 0; the gradient passes within the limits.
+    """x on the grid of multiples of step, at most limit steps away from 0.
 
     x: (...) of any float dtype; returns a tensor of the same shape, dtype and device.
+    The gradient passes within the limits.
     """
     ### BEGIN SOLUTION
     if not step > 0 or limit < 1:

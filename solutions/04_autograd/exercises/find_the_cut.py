@@ -41,10 +41,17 @@
 
 
 # %% answer="find-the-cut"
-def agreement_loss(online: nn.Module, target: nn.Module, log_scale: Tensor, view_a: Tensor, view_b: Tensor) -> Tensor:
-    """Mean over the batch of exp(log_scale) * (1 - cos(online(view_a), target(view_b))) - log_scale.
+def agreement_loss(
+    online: nn.Module,
+    target: nn.Module,
+    log_scale: Tensor,
+    view_a: Tensor,
+    view_b: Tensor,
+) -> Tensor:
+    """The batch's mean of exp(log_scale) * (1 - cos(online(view_a), target(view_b))) - log_scale.
 
-    The networks turn a view (B, ...) into (B, D); log_scale is 0-d, in their dtype; returns a 0-d tensor.
+    The networks turn a view (B, ...) into (B, D); log_scale is 0-d, in their dtype;
+    returns a 0-d tensor.
     """
     ### BEGIN SOLUTION
     with torch.no_grad():  # the target must not learn

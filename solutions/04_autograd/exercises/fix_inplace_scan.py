@@ -44,7 +44,8 @@
 def leaky_scan(x: Tensor, w: Tensor, conf: Tensor) -> Tensor:
     """The states of a leaky recurrent layer.
 
-    x: (T, B, D); w: (D,); conf: (T, B, 1), between 0 and 1; returns (T, B, D), the state after each step.
+    x: (T, B, D); w: (D,); conf: (T, B, 1), between 0 and 1;
+    returns (T, B, D), the state after each step.
     """
     ### BEGIN SOLUTION
     h = x.new_zeros(x.shape[1:])  # there may be no x[0]

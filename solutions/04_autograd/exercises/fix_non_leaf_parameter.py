@@ -41,7 +41,10 @@
 def init_layer(
     n_in: int, n_out: int, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> tuple[Tensor, Tensor]:
-    """Weights (n_in, n_out), normal with standard deviation 1 / sqrt(n_in), and a bias (n_out,) of zeros: leaves."""
+    """Two leaves: weights (n_in, n_out) and a bias (n_out,).
+
+    The weights are normal with standard deviation 1 / sqrt(n_in), the bias is zero.
+    """
     ### BEGIN SOLUTION
     w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5
     b = torch.zeros(n_out, dtype=dtype, device=device)

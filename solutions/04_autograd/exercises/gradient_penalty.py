@@ -41,14 +41,15 @@
 
 # %% answer="gradient-penalty"
 def penalised_loss(model: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, lam: float) -> Tensor:
-    """Mean squared error plus lam times the mean of (norm of each sample's input gradient - 1) ** 2.
+    """Mean squared error plus lam times the mean of (norm of a sample's input gradient - 1) ** 2.
 
     x: (B, ...), at least two dimensions; model(x) and y: (B,); returns a 0-d tensor.
     """
     ### BEGIN SOLUTION
     x = x.detach().requires_grad_()
     out = model(x)
-    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)  # samples don't influence each other
+    # samples don't influence each other, so one call gives all their gradients
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
     norms = torch.linalg.vector_norm(g.flatten(1), dim=1)  # its own gradient at 0 is 0
     return F.mse_loss(out, y) + lam * (norms - 1).square().mean()
     ### END SOLUTION

@@ -51,7 +51,8 @@ def jacobian(fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     rows = x.new_zeros(y.numel(), *x.shape)
     if y.requires_grad:
         for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
-            (row,) = torch.autograd.grad(y, x, v.view(y.shape), retain_graph=True, allow_unused=True)
+            v = v.view(y.shape)
+            (row,) = torch.autograd.grad(y, x, v, retain_graph=True, allow_unused=True)
             if row is not None:
                 rows[i] = row
     return rows.view(y.shape + x.shape)

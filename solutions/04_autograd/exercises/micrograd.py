@@ -53,7 +53,8 @@ class Value:
     """A number that remembers how it was computed.
 
     Attributes: data, the number; grad, the sum of all derivatives that reached it, 0.0 at first.
-    Operators: +, -, *, / with Values and Python numbers on either side, unary -, ** with a Python number.
+    Operators: +, -, *, / with Values and Python numbers on either side, unary -,
+    ** with a Python number.
     Methods: tanh(), exp(), relu(), and backward(), which adds to the grad of every leaf.
     """
 

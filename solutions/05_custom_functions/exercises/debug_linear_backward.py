@@ -52,7 +52,10 @@
 # %% answer="debug-linear-backward"
 ### BEGIN SOLUTION
 class LinearFn(torch.autograd.Function):
-    """x @ weight.T + bias. x: (..., n_in), weight: (n_out, n_in), bias: (n_out,) or None; gives (..., n_out)."""
+    """x @ weight.T + bias.
+
+    x: (..., n_in), weight: (n_out, n_in), bias: (n_out,) or None; returns (..., n_out).
+    """
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -74,7 +77,10 @@ class LinearFn(torch.autograd.Function):
 ### END SOLUTION
 ### BEGIN GIVEN
 # class LinearFn(torch.autograd.Function):
-#     """x @ weight.T + bias. x: (..., n_in), weight: (n_out, n_in), bias: (n_out,) or None; gives (..., n_out)."""
+#     """x @ weight.T + bias.
+#
+#     x: (..., n_in), weight: (n_out, n_in), bias: (n_out,) or None; returns (..., n_out).
+#     """
 #
 #     @staticmethod
 #     def forward(ctx, x, weight, bias=None):

@@ -52,7 +52,7 @@ class GradReverse(torch.autograd.Function):
 
 
 def grad_reverse(x: Tensor, lam: float = 1.0) -> Tensor:
-    """x unchanged, with -lam times the incoming gradient as its gradient. x: (...) float; lam >= 0."""
+    """x: (...) float, unchanged; its gradient is -lam times the incoming one, lam >= 0."""
     if lam < 0:
         raise ValueError(f"lam must not be negative, it is {lam}")
     return GradReverse.apply(x, lam)
@@ -75,7 +75,7 @@ def grad_reverse(x: Tensor, lam: float = 1.0) -> Tensor:
 #
 #
 # def grad_reverse(x: Tensor, lam: float = 1) -> Tensor:
-#     """x unchanged, with -lam times the incoming gradient as its gradient. x: (...) float; lam >= 0."""
+#     """x: (...) float, unchanged; its gradient is -lam times the incoming one, lam >= 0."""
 #     raise NotImplementedError  # repair the code above and below, then delete this line
 #     return GradReverse.apply(x, lam)
 ### END GIVEN

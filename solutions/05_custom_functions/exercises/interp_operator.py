@@ -56,7 +56,10 @@
 ### BEGIN SOLUTION
 @torch.library.custom_op("kata::interp", mutates_args=())
 def interp(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
-    """np.interp(x, xp, fp). x: (...) float, xp and fp: (K,) float; returns shape and dtype of x, contiguous."""
+    """np.interp(x, xp, fp), contiguous, in shape and dtype of x.
+
+    x: (...) float; xp and fp: (K,) float.
+    """
     return torch.as_tensor(np.interp(x.numpy(), xp.numpy(), fp.numpy()), dtype=x.dtype)
 
 
@@ -84,7 +87,8 @@ def interp_backward(ctx, g: Tensor) -> tuple[Tensor | None, None, Tensor | None]
     if of_fp:
         t = ((x - xp[k - 1]) / width).clamp(0, 1)
         shares, places = torch.stack([g * (1 - t), g * t]), torch.stack([k - 1, k])
-        grad_fp = torch.zeros_like(fp).index_add(0, places.flatten(), shares.flatten()).to(ctx.saved_tensors[2].dtype)
+        sums = torch.zeros_like(fp).index_add(0, places.flatten(), shares.flatten())
+        grad_fp = sums.to(ctx.saved_tensors[2].dtype)
     return grad_x, None, grad_fp
 
 
@@ -92,7 +96,10 @@ interp.register_autograd(interp_backward, setup_context=keep_arguments)
 ### END SOLUTION
 ### BEGIN GIVEN
 # def interp(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
-#     """np.interp(x, xp, fp). x: (...) float, xp and fp: (K,) float; returns shape and dtype of x, contiguous."""
+#     """np.interp(x, xp, fp), contiguous, in shape and dtype of x.
+#
+#     x: (...) float; xp and fp: (K,) float.
+#     """
 #     raise NotImplementedError  # your code here
 ### END GIVEN
 

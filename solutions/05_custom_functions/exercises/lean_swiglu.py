@@ -63,7 +63,7 @@ class LeanSwiGLU(torch.autograd.Function):
 
 
 def swiglu(a: Tensor, b: Tensor) -> Tensor:
-    """silu(a) * b for a and b of one shape, (...) float. Keeps a and b for backward, and nothing else."""
+    """silu(a) * b for a and b of one shape, (...) float; keeps only a and b for backward."""
     if a.shape != b.shape:
         raise ValueError(f"a and b have different shapes: {tuple(a.shape)} and {tuple(b.shape)}")
     return LeanSwiGLU.apply(a, b)
@@ -72,7 +72,7 @@ def swiglu(a: Tensor, b: Tensor) -> Tensor:
 ### END SOLUTION
 ### BEGIN GIVEN
 # def swiglu(a: Tensor, b: Tensor) -> Tensor:
-#     """silu(a) * b for a and b of one shape, (...) float. Keeps a and b for backward, and nothing else."""
+#     """silu(a) * b for a and b of one shape, (...) float; keeps only a and b for backward."""
 #     raise NotImplementedError  # your code here
 ### END GIVEN
 

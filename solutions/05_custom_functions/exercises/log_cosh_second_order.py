@@ -40,7 +40,7 @@
 # %% answer="log-cosh-second-order"
 ### BEGIN SOLUTION
 class LogCosh(torch.autograd.Function):
-    """log(cosh(x)), elementwise; keeps x and computes tanh(x) again in backward, where it can be recorded."""
+    """log(cosh(x)), elementwise; computes tanh(x) again in backward, where it can be recorded."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class LogCosh(torch.autograd.Function):
 
 
 def log_cosh(x: Tensor) -> Tensor:
-    """log(cosh(x)), elementwise, twice differentiable. x: (...) float; returns the same shape and dtype."""
+    """log(cosh(x)), elementwise, twice differentiable; x: (...) float, like the result."""
     return LogCosh.apply(x)
 
 
@@ -77,7 +77,7 @@ def log_cosh(x: Tensor) -> Tensor:
 #
 #
 # def log_cosh(x: Tensor) -> Tensor:
-#     """log(cosh(x)), elementwise, twice differentiable. x: (...) float; returns the same shape and dtype."""
+#     """log(cosh(x)), elementwise, twice differentiable; x: (...) float, like the result."""
 #     raise NotImplementedError  # repair the code above and below, then delete this line
 #     return LogCosh.apply(x)
 ### END GIVEN

@@ -59,12 +59,14 @@ answers = {
     "req": True,  # x.requires_grad inside forward, called through apply
     "apply": 5.0,  # x.grad after Twice.apply(x).backward()
     "forward": 2.0,  # x.grad after Twice.forward(x).backward(); x.grad was None before
-    "dtype": torch.float32,  # x.grad.dtype after Twice.apply(x).backward(), although backward returns float64
+    # x.grad.dtype after Twice.apply(x).backward(), although backward returns float64
+    "dtype": torch.float32,
     "node": "TwiceBackward",  # type(Twice.apply(x).grad_fn).__name__
     "keyword": False,  # does Twice.apply(x, k=3.0) raise?
     "plain": False,  # Twice.apply(torch.tensor(1.0)).requires_grad
     "list": False,  # ListSum.apply([x]).requires_grad, where forward(xs) of ListSum returns sum(xs)
-    "too_few": True,  # a backward returns one value, forward(x, k) got two arguments: does the backward pass raise?
+    # a backward returns one value, forward(x, k) got two arguments: does the backward pass raise?
+    "too_few": True,
 }
 ### END SOLUTION
 ### BEGIN GIVEN
@@ -73,12 +75,14 @@ answers = {
 #     "req": ...,  # x.requires_grad inside forward, called through apply
 #     "apply": ...,  # x.grad after Twice.apply(x).backward()
 #     "forward": ...,  # x.grad after Twice.forward(x).backward(); x.grad was None before
-#     "dtype": ...,  # x.grad.dtype after Twice.apply(x).backward(), although backward returns float64
+#     # x.grad.dtype after Twice.apply(x).backward(), although backward returns float64
+#     "dtype": ...,
 #     "node": ...,  # type(Twice.apply(x).grad_fn).__name__
 #     "keyword": ...,  # does Twice.apply(x, k=3.0) raise?
 #     "plain": ...,  # Twice.apply(torch.tensor(1.0)).requires_grad
 #     "list": ...,  # ListSum.apply([x]).requires_grad, where forward(xs) of ListSum returns sum(xs)
-#     "too_few": ...,  # a backward returns one value, forward(x, k) got two arguments: does the backward pass raise?
+#     # a backward returns one value, forward(x, k) got two arguments: does the backward pass raise?
+#     "too_few": ...,
 # }
 ### END GIVEN
 

@@ -50,7 +50,7 @@
 
 # %% answer="scaled-eye"
 class ScaledEye:
-    """Stands for c * torch.eye(n) in torch functions, and holds nothing but n and c (a float or a 0-d tensor)."""
+    """Stands for c * torch.eye(n) in torch functions; holds only n and c (float or 0-d tensor)."""
 
     ### BEGIN SOLUTION
     def __init__(self, n: int, c: float | Tensor):
@@ -74,9 +74,12 @@ class ScaledEye:
     def _product(cls, left, right):
         if isinstance(left, cls) and isinstance(right, cls):
             return cls._combined(left, right, left.c * right.c)
-        eye, t, size = (left, right, right.shape[:1]) if isinstance(left, cls) else (right, left, left.shape[-1:])
+        if isinstance(left, cls):
+            eye, t, size = left, right, right.shape[:1]
+        else:
+            eye, t, size = right, left, left.shape[-1:]
         if size != (eye.n,):
-            raise ValueError(f"a matrix of {eye.n} × {eye.n} does not fit a tensor of shape {tuple(t.shape)}")
+            raise ValueError(f"{eye.n} × {eye.n} does not fit a tensor of shape {tuple(t.shape)}")
         return eye.c * t
 
     @classmethod

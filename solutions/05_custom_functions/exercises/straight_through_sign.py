@@ -64,14 +64,20 @@ class StraightThroughSign(torch.autograd.Function):
 
 
 def ste_sign(x: Tensor) -> Tensor:
-    """+1 where x >= 0, -1 where x < 0; the gradient passes between -1 and 1. x: (...) float; gives the like of x."""
+    """+1 where x >= 0, -1 where x < 0; the gradient passes between -1 and 1.
+
+    x: (...) float; returns the same shape, dtype and device.
+    """
     return StraightThroughSign.apply(x)
 
 
 ### END SOLUTION
 ### BEGIN GIVEN
 # def ste_sign(x: Tensor) -> Tensor:
-#     """+1 where x >= 0, -1 where x < 0; the gradient passes between -1 and 1. x: (...) float; gives the like of x."""
+#     """+1 where x >= 0, -1 where x < 0; the gradient passes between -1 and 1.
+#
+#     x: (...) float; returns the same shape, dtype and device.
+#     """
 #     raise NotImplementedError  # your code here
 ### END GIVEN
 

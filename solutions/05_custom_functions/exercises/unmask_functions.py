@@ -69,7 +69,7 @@ def unmask_add_bias(function: Callable[[Tensor, Tensor], Tensor]) -> bool:
 
 
 def unmask_gelu(function: Callable[[Tensor], Tensor]) -> bool:
-    """Whether this x -> x * Phi(x) is right from -3 to 3, to more digits than gradcheck asks for by itself."""
+    """Whether this x -> x * Phi(x) is right from -3 to 3, to more digits than gradcheck's."""
     x = torch.linspace(-3, 3, 61, dtype=torch.float64, requires_grad=True)
     with torch.enable_grad():
         return gradcheck(function, x, atol=1e-7, rtol=1e-7, raise_exception=False)
@@ -99,7 +99,7 @@ def unmask_product(function: Callable[[Tensor, Tensor], Tensor]) -> bool:
 #
 #
 # def unmask_gelu(function: Callable[[Tensor], Tensor]) -> bool:
-#     """Whether this x -> x * Phi(x) is right from -3 to 3, to more digits than gradcheck asks for by itself."""
+#     """Whether this x -> x * Phi(x) is right from -3 to 3, to more digits than gradcheck's."""
 #     raise NotImplementedError  # your code here
 #
 #

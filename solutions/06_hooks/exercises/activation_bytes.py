@@ -46,7 +46,7 @@
 
 # %% answer="activation-bytes"
 def activation_bytes(model: nn.Module, x: Tensor) -> int:
-    """The bytes that autograd keeps for a backward pass through model(x), parameters and buffers not counted."""
+    """The bytes that autograd keeps for backward of model(x), without parameters and buffers."""
     ### BEGIN SOLUTION
     kept: dict[int, int] = {}
 
@@ -56,7 +56,8 @@ def activation_bytes(model: nn.Module, x: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        output = model(x)  # while it lives, the graph does, and no storage is given to somebody else
+        # while the output lives, the graph does, and no storage is given to somebody else
+        output = model(x)
     for tensor in [*model.parameters(), *model.buffers()]:
         kept.pop(tensor.untyped_storage().data_ptr(), None)
     del output

@@ -50,7 +50,7 @@
 def capture_features(
     model: nn.Module, names: Sequence[str], *args: Any, **kwargs: Any
 ) -> tuple[Any, dict[str, list[Tensor]]]:
-    """The model's output for these arguments, and the outputs of the named submodules, one for each call."""
+    """The model's output for these arguments; the named submodules' outputs, one for each call."""
     ### BEGIN SOLUTION
     modules = dict(model.named_modules(remove_duplicate=False))
     chosen = {name: modules[name] for name in names}  # raises KeyError for an unknown name

@@ -52,8 +52,9 @@
 
 # %% answer="hook-firing-order"
 ### BEGIN SOLUTION
-ORDER_X_GRAD = ["net.pre", "a.fwd", "b.fwd", "net.fwd", "b.bwd", "w.grad", "w.acc", "a.bwd", "net.bwd", "x.grad"]
-ORDER_X_PLAIN = ["net.pre", "a.fwd", "b.fwd", "net.fwd", "net.bwd", "b.bwd", "a.bwd", "w.grad", "w.acc"]
+forward = ["net.pre", "a.fwd", "b.fwd", "net.fwd"]
+ORDER_X_GRAD = [*forward, "b.bwd", "w.grad", "w.acc", "a.bwd", "net.bwd", "x.grad"]
+ORDER_X_PLAIN = [*forward, "net.bwd", "b.bwd", "a.bwd", "w.grad", "w.acc"]
 ### END SOLUTION
 ### BEGIN GIVEN
 # ORDER_X_GRAD = ...  # ten labels, the first is "net.pre"

@@ -54,8 +54,11 @@ def per_sample_grad_norms(
     def keep(layer: nn.Linear, args: tuple, output: Tensor) -> None:
         ends[layer] = args[0].detach(), output
 
-    layers = [m for m in model.modules() if isinstance(m, nn.Linear) and any(p.requires_grad for p in m.parameters())]
-    handles = [layer.register_forward_hook(keep) for layer in layers]
+    handles = [
+        layer.register_forward_hook(keep)
+        for layer in model.modules()
+        if isinstance(layer, nn.Linear) and any(p.requires_grad for p in layer.parameters())
+    ]
     try:
         losses = loss_fn(model(x), y)
     finally:
@@ -63,8 +66,9 @@ def per_sample_grad_norms(
             handle.remove()
 
     outputs = [output for _, output in ends.values()]
+    grads = torch.autograd.grad(losses.sum(), outputs)
     squares = torch.zeros_like(losses)
-    for (layer, (a, _)), g in zip(ends.items(), torch.autograd.grad(losses.sum(), outputs), strict=True):
+    for (layer, (a, _)), g in zip(ends.items(), grads, strict=True):
         a, g = (t.reshape(len(t), -1, t.shape[-1]) for t in (a, g))  # (N, T, D), T is 1 for (N, D)
         if layer.weight.requires_grad:
             squares += torch.einsum("nto,nti->noi", g, a).square().sum((1, 2))

@@ -67,14 +67,16 @@ def gradient_report(
         for name, layer in layers.items():
             handles.append(layer.register_full_backward_hook(noting(report[name])))
         loss = loss_fn(model(x))
-        wanted = [parameter for layer in layers.values() for parameter in layer.parameters()] + [x] * x.requires_grad
+        wanted = [parameter for layer in layers.values() for parameter in layer.parameters()]
+        wanted += [x] * x.requires_grad
         grads = dict(zip(wanted, torch.autograd.grad(loss, wanted), strict=True))
     finally:
         for handle in handles:
             handle.remove()
 
     for name, layer in layers.items():
-        report[name].update(weight=grads[layer.weight], bias=grads.get(getattr(layer, "bias", None)))
+        bias = getattr(layer, "bias", None)
+        report[name].update(weight=grads[layer.weight], bias=grads.get(bias))
     return report
     ### END SOLUTION
     ### BEGIN GIVEN

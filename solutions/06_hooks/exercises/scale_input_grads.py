@@ -41,7 +41,7 @@
 
 # %% answer="scale-input-grads"
 def scale_input_grads(module: nn.Module, factor: float) -> RemovableHandle:
-    """Multiply the gradient that the module hands back to its inputs by factor, until the handle is removed."""
+    """Multiply the gradient that the module hands to its inputs, until the handle is removed."""
     ### BEGIN SOLUTION
 
     def hook(module: nn.Module, grad_input: tuple, grad_output: tuple) -> tuple:

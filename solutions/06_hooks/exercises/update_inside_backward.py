@@ -42,7 +42,7 @@
 
 # %% answer="update-inside-backward"
 def attach_sgd(model: nn.Module, lr: float) -> Callable[[], None]:
-    """Let every backward pass make an SGD step, parameter by parameter; returns a function that ends it."""
+    """Let each backward pass make an SGD step, parameter by parameter; returns what ends it."""
     ### BEGIN SOLUTION
 
     @torch.no_grad()
@@ -50,7 +50,8 @@ def attach_sgd(model: nn.Module, lr: float) -> Callable[[], None]:
         parameter.sub_(lr * parameter.grad)
         parameter.grad = None
 
-    handles = [p.register_post_accumulate_grad_hook(step) for p in model.parameters() if p.requires_grad]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    handles = [p.register_post_accumulate_grad_hook(step) for p in trained]
 
     def detach() -> None:
         for handle in handles:

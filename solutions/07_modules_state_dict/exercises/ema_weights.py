@@ -72,7 +72,7 @@ class EMA(nn.Module):
     def average(self) -> dict[str, Tensor]:
         """The averages under the names of the model's state_dict."""
         ### BEGIN SOLUTION
-        return {name: self.get_buffer(f"average_{number}") for number, name in enumerate(self.names)}
+        return {name: self.get_buffer(f"average_{k}") for k, name in enumerate(self.names)}
         ### END SOLUTION
 
     @torch.no_grad()

@@ -36,7 +36,7 @@
 
 # %% answer="param-report"
 def param_report(model: nn.Module) -> dict[str, int]:
-    """The numbers of elements that are trainable, frozen and in buffers, and the bytes that all of them take."""
+    """The numbers of elements that are trainable, frozen and in buffers, and the bytes of all."""
     ### BEGIN SOLUTION
     parameters, buffers = list(model.parameters()), list(model.buffers())
     return {

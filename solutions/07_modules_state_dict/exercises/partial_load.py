@@ -46,14 +46,15 @@ class LoadReport(NamedTuple):
     loaded: list[str]
     missing: list[str]  # in the model, not in the checkpoint
     unexpected: list[str]  # in the checkpoint, not in the model
-    mismatched: dict[str, tuple[torch.Size, torch.Size]]  # name -> (checkpoint's shape, model's shape)
+    mismatched: dict[str, tuple[torch.Size, torch.Size]]  # name -> shapes in (checkpoint, model)
 
 
 def load_matching(model: nn.Module, state: Mapping[str, Tensor]) -> LoadReport:
     """Copy the entries of state that fit by name and shape into the model; report on all names."""
     ### BEGIN SOLUTION
     own = model.state_dict()
-    fitting = {name: tensor for name, tensor in state.items() if name in own and own[name].shape == tensor.shape}
+    known = {name: tensor for name, tensor in state.items() if name in own}
+    fitting = {name: tensor for name, tensor in known.items() if own[name].shape == tensor.shape}
     model.load_state_dict(fitting, strict=False)
     return LoadReport(
         loaded=sorted(fitting),

@@ -80,7 +80,7 @@ def load_checkpoint(
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
 ) -> int:
-    """Bring model, optimizer, scheduler and generator into the saved state; return the epoch to continue with."""
+    """Restore model, optimizer, scheduler and generator; return the epoch to continue with."""
     ### BEGIN SOLUTION
     checkpoint = torch.load(path, map_location="cpu")
     model.load_state_dict(checkpoint["model"])

@@ -44,7 +44,7 @@
 
 # %% answer="sinusoidal-positions"
 class SinusoidalPositions(nn.Module):
-    """Adds a fixed table of sines and cosines to x: (N, T, d_model) to (N, T, d_model), in the dtype of x."""
+    """Adds a fixed table of sines and cosines to x (N, T, d_model), in shape and dtype of x."""
 
     def __init__(self, d_model: int, max_len: int = 512) -> None:
         ### BEGIN SOLUTION
@@ -63,7 +63,7 @@ class SinusoidalPositions(nn.Module):
         ### BEGIN SOLUTION
         length = x.size(1)
         if length > len(self.table):
-            raise ValueError(f"a sequence of {length} positions, but the table has max_len={len(self.table)}")
+            raise ValueError(f"{length} positions, but the table has max_len={len(self.table)}")
         return x + self.table[:length].to(x.dtype)
         ### END SOLUTION
 

@@ -43,9 +43,12 @@
 
 # %% answer="snapshot-best"
 def fit_keep_best(
-    model: nn.Module, train_step: Callable[[nn.Module], None], score: Callable[[nn.Module], float], steps: int
+    model: nn.Module,
+    train_step: Callable[[nn.Module], None],
+    score: Callable[[nn.Module], float],
+    steps: int,
 ) -> tuple[float, dict[str, Tensor]]:
-    """Train for some steps; return the best score and the state of that step, which the model holds, too."""
+    """Train for some steps; return the best score and its state, which the model holds, too."""
     ### BEGIN SOLUTION
     if steps < 1:
         raise ValueError("steps must be at least 1")
@@ -58,7 +61,8 @@ def fit_keep_best(
         with torch.no_grad():
             s = score(model)
         if not math.isnan(s) and (best is None or s > best):
-            best, best_state = s, {name: tensor.clone() for name, tensor in model.state_dict().items()}
+            best = s
+            best_state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.train(training)
     if best is None:
         raise ValueError("all scores are NaN")

@@ -54,7 +54,7 @@ def train_accumulated(
     loss_fn: Callable[[Tensor, Tensor], Tensor],
     autocast: Callable[[], AbstractContextManager],
 ) -> list[float]:
-    """One clipped step per group of micro-batches; returns the norms before clipping, one per step."""
+    """One clipped step per group of micro-batches; returns each step's norm before clipping."""
     ### BEGIN SOLUTION
     norms = []
     for start in range(0, len(micro_batches), accum):
@@ -134,7 +134,7 @@ def data(count, broken=None):
 
 def unrecorded(answer, *args):
     """What an answer returns, without a record of every operation: that would cost more than the operations."""
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
         return answer(*args)
 
 

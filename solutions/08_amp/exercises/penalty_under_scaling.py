@@ -108,7 +108,7 @@ def weights_of(net):
 
 def unrecorded(answer, *args):
     """What an answer returns, without a record of every operation: that would cost more than the operations."""
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
         return answer(*args)
 
 

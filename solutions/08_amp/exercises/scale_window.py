@@ -43,12 +43,12 @@
 
 # %% answer="scale-window"
 def scale_window(grads: Sequence[Tensor], dtype: torch.dtype = torch.float16) -> dict[str, float]:
-    """The share of gradient that a format loses, the largest power of two as scale, and what is lost with it.
+    """The share of gradient that a format loses, without a scale and with the largest that fits.
 
     grads: float32 tensors of any shapes; returns {"lost", "scale", "lost_scaled"}.
     """
     ### BEGIN SOLUTION
-    flat = torch.cat([g.detach().double().flatten() for g in grads]) if len(grads) else torch.empty(0)
+    flat = torch.cat([torch.empty(0), *(g.detach().double().flatten() for g in grads)])
     if not flat.isfinite().all() or not flat.any():
         raise ValueError("there must be a gradient, not all of it zero, and all of it finite")
     flat = flat[flat != 0]

@@ -46,7 +46,7 @@
 
 # %% answer="scaler-by-hand"
 class LossScaler:
-    """Loss scaling for float16 training: scale the loss, unscale gradients, skip bad steps, adapt the scale."""
+    """Loss scaling for float16: scales losses, unscales gradients, skips bad steps, adapts."""
 
     ### BEGIN SOLUTION
     def __init__(
@@ -105,7 +105,13 @@ class LossScaler:
 
     ### END SOLUTION
     ### BEGIN GIVEN
-    # def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
+    # def __init__(
+    #     self,
+    #     init_scale=65536.0,
+    #     growth_factor=2.0,
+    #     backoff_factor=0.5,
+    #     growth_interval=2000,
+    # ):
     #     raise NotImplementedError  # your code here
     #
     # def scale(self, loss: Tensor) -> Tensor: ...
@@ -355,7 +361,7 @@ with check("scaler-by-hand") as test:
 
     def told_quickly(LossScaler, settings, story):
         """The same without a record of every operation, which would cost more than the operations."""
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
+        with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
             return told(LossScaler, settings, story)
 
     as_library = (

@@ -40,8 +40,15 @@
 
 
 # %% answer="stale-autocast"
-def fit(model: nn.Module, optimizer: Optimizer, batches: list[tuple[Tensor, Tensor]]) -> list[float]:
-    """One step per batch, forward and loss under CPU autocast in bfloat16; the loss of each batch before its step."""
+def fit(
+    model: nn.Module,
+    optimizer: Optimizer,
+    batches: list[tuple[Tensor, Tensor]],
+) -> list[float]:
+    """One step per batch, forward and loss under CPU autocast in bfloat16.
+
+    Returns the loss of each batch before its step.
+    """
     ### BEGIN SOLUTION
     losses = []
     for x, y in batches:

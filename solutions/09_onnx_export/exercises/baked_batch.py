@@ -56,7 +56,7 @@
 # %% answer="baked-batch"
 ### BEGIN SOLUTION
 class Pooler(nn.Module):
-    """The steps of each sample, projected and added up with weights that grow along time: (N, T, 6) -> (N, 3)."""
+    """Each sample's steps, projected and added up with growing weights: (N, T, 6) -> (N, 3)."""
 
     def __init__(self):
         super().__init__()
@@ -71,7 +71,7 @@ class Pooler(nn.Module):
 ### END SOLUTION
 ### BEGIN GIVEN
 # class Pooler(nn.Module):
-#     """The steps of each sample, projected and added up with weights that grow along time: (N, T, 6) -> (N, 3)."""
+#     """Each sample's steps, projected and added up with growing weights: (N, T, 6) -> (N, 3)."""
 #
 #     def __init__(self):
 #         super().__init__()

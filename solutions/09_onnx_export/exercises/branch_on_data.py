@@ -53,7 +53,7 @@
 # %% answer="branch-on-data"
 ### BEGIN SOLUTION
 class Gate(nn.Module):
-    """The logarithm of x where the mean of the batch is positive, else 0.1 / x: (N, D) -> (N, D)."""
+    """The logarithm of x where the batch's mean is positive, else 0.1 / x: (N, D) -> (N, D)."""
 
     def forward(self, x: Tensor) -> Tensor:
         positive = x.mean() > 0
@@ -64,7 +64,7 @@ class Gate(nn.Module):
 ### END SOLUTION
 ### BEGIN GIVEN
 # class Gate(nn.Module):
-#     """The logarithm of x where the mean of the batch is positive, else 0.1 / x: (N, D) -> (N, D)."""
+#     """The logarithm of x where the batch's mean is positive, else 0.1 / x: (N, D) -> (N, D)."""
 #
 #     def forward(self, x: Tensor) -> Tensor:
 #         raise NotImplementedError  # repair the code below, then delete this line

@@ -75,7 +75,7 @@ with check("export-dynamic-batch") as test:
     class Spy(nn.Module):
         """Keeps the names of the types that pass through it."""
 
-        types: ClassVar = []
+        types = []
 
         def forward(self, x):
             self.types.append(type(x).__name__)

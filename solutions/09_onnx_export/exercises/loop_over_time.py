@@ -59,7 +59,7 @@
 # %% answer="loop-over-time"
 ### BEGIN SOLUTION
 class Smooth(nn.Module):
-    """Exponential smoothing along time, with a state that starts at zero: (N, T, D) -> (N, T, D)."""
+    """Exponential smoothing along time; the state starts at zero: (N, T, D) -> (N, T, D)."""
 
     def __init__(self, a: float = 0.9):
         super().__init__()
@@ -75,7 +75,7 @@ class Smooth(nn.Module):
 ### END SOLUTION
 ### BEGIN GIVEN
 # class Smooth(nn.Module):
-#     """Exponential smoothing along time, with a state that starts at zero: (N, T, D) -> (N, T, D)."""
+#     """Exponential smoothing along time; the state starts at zero: (N, T, D) -> (N, T, D)."""
 #
 #     def __init__(self, a: float = 0.9):
 #         super().__init__()

@@ -53,9 +53,13 @@
 
 # %% answer="run-session"
 def run_onnx(session: ort.InferenceSession, *inputs: Tensor) -> list[Tensor]:
-    """All outputs of a session for these inputs, which come in the order of session.get_inputs()."""
+    """All outputs of a session for these inputs, in the order of session.get_inputs()."""
     ### BEGIN SOLUTION
-    floats = {"tensor(float16)": torch.float16, "tensor(float)": torch.float32, "tensor(double)": torch.float64}
+    floats = {
+        "tensor(float16)": torch.float16,
+        "tensor(float)": torch.float32,
+        "tensor(double)": torch.float64,
+    }
     expected = session.get_inputs()
     if len(inputs) != len(expected):
         raise ValueError(f"expected {[one.name for one in expected]}, got {len(inputs)} tensors")

@@ -73,7 +73,8 @@ def verify_onnx(
             expected = [expected] if isinstance(expected, Tensor) else expected
             for k, (a, b) in enumerate(zip(came, expected, strict=True)):
                 if a.shape != tuple(b.shape):
-                    problems.append(f"shape: input {number}, output {k}: {a.shape} instead of {tuple(b.shape)}")
+                    shapes = f"{a.shape} instead of {tuple(b.shape)}"
+                    problems.append(f"shape: input {number}, output {k}: {shapes}")
                 elif not np.allclose(a, b.numpy(), rtol=rtol, atol=atol):
                     problems.append(f"value: input {number}, output {k} differs")
     finally:
@@ -220,7 +221,7 @@ with check("verify-export") as test:
     class Noting(nn.Module):
         """Keeps whether gradients were tracked while it ran."""
 
-        tracked: ClassVar = []
+        tracked = []
 
         def forward(self, x):
             self.tracked.append(torch.is_grad_enabled() or x.requires_grad)

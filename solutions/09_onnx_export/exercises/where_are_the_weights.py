@@ -49,7 +49,10 @@
 
 # %% answer="where-are-the-weights"
 def onnx_size(path: str) -> dict[str, Any]:
-    """What must be deployed for the model at path: {"graph": bytes, "weights": bytes, "files": sorted names}."""
+    """What must be deployed for the model at path.
+
+    {"graph": bytes, "weights": bytes, "files": sorted names}
+    """
     ### BEGIN SOLUTION
     model, folder = onnx.load(path, load_external_data=False), Path(path).parent
     files, weights, inside = {Path(path).name}, 0, 0

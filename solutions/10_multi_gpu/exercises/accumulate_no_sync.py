@@ -48,7 +48,10 @@ def ddp_step(
     loss_fn: Callable[[Tensor, Tensor], Tensor],
     micro_batches: Sequence[tuple[Tensor, Tensor]],
 ) -> float:
-    """One optimizer step on the mean loss of the micro-batches (x, y), with one synchronisation; returns that mean."""
+    """One optimizer step on the mean loss of the micro-batches (x, y), with one synchronisation.
+
+    Returns that mean.
+    """
     ### BEGIN SOLUTION
     if not micro_batches:
         raise ValueError("no micro-batches: there is nothing to learn from")

@@ -46,13 +46,14 @@
 
 # %% answer="average-gradients"
 def average_gradients(model: nn.Module) -> None:
-    """Replace every trainable parameter's gradient by its mean over the ranks, in place of what DDP does."""
+    """Replace each trainable parameter's gradient by its mean over the ranks, as DDP does."""
     ### BEGIN SOLUTION
     world = dist.get_world_size()
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue
-        grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.contiguous()
+        grad = parameter.grad
+        grad = torch.zeros_like(parameter) if grad is None else grad.contiguous()
         dist.all_reduce(grad)
         parameter.grad = grad / world
     ### END SOLUTION

@@ -42,8 +42,11 @@
 
 
 # %% answer="communicated-bytes"
-def meter_ddp(model: nn.Module, dtype: torch.dtype | None = None) -> tuple[DistributedDataParallel, dict[str, int]]:
-    """DDP around the model, and a meter {"bytes": …, "calls": …} of what this rank hands to all_reduce."""
+def meter_ddp(
+    model: nn.Module,
+    dtype: torch.dtype | None = None,
+) -> tuple[DistributedDataParallel, dict[str, int]]:
+    """DDP around the model, and {"bytes": …, "calls": …} of what this rank hands to all_reduce."""
     ### BEGIN SOLUTION
     ddp = DistributedDataParallel(model)
     meter = {"bytes": 0, "calls": 0}
@@ -64,7 +67,7 @@ def meter_ddp(model: nn.Module, dtype: torch.dtype | None = None) -> tuple[Distr
 # %% helpers="communicated-bytes"
 def network(sizes, frozen):
     """Linear layers of these sizes with fixed weights; the first ones frozen."""
-    net = nn.Sequential(*(nn.Linear(a, b) for a, b in pairwise(sizes)))
+    net = nn.Sequential(*(nn.Linear(sizes[k], sizes[k + 1]) for k in range(len(sizes) - 1)))
     with torch.no_grad():
         for k, parameter in enumerate(net.parameters()):
             numbers = torch.arange(parameter.numel()) * 7 % 11 / 16 - 0.3 + k / 32

@@ -42,7 +42,11 @@
 
 
 # %% answer="exact-evaluation"
-def distributed_accuracy(predict: Callable[[Tensor], Tensor], dataset: Dataset, batch_size: int) -> float:
+def distributed_accuracy(
+    predict: Callable[[Tensor], Tensor],
+    dataset: Dataset,
+    batch_size: int,
+) -> float:
     """The accuracy over the whole dataset of (x, label) pairs, the same on every rank."""
     ### BEGIN SOLUTION
     n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()

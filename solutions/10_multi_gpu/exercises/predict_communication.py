@@ -52,7 +52,8 @@ costs = {
     "hidden": 4.05,  # ms exposed, with buckets of 40 MB
     "one_bucket": 60.3,  # ms exposed, with one bucket of 640 MB
     "slow_link": 124.8,  # ms exposed, with buckets of 40 MB and a link of 5 GB/s
-    "accumulate": 124.8,  # ms exposed in a step of 4 such micro-batches, slow link, no_sync but for the last
+    # ms exposed in a step of 4 such micro-batches, slow link, no_sync but for the last
+    "accumulate": 124.8,
 }
 ### END SOLUTION
 ### BEGIN GIVEN
@@ -70,7 +71,8 @@ costs = {
 #     "hidden": ...,  # ms exposed, with buckets of 40 MB
 #     "one_bucket": ...,  # ms exposed, with one bucket of 640 MB
 #     "slow_link": ...,  # ms exposed, with buckets of 40 MB and a link of 5 GB/s
-#     "accumulate": ...,  # ms exposed in a step of 4 such micro-batches, slow link, no_sync but for the last
+#     # ms exposed in a step of 4 such micro-batches, slow link, no_sync but for the last
+#     "accumulate": ...,
 # }
 ### END GIVEN
 

@@ -42,7 +42,7 @@
 
 # %% answer="rank-zero-save"
 def save_and_reload(ddp: DistributedDataParallel, path: str) -> dict[str, Tensor]:
-    """Save the wrapped model once; on every rank return the state_dict that was loaded from the file."""
+    """Save the wrapped model once; return, on every rank, the state_dict loaded from the file."""
     ### BEGIN SOLUTION
     error = None
     if dist.get_rank() == 0:

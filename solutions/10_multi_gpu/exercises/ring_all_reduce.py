@@ -45,7 +45,7 @@
 
 # %% answer="ring-all-reduce"
 def ring_all_reduce(t: Tensor) -> None:
-    """Replace t, on every rank, by the sum over all ranks, with messages between neighbours only."""
+    """Replace t, on every rank, by the sum over all ranks; messages go to neighbours only."""
     ### BEGIN SOLUTION
     rank, world = dist.get_rank(), dist.get_world_size()
     if world == 1 or t.numel() == 0:
@@ -87,7 +87,7 @@ def tensor_of(case, rank):
     return base, t
 
 
-class Messages(TorchDispatchMode):
+class Messages(torch.utils._python_dispatch.TorchDispatchMode):
     """Notes what is sent, to whom, and what torch.distributed does other than sending and receiving."""
 
     def __init__(self):

@@ -53,7 +53,10 @@
 # %% answer="sharded-linear"
 ### BEGIN SOLUTION
 def shard_of(weight: Tensor, rank: int, world: int) -> Tensor:
-    """A rank's equal share of the flattened weight, (ceil(numel / world),), with zeros at the end; own memory."""
+    """A rank's equal share of the flattened weight, (ceil(numel / world),), zeros at the end.
+
+    It has memory of its own.
+    """
     flat = weight.detach().flatten()
     size = math.ceil(flat.numel() / world)
     return F.pad(flat, (0, size * world - flat.numel())).chunk(world)[rank].clone()
@@ -94,7 +97,10 @@ def sharded_linear(x: Tensor, shard: Tensor, out_features: int) -> Tensor:
 ### END SOLUTION
 ### BEGIN GIVEN
 # def shard_of(weight: Tensor, rank: int, world: int) -> Tensor:
-#     """A rank's equal share of the flattened weight, (ceil(numel / world),), with zeros at the end; own memory."""
+#     """A rank's equal share of the flattened weight, (ceil(numel / world),), zeros at the end.
+#
+#     It has memory of its own.
+#     """
 #     raise NotImplementedError  # your code here
 #
 #
@@ -124,7 +130,7 @@ everywhere = (
 begin = "The first check is not passed yet, and this one goes on from there: begin with that one."
 
 
-class Traffic(TorchDispatchMode):
+class Traffic(torch.utils._python_dispatch.TorchDispatchMode):
     """Notes what is sent while it is on, and which memory that was made meanwhile is still there."""
 
     def __init__(self):

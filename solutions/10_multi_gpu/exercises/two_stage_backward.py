@@ -54,7 +54,8 @@ def pipeline_step(
 ) -> float | None:
     """Gradients of the mean loss in both halves of a model; rank 1 returns that loss.
 
-    inputs: n_micro tensors on rank 0; targets: n_micro tensors on rank 1; hidden: the shape that travels, float32.
+    inputs: n_micro tensors on rank 0; targets: n_micro tensors on rank 1;
+    hidden: the shape that travels, float32.
     """
     ### BEGIN SOLUTION
     stage.zero_grad()
@@ -110,7 +111,7 @@ def squared_error(out, y):
     return (out - y).square().mean()
 
 
-class Messages(TorchDispatchMode):
+class Messages(torch.utils._python_dispatch.TorchDispatchMode):
     """Notes what torch.distributed does other than sending and receiving."""
 
     def __init__(self):

@@ -56,7 +56,8 @@ def fit(model: nn.Module, x: Tensor, y: Tensor, epochs: int, lr: float, batch_si
             opt.zero_grad()
             prediction = model(xb)
             if prediction.numel() != yb.numel():
-                raise ValueError(f"{tuple(prediction.shape)} predictions for {tuple(yb.shape)} targets")
+                came, wanted = tuple(prediction.shape), tuple(yb.shape)
+                raise ValueError(f"{came} predictions for {wanted} targets")
             loss = nn.functional.mse_loss(prediction.reshape(yb.shape), yb)
             loss.backward()
             opt.step()

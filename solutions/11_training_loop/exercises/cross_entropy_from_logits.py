@@ -46,14 +46,21 @@
 
 
 # %% answer="cross-entropy-from-logits"
-def cross_entropy(logits: Tensor, target: Tensor, *, label_smoothing: float = 0.0, ignore_index: int = -100) -> Tensor:
+def cross_entropy(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+) -> Tensor:
     """The mean cross entropy of the rows that are not ignored.
 
     logits: (N, C) floating point; target: (N,) int64; returns a 0-d tensor in the dtype of logits.
     """
     ### BEGIN SOLUTION
     if logits.dim() != 2 or target.shape != logits.shape[:1]:
-        raise ValueError(f"expected (N, C) and (N,), got {tuple(logits.shape)} and {tuple(target.shape)}")
+        shapes = f"{tuple(logits.shape)} and {tuple(target.shape)}"
+        raise ValueError(f"expected (N, C) and (N,), got {shapes}")
     if target.is_floating_point():
         raise TypeError("targets are class indices")
     kept = target != ignore_index

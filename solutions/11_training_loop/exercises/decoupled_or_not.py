@@ -41,7 +41,7 @@
 
 # %% answer="decoupled-or-not"
 def is_decoupled(make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer]) -> bool:
-    """Whether the weight decay of an adaptive optimizer acts on the weight directly, not through the gradient."""
+    """Whether an adaptive optimizer's weight decay acts on the weight, not through the gradient."""
     ### BEGIN SOLUTION
     sizes = (1.0, 1000.0)
     weights = [nn.Parameter(torch.tensor(size, dtype=torch.float64)) for size in sizes]

@@ -39,9 +39,14 @@
 
 # %% answer="evaluate-loop"
 def evaluate(
-    model: nn.Module, loader: Iterable[tuple[Tensor, Tensor]], loss_fn: Callable[[Tensor, Tensor], Tensor]
+    model: nn.Module,
+    loader: Iterable[tuple[Tensor, Tensor]],
+    loss_fn: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[float, float]:
-    """Mean loss and accuracy per sample of a classifier; model maps (B, ...) to logits (B, C), labels are (B,)."""
+    """Mean loss and accuracy per sample of a classifier.
+
+    model maps (B, ...) to logits (B, C); labels are (B,).
+    """
     ### BEGIN SOLUTION
     flags = [(module, module.training) for module in model.modules()]
     loss, hits, count = 0.0, 0, 0
@@ -342,8 +347,8 @@ with check("evaluate-loop") as test:
 
     def cut(*sizes):
         """Batches of these sizes, in order."""
-        places = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
-        return [(x[a:b], y[a:b]) for a, b in pairwise(places)]
+        places = [slice(sum(sizes[:n]), sum(sizes[: n + 1])) for n in range(len(sizes))]
+        return [(x[place], y[place]) for place in places]
 
     for idea, sizes, kind, loss in [
         ("a generator, which has no length", (10, 10, 3), "generator", "cross entropy"),

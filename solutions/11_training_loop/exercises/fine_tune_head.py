@@ -59,7 +59,7 @@ class Backbone(nn.Module):
 def prepare(
     model: Backbone, state: Mapping[str, Tensor], num_classes: int, lr_body: float, lr_head: float
 ) -> torch.optim.Optimizer:
-    """Load the pre-trained weights, give the model a new head, and build the optimizer for fine-tuning."""
+    """Load the pre-trained weights, put a new head on, and build the optimizer for fine-tuning."""
     ### BEGIN SOLUTION
     model.load_state_dict(state)
     old = model.fc.weight

@@ -48,10 +48,11 @@
 
 # %% answer="overfit-one-batch"
 def training(way: str) -> tuple[Callable[[], float], list[nn.Parameter]]:
-    """Four ways to train a classifier on one batch of 8: "A", "B", "C", "D". Try why_not(*training("A"))."""
+    """Four ways to train on one batch of 8: "A", "B", "C", "D". Try why_not(*training("A"))."""
     torch.manual_seed(0)
     x, y = torch.randn(8, 4), torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
-    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+    body = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
+    model = nn.Sequential(body, nn.Linear(64, 3))
     trained = copy.deepcopy(model) if way == "B" else model
     optimizer = torch.optim.SGD(trained.parameters(), lr=25.0 if way == "C" else 0.5)
 
@@ -66,7 +67,12 @@ def training(way: str) -> tuple[Callable[[], float], list[nn.Parameter]]:
     return step, list(model.parameters())
 
 
-def why_not(step: Callable[[], float], weights: list[Tensor], floor: float = 0.01, max_steps: int = 300) -> str:
+def why_not(
+    step: Callable[[], float],
+    weights: list[Tensor],
+    floor: float = 0.01,
+    max_steps: int = 300,
+) -> str:
     """Call step() up to max_steps times; one of "fits", "stands still", "diverges", "stuck"."""
     ### BEGIN SOLUTION
     before = [weight.detach().clone() for weight in weights]

@@ -39,7 +39,7 @@
 
 # %% answer="pad-collate"
 def pad_collate(batch: list[tuple[Tensor, int]], pad_value: float = 0) -> dict[str, Tensor]:
-    """A padded batch with its mask; x: (N, T, ...), mask: (N, T) bool, length and label: (N,) int64."""
+    """A padded batch: x (N, T, ...), mask (N, T) bool, length and label (N,) int64."""
     ### BEGIN SOLUTION
     if not batch:
         raise ValueError("an empty batch")
@@ -53,7 +53,8 @@ def pad_collate(batch: list[tuple[Tensor, int]], pad_value: float = 0) -> dict[s
     for row, sequence in zip(x, sequences, strict=True):
         row[: len(sequence)] = sequence
     label = torch.tensor([label for _, label in batch])
-    return {"x": x, "mask": torch.arange(longest) < length[:, None], "length": length, "label": label}
+    mask = torch.arange(longest) < length[:, None]
+    return {"x": x, "mask": mask, "length": length, "label": label}
     ### END SOLUTION
 
 

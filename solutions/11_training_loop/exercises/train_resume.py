@@ -66,9 +66,10 @@ def train(
     max_norm: float | None = None,
     resume: dict | None = None,
 ) -> dict:
-    """Train a classifier until `steps` steps have been made in total; return all that is needed to go on from there.
+    """Train a classifier until `steps` steps have been made in total.
 
     batches(epoch): a list, not empty, of x (B, …) floating point and y (B,) int64.
+    Returns all that is needed to go on from there.
     """
     ### BEGIN SOLUTION
     losses: list[float] = []
@@ -84,7 +85,8 @@ def train(
         epoch = 0
         while True:
             parts = batches(epoch)
-            yield from (parts[start : start + accumulate] for start in range(0, len(parts), accumulate))
+            for start in range(0, len(parts), accumulate):
+                yield parts[start : start + accumulate]
             epoch += 1
 
     model.train()
@@ -107,8 +109,15 @@ def train(
             scheduler.step()
             losses.append(mean)
 
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
-    return copy.deepcopy(state | {"step": len(losses), "losses": losses, "random": torch.get_rng_state()})
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(),
+        "step": len(losses),
+        "losses": losses,
+        "random": torch.get_rng_state(),
+    }
+    return copy.deepcopy(state)
     ### END SOLUTION
 
 

@@ -43,16 +43,20 @@
 
 # %% answer="weight-decay-groups"
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Two parameter groups: those that are decayed, and those that are not (norms, and less than two dimensions)."""
+    """Two parameter groups: decayed, and not decayed (norms, and less than two dimensions)."""
     ### BEGIN SOLUTION
-    kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)  # batch and instance norm
+    batch_and_instance_norm = nn.modules.batchnorm._NormBase
+    kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, batch_and_instance_norm)
     norms = [module for module in model.modules() if isinstance(module, kinds)]
     of_norms = {id(p) for norm in norms for p in norm.parameters(recurse=False)}
     decayed, others = [], []
     for p in model.parameters():
         if p.requires_grad:
             (others if p.ndim < 2 or id(p) in of_norms else decayed).append(p)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return [
+        {"params": decayed, "weight_decay": weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
     ### END SOLUTION
 
 

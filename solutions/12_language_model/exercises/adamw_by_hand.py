@@ -62,7 +62,10 @@ def adamw_step(
     eps: float,
     weight_decay: float,
 ) -> None:
-    """One step of AdamW on params, each with its .grad, in place; state holds moments and counts by index."""
+    """One step of AdamW, in place; each parameter has its .grad.
+
+    state holds moments and counts by index.
+    """
     ### BEGIN SOLUTION
     with torch.no_grad():
         for index, p in enumerate(params):

@@ -44,9 +44,10 @@
 
 # %% answer="causal-attention"
 def causal_attention(q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
-    """Each position's weighted mean over the valid positions up to its own; zeros where there is none.
+    """Each position's weighted mean over the valid ones up to its own; zeros where there is none.
 
-    q, k, v: (B, H, T, D) floating point; valid: (B, T) bool, False marks padding; returns (B, H, T, D).
+    q, k, v: (B, H, T, D) floating point; valid: (B, T) bool, False marks padding;
+    returns (B, H, T, D).
     """
     ### BEGIN SOLUTION
     T, D = q.shape[-2:]
@@ -74,7 +75,7 @@ def by_position(q, k, v, valid, root=0.5):
     """The result position by position, in float64: for each query only the keys that it has are looked at."""
     q, k, v = q.double(), k.double(), v.double()
     rows = []
-    for b, t in itertools.product(range(len(q)), range(q.shape[2])):
+    for b, t in [(b, t) for b in range(len(q)) for t in range(q.shape[2])]:
         keys = [s for s in range(t + 1) if valid[b, s]]
         scores = (k[b, :, keys] * q[b, :, None, t]).sum(-1) / q.shape[-1] ** root  # (H, keys)
         weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()

@@ -42,9 +42,10 @@
 
 # %% answer="export-lm"
 def export_lm(model: nn.Module, path: str) -> None:
-    """Write the eval form of a language model to one ONNX file: ids (batch, time) -> logits (batch, time, vocab).
+    """Write the eval form of a language model to one ONNX file.
 
-    Batch and time are free; time goes from 1 to model.length.
+    ids (batch, time) -> logits (batch, time, vocab). Batch and time are free; time goes from 1 to
+    model.length.
     """
     ### BEGIN SOLUTION
     flags = [(module, module.training) for module in model.modules()]

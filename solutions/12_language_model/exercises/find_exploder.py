@@ -49,13 +49,14 @@
 
 # %% answer="find-exploder"
 def first_exploding(model: nn.Module, x: Tensor, limit: float) -> tuple[str, float] | None:
-    """Name and size (root mean square) of the first output beyond limit in a run of model on x, or None."""
+    """Name and size (root mean square) of the first output beyond limit in model(x), or None."""
     ### BEGIN SOLUTION
     hits: list[tuple[str, float]] = []
 
     def watching(name: str) -> Callable:
         def hook(module: nn.Module, args: tuple, output: object) -> None:
-            floats = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.is_floating_point()]
+            tensors = [t for t in tree_leaves(output) if isinstance(t, Tensor)]
+            floats = [t for t in tensors if t.is_floating_point()]
             values = sum(t.numel() for t in floats)
             if values:
                 squares = sum(t.detach().double().square().sum().item() for t in floats)

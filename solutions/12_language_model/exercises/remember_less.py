@@ -70,14 +70,14 @@ class Recomputed(torch.autograd.Function):
 
 
 def remember_less(block: nn.Module, x: Tensor) -> Tensor:
-    """block(x) for x (...) float, with its gradients; keeps x for backward and computes the block again."""
+    """block(x) for x (...) float, with its gradients; keeps x and computes the block again."""
     return Recomputed.apply(block, x, *block.parameters())
 
 
 ### END SOLUTION
 ### BEGIN GIVEN
 # def remember_less(block: nn.Module, x: Tensor) -> Tensor:
-#     """block(x) for x (...) float, with its gradients; keeps x for backward and computes the block again."""
+#     """block(x) for x (...) float, with its gradients; keeps x and computes the block again."""
 #     raise NotImplementedError  # your code here
 ### END GIVEN
 
@@ -125,7 +125,7 @@ def fresh(x):
     return x.detach().clone().requires_grad_(x.requires_grad)
 
 
-class Makings(TorchDispatchMode):
+class Makings(torch.utils._python_dispatch.TorchDispatchMode):
     """Notes the memory of every floating-point (or bool) tensor that an operation makes, without keeping it alive."""
 
     def __init__(self):
@@ -141,7 +141,8 @@ class Makings(TorchDispatchMode):
         for tensor in out if isinstance(out, (tuple, list)) else [out]:
             if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.dtype == torch.bool):
                 storage = tensor.untyped_storage()
-                self.made[storage.data_ptr()] = (StorageWeakRef(storage), storage.nbytes())
+                reference = torch.multiprocessing.reductions.StorageWeakRef(storage)
+                self.made[storage.data_ptr()] = (reference, storage.nbytes())
         return out
 
 

@@ -46,7 +46,13 @@
 
 
 # %% answer="resume-exactly"
-def save_run(path: str, model: nn.Module, optimizer: Optimizer, step: int, sampler: torch.Generator) -> None:
+def save_run(
+    path: str,
+    model: nn.Module,
+    optimizer: Optimizer,
+    step: int,
+    sampler: torch.Generator,
+) -> None:
     """Write all that decides how a run goes on to one file, whole or not at all."""
     ### BEGIN SOLUTION
     run = {

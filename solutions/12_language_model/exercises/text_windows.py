@@ -39,9 +39,9 @@
 
 # %% answer="text-windows"
 def windows(ids: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """All windows of a text and what follows: ids (N,) -> x, y, both (N - length, length) and views of ids.
+    """All windows of a text and what follows: ids (N,) -> x, y, both (N - length, length).
 
-    Raises ValueError for length < 1 or N <= length.
+    Both are views of ids. Raises ValueError for length < 1 or N <= length.
     """
     ### BEGIN SOLUTION
     if not 1 <= length < len(ids):

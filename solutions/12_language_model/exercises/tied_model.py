@@ -48,7 +48,10 @@
 
 # %% answer="tied-model"
 class TinyLM(nn.Module):
-    """ids (B, T) int64, T at most `length` -> logits (B, T, vocab); the head shares its weight with the embedding."""
+    """ids (B, T) int64, T at most `length` -> logits (B, T, vocab).
+
+    The head shares its weight with the embedding.
+    """
 
     def __init__(self, vocab: int, width: int, layers: int, length: int) -> None:
         ### BEGIN SOLUTION
@@ -58,11 +61,13 @@ class TinyLM(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocab, bias=False)
         self.head.weight = self.emb.weight
-        self.register_buffer("mask", torch.ones(length, length, dtype=torch.bool).tril(), persistent=False)
+        mask = torch.ones(length, length, dtype=torch.bool).tril()
+        self.register_buffer("mask", mask, persistent=False)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
                 into_stream = name.endswith(("out.weight", "down.weight"))
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers) if into_stream else 0.02)
+                spread = 0.02 / math.sqrt(2 * layers) if into_stream else 0.02
+                nn.init.normal_(parameter, std=spread)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
         ### END SOLUTION

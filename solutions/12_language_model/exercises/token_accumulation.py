@@ -44,9 +44,15 @@
 
 # %% answer="token-accumulation"
 def train_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, micro: list[tuple[Tensor, Tensor]], clip: float
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    micro: list[tuple[Tensor, Tensor]],
+    clip: float,
 ) -> tuple[float, float]:
-    """One step on micro-batches (ids, targets), each (B, T) int64; gives the mean loss and the norm before clipping."""
+    """One step on micro-batches (ids, targets), each (B, T) int64.
+
+    Returns the mean loss and the norm before clipping.
+    """
     ### BEGIN SOLUTION
     count = sum((targets != -100).sum().item() for _, targets in micro)
     if not count:
@@ -56,7 +62,8 @@ def train_step(
     for ids, targets in micro:
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(ids)
-        loss = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum") / count
+        logits = logits.float().flatten(0, 1)
+        loss = F.cross_entropy(logits, targets.flatten(), reduction="sum") / count
         loss.backward()
         total += loss.item()
     norm = nn.utils.clip_grad_norm_(model.parameters(), clip).item()
@@ -105,7 +112,7 @@ class Bigrams(nn.Module):
         return out
 
 
-class LowLosses(TorchDispatchMode):
+class LowLosses(torch.utils._python_dispatch.TorchDispatchMode):
     """Notes operations of a loss that get bfloat16 numbers."""
 
     def __init__(self):

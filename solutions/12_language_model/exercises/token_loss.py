@@ -42,7 +42,8 @@
 def token_loss(logits: Tensor, targets: Tensor, ignore: int = -100) -> Tensor:
     """Minus the log-probability of each position's target, 0 where the target is `ignore`.
 
-    logits: (B, T, V) floating point; targets: (B, T) int64; returns (B, T) float32 (float64 for float64).
+    logits: (B, T, V) floating point; targets: (B, T) int64;
+    returns (B, T) float32 (float64 for float64).
     """
     ### BEGIN SOLUTION
     counts = targets != ignore

@@ -54,8 +54,18 @@
 
 
 # %% answer="train-it"
-def train(model: nn.Module, ids: Tensor, steps: int, batch: int, peak: float, seed: int) -> list[float]:
-    """Train model, (B, model.length) ids -> (B, model.length, vocab) logits, on ids (N,) int64; each step's loss."""
+def train(
+    model: nn.Module,
+    ids: Tensor,
+    steps: int,
+    batch: int,
+    peak: float,
+    seed: int,
+) -> list[float]:
+    """Train model, (B, model.length) ids -> (B, model.length, vocab) logits, on ids (N,) int64.
+
+    Returns each step's loss.
+    """
     ### BEGIN SOLUTION
     windows = ids.unfold(0, model.length + 1, 1)
     dice = torch.Generator().manual_seed(seed)

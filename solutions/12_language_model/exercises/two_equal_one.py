@@ -45,7 +45,7 @@
 
 # %% answer="two-equal-one"
 def sync_gradients(model: nn.Module, count: int) -> int:
-    """Make all gradients those of the mean over the targets of all ranks; return how many these are.
+    """Make all gradients those of the mean over the targets of all ranks; return their number.
 
     Called on every rank after a backward pass of the sum of its losses over `count` targets.
     """

@@ -29,7 +29,7 @@
 def halve(x: Tensor) -> Tensor:
     """Half of each number.
 
-    x: a tensor of any shape, whole numbers or floats; returns a new tensor of the same shape, floats.
+    x: a tensor of any shape, whole numbers or floats; returns a new one of that shape, floats.
     """
     ### BEGIN SOLUTION
     return x / 2
