@@ -46,6 +46,7 @@ bench: install
 	$(BIN)/python -m tests.bench.learning
 	$(BIN)/python -m tests.bench.latency
 	$(BIN)/python -m tests.bench.browser
+	$(BIN)/python -m tests.bench.explorers
 	$(BIN)/python -m tests.bench.grading $(ARGS)
 	$(BIN)/python -m tests.tools.grading.hostile.compare
 

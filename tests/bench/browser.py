@@ -7,7 +7,6 @@ browser, the server and the kernel. Close other programs: with two cores, all th
 - start: `make lab` on a filled workbook until the server answers ÷ `jupyter lab` on the same folder; medians of 3 each,
   in turn. Both listen without opening a browser.
 - verdict: every exercise of chapter 03 solved; Shift + Enter on each check cell until it speaks, 5 times each.
-- explorers: a slider moved one notch by an arrow key until the new picture is there, 10 times each.
 - update: `torchkata update 03` of the solved chapter to a newer release, median of 3; ÷ `python -c "import torch"`.
 """
 
@@ -33,16 +32,7 @@ from tests.notebooks.answers import answers_of
 from torchkata.tools.course import Chapter, read_notebook
 
 CHAPTER = "03_gather_scatter"
-STARTS, UPDATES, CHECKS, MOVES = 3, 3, 5, 10
-SLIDERS = {  # explorers by how their cell in the gallery begins: the slider that is moved
-    "memory_explorer": "batch size",
-    "strides_explorer": "size 0",
-    "bn_explorer": "batch mean",
-    "collective_explorer": "ranks",
-    "timeline_explorer": "devices p",
-    "batch_anatomy_explorer": "batch size",
-    "optimizer_explorer": "lr",
-}
+STARTS, UPDATES, CHECKS = 3, 3, 5
 # From now on `measured` waits for the first key, then for the second frame in which `is_there` holds: milliseconds.
 ARM = """([is_there, argument]) => {
     const look = new Function('argument', `return ${is_there}`);
@@ -59,7 +49,6 @@ CELL = 'document.querySelector(`.jp-Notebook .jp-Cell[data-windowed-list-index="
 # a line that a test is still running is no verdict
 SPEAKS = f"/^(?!.*is running).+/s.test({CELL}.querySelector('.jp-OutputArea-output')?.textContent.trim() ?? '')"
 IS_SILENT = f"argument => !{SPEAKS}"
-SHOWS_ANOTHER = f"{CELL}.querySelector('.tk-stage svg').getAttribute('aria-label') !== argument.words"
 out = Console()
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -126,27 +115,6 @@ def _verdict_time(notebook: NotebookPage, index: int) -> float:
     return _measured(page)
 
 
-def explorer_times(notebook: NotebookPage) -> dict[str, list[float]]:
-    """Milliseconds from a slider's key to the new picture, for each explorer."""
-    notebook.run_all()
-    times = {}
-    for name, label in SLIDERS.items():
-        index = next(cell.index for cell in notebook.cells() if cell.source.startswith(name))
-        explorer = notebook.explorer(index)
-        slider = explorer.get_by_role("slider", name=label)
-        slider.focus()
-        times[name] = [_move_time(notebook, index, explorer, slider) for _ in range(MOVES)]
-    return times
-
-
-def _move_time(notebook: NotebookPage, index: int, explorer, slider) -> float:
-    now, last = slider.evaluate("node => [Number(node.value), Number(node.max)]")
-    argument = {"index": index, "words": explorer.get_by_role("img").first.get_attribute("aria-label")}
-    notebook.page.evaluate(ARM, [SHOWS_ANOTHER, argument])
-    notebook.page.keyboard.press("ArrowRight" if now < last else "ArrowLeft")
-    return _measured(notebook.page)
-
-
 def _measured(page: Page) -> float:
     return page.wait_for_function("window.measured").json_value()
 
@@ -175,12 +143,7 @@ def main() -> None:
             notebook = NotebookPage(page, lab, f"{CHAPTER}/{chapter.topic}.ipynb")
             table.add_row("Shift + Enter to the verdict on screen", _spread(verdict_times(notebook, chapter)), "")
             lab.end_kernels()
-            moves = explorer_times(NotebookPage(page, lab, "gallery.ipynb"))
-            for explorer, times in moves.items():
-                table.add_row(f"slider to new picture: {explorer}", _spread(times), "")
-            table.add_row("slider to new picture: all", _spread([t for times in moves.values() for t in times]), "")
             page.close()
-            lab.end_kernels()
             update, torch = update_seconds(lab, chapter), seconds_of(sys.executable, "-c", "import torch")
             table.add_row(
                 "torchkata update 03 ÷ import torch", f"{update / torch:.2f}", f"{update:.2f} s ÷ {torch:.2f} s"

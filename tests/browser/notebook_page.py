@@ -22,8 +22,6 @@ RUN_PATIENCE = 300_000  # for cells to run
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-SVG = "image/svg+xml"
-
 # Everything below asks JupyterLab's own objects: `jupyterapp` is there by --LabApp.expose_app_in_browser.
 _IS_OPEN = "path => window.jupyterapp?.shell?.currentWidget?.context?.path === path"
 _READY = """async () => {
@@ -52,14 +50,14 @@ _CELLS = """() => {
         grade_id: model.getMetadata('nbgrader')?.grade_id ?? null,
         is_check: model.getMetadata('nbgrader')?.grade ?? false,
         errors: outputs(model).filter(o => o.output_type === 'error').map(o => [o.ename, o.evalue]),
-        formats: outputs(model).flatMap(o => Object.keys(o.data ?? {})),
+        shows_picture: outputs(model).some(o => [o.data?.['text/html']].flat().join('').includes('torchkata-picture')),
     }));
 }"""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell as JupyterLab holds it; `errors`: name and message of each error shown, `formats`: of all outputs."""
+    """A cell as JupyterLab holds it; `errors`: name and message of each error shown, `shows_picture`: of the course."""
 
     index: int
     kind: str
@@ -68,7 +66,7 @@ class Cell:
     grade_id: str | None
     is_check: bool
     errors: list[tuple[str, str]]
-    formats: list[str]
+    shows_picture: bool
 
 
 class NotebookPage:
@@ -201,7 +199,7 @@ class NotebookPage:
 
     def pictures(self) -> list[Cell]:
         """The cells that show a picture, with controls or without."""
-        return [cell for cell in self.cells() if SVG in cell.formats]
+        return [cell for cell in self.cells() if cell.shows_picture]
 
     def picture(self, index: int) -> Locator:
         """The picture of a cell, scrolled into view; its drawing stands in the page, no longer as an image."""

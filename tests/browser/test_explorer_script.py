@@ -45,7 +45,7 @@ EXPLORER = Explorer(
 def html_of(explorer):
     frames = explorer.frames()
     first = next(iter(frames.values()))
-    return picture_html(first.svg, first.words, explorer.spec(), pack(frames)), first
+    return picture_html(first.svg, first.words, pack(frames, explorer.spec())), first
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def on_the_site():
     from nbformat.v4 import new_output
 
     (html, _), first = html_of(EXPLORER)
-    data = {"text/html": html, "image/svg+xml": first.svg, "text/plain": first.words}
+    data = {"text/html": html, "text/plain": first.words}
     return picture_of(new_output("display_data", data), "")
 
 

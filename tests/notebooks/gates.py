@@ -251,10 +251,11 @@ def alternative_text(notebook: NotebookNode) -> list[str]:
         if cell.cell_type == "markdown" and re.search(r"!\[\s*\]\(|<img(?![^>]*alt=\"[^\"]+\")", cell.source):
             problems.append(f"cell {cell.id}: an image without alternative text")
         for output in cell.get("outputs", []):
-            images = [kind for kind in output.get("data", {}) if kind.startswith("image/")]
-            words = str(output.get("data", {}).get("text/plain", ""))
-            alt = [output.metadata.get(kind, {}).get("alt") for kind in images]
-            if images and (len(words) < 20 or words.startswith("<") or not all(alt)):
+            data = output.get("data", {})
+            words = str(data.get("text/plain", ""))
+            alt = [output.metadata.get(kind, {}).get("alt") for kind in data if kind.startswith("image/")]
+            alt += [bool(re.match(r'alt="[^"]{20}', image)) for image in data.get("text/html", "").split("<img ")[1:]]
+            if alt and (len(words) < 20 or words.startswith("<") or not all(alt)):
                 problems.append(f"cell {cell.id}: a picture without alternative text")
     return problems
 

@@ -323,10 +323,12 @@ def test_a_picture_without_words_is_noticed():
     good = new_output(
         "display_data", {"image/svg+xml": "<svg/>", "text/plain": words}, metadata={"image/svg+xml": {"alt": words}}
     )
-    notebook.cells[1].outputs = [good]
+    ours = new_output("display_data", {"text/html": f'<img alt="{words}" src="data:,">', "text/plain": words})
+    notebook.cells[1].outputs = [good, ours]
     assert gates.alternative_text(notebook) == []
     for broken in (
         {"data": {"image/png": "x", "text/plain": "<Figure size 640x480 with 1 Axes>"}},
+        {"data": {"text/html": '<img src="data:,">', "text/plain": words}},
         {"metadata": {}},
     ):
         changed = copy.deepcopy(notebook)

@@ -27,7 +27,7 @@ from torchkata.pictures.show import Picture
 from torchkata.pictures.style import DARK
 
 Corners = tuple[float, float, float, float]  # left, top, right, bottom, in points from the upper left
-MOST_BYTES = 36_000  # of an explorer's frames, as they stand in a notebook
+MOST_BYTES = 34_000  # of an explorer's frames, as they stand in a notebook
 
 
 class Gallery(Mapping[str, Picture]):

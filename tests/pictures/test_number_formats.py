@@ -196,10 +196,10 @@ def test_without_a_number_to_add_at_the_start_zero_is_added_for_one_that_is_refu
     assert "5 + 0 = 5" in refused and refused.endswith("Added is 0.")
 
 
-def test_the_examples_and_all_scales_are_drawn_ahead():
+def test_the_examples_and_every_fourth_scale_are_drawn_ahead():
     explorer = number_formats.format_explorer("1e-8", "fp16")
     frames = explorer.frames()
-    assert all(explorer.key(explorer.after(scale=power)) in frames for power in range(-32, 33))
+    assert all(explorer.key(explorer.after(scale=power)) in frames for power in range(-32, 33, 4))
     assert all(explorer.key(explorer.after(example=example)) in frames for example in EXAMPLES)
 
 

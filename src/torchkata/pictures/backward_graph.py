@@ -235,7 +235,7 @@ ROWS = (
 AHEAD: tuple[Mapping[str, Iterable[str | int]], ...] = (
     {"example": PRESETS, "forward": range(4), "backward": range(3)},
     {"forward": range(1, MOST_ROUNDS + 1), "backward": range(2)},
-    {"example": PRESETS, "left out": range(5), "backward": range(2)},
+    {"example": PRESETS, "left out": range(3)},
     {"next line": ("z = (y * w).sum()",), "forward": range(1, 3), "backward": range(3)},
     {"example": ("4.3 an intermediate result",), "retain_grad": ("B",), "forward": range(1, 3), "backward": range(3)},
     {"example": ("4.1 a result that is used twice",), "retain_grad": ("b", "c", "b, c"), "backward": range(2)},
@@ -328,7 +328,7 @@ def _named(state: State) -> list[str]:
     return str(state["retain_grad"]).replace(",", " ").split()
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)  # a state asks for three, some of them twice; each holds the tensors of a learner's program
 def _session(program: str, actions: tuple[Action, ...], gradient: str) -> Session:
     return replay(program, actions, gradient)
 

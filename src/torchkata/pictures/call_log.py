@@ -77,16 +77,21 @@ def call_log(
     with torch.enable_grad():
         result = first + second if second_output_used else first
     note(YOU, f"{'(first + second)' if second_output_used else 'first'}.backward()")
-    error = None
-    try:
-        result.backward()
-    except RuntimeError as refusal:
-        error = str(refusal).partition("\n")[0]
+    error = _refusal(result.backward)
     if error or x.grad is None:
         note(ENGINE, "RuntimeError")
     else:
         note(ENGINE, f"x.grad = {x.grad.item()}, {_name(x.grad.dtype)}")
     return CallLog(tuple(events), node, None if x.grad is None else x.grad.item(), error)
+
+
+def _refusal(act: Callable[[], None]) -> str | None:
+    """What torch says where it refuses, in one line."""
+    try:
+        act()
+    except RuntimeError as refusal:
+        return str(refusal).partition("\n")[0]
+    return None
 
 
 def _function(note: Callable[[str, str], None], call: str, materialize: bool, returns: str) -> type[Function]:

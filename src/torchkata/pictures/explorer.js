@@ -19,11 +19,17 @@
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
     return JSON.parse(await new Response(stream).text());
   };
+  // packing.py: a kind of line has a line break in each place of a number; a column holds the numbers of one place
+  const lines_of = ([kind, ...columns]) => {
+    if (!columns.length) return [kind];
+    const parts = kind.split('\n'), numbers = columns.map((column) => column.split('\n'));
+    return numbers[0].map((_, row) => parts.reduce((line, part, place) => line + numbers[place - 1][row] + part));
+  };
 
   class Explorer {
-    constructor(place) {
+    constructor(place, spec, pack) {
       this.place = place;
-      this.spec = JSON.parse(place.querySelector('.tk-spec').textContent);
+      this.spec = spec;
       this.controls = this.spec.controls;
       this.state = [...this.spec.start];
       this.told = [];
@@ -44,29 +50,27 @@
       this.note = make('p', { class: 'tk-note', role: 'status' }, this.stage.parentNode);
       this.said = make('div', { class: 'tk-said', role: 'status' }, this.stage.parentNode);
       this.tell();
-      this.fill().catch(() => {
+      this.fill(pack).catch(() => {
         this.note.textContent = 'The pictures of this explorer did not come along. Load the page again, or run the cell.';
       });
     }
 
     // the frames, once they are on the page; what was moved before then is shown now
-    async fill() {
-      const packed = await this.frames();
-      this.pack = await unpack(packed);
+    async fill(pack) {
+      this.pack = pack || await unpack(await this.frames());
+      this.lines = this.pack.lines.flatMap(lines_of);
       this.keys = Object.keys(this.pack.frames).map((key) => JSON.parse(key));
       this.stage.style.minHeight = this.reserved() + 'px';
-      const [, limits, ...lines] = this.pack.frames[JSON.stringify(this.spec.start)];
+      const [, limits, ...ways] = this.pack.frames[JSON.stringify(this.spec.start)];
       this.limits = this.pack.limits[limits];
-      this.svg = this.drawn(lines);
+      this.svg = this.drawn(ways);
       this.tell();
       if (this.waiting) this.turn(this.waiting);
       this.place.dataset.ready = 'yes';
     }
 
-    // in a notebook they stand beside the picture; on the website they are a script that is fetched when it comes near
+    // on the website they are a script that is fetched when the picture comes near
     frames() {
-      const here = this.place.querySelector('.tk-frames');
-      if (here) return Promise.resolve(here.textContent);
       const waiting = window.torchkataWaiting = window.torchkataWaiting || {};
       window.torchkataFrames = (id, packed) => waiting[id].splice(0).forEach((resolve) => resolve(packed));
       return new Promise((resolve, reject) => {
@@ -166,12 +170,16 @@
     at_hand(state) { return JSON.stringify(state) in this.pack.frames; }
 
     from_pack(state, note) {
-      const [words, limits, ...lines] = this.pack.frames[JSON.stringify(state)];
-      this.show(this.drawn(lines), this.pack.words[words], this.pack.limits[limits]);
+      const [words, limits, ...ways] = this.pack.frames[JSON.stringify(state)];
+      this.show(this.drawn(ways), this.pack.words[words], this.pack.limits[limits]);
       this.note.textContent = note;
     }
 
-    drawn(lines) { return lines.map((line) => this.pack.lines[line]).join('\n'); }
+    // each line is told by how far it is from the one before
+    drawn(ways) {
+      let place = 0;
+      return ways.map((way) => this.lines[place += way]).join('\n');
+    }
 
     nearest(state, before) {
       const far = (known) => known.reduce((sum, code, number) => {
@@ -262,20 +270,13 @@
     }
   }
 
-  // plain keys stay with the control; else JupyterLab takes them: in a list, an arrow would go to the next cell
-  if (!window.torchkataPictureKeys) {
-    window.torchkataPictureKeys = (event) => {
-      const control = event.target;
-      if (!control.closest || !control.closest('.torchkata-picture')) return;
-      const forJupyter = event.ctrlKey || event.metaKey || event.altKey || event.key === 'Escape' ||
-        (event.key === 'Enter' && event.shiftKey);
-      control.toggleAttribute('data-lm-suppress-shortcuts', !forJupyter);
-    };
-    window.addEventListener('keydown', window.torchkataPictureKeys, true);
-  }
-
+  // in a notebook frames and controls stand packed beside the picture; on the website the controls stand there as they are
+  const begin = async (place) => {
+    const told = place.querySelector('.tk-spec'), packed = place.querySelector('.tk-frames');
+    const pack = packed && await unpack(packed.textContent);
+    if (place.querySelector('.tk-stage') && !place.querySelector('.tk-panel'))
+      new Explorer(place, told ? JSON.parse(told.textContent) : pack.spec, pack);
+  };
   const here = document.currentScript && document.currentScript.closest('.torchkata-picture');
-  for (const place of here ? [here] : document.querySelectorAll('.torchkata-picture:has(.tk-spec)')) {
-    if (place.querySelector('.tk-stage') && !place.querySelector('.tk-panel')) new Explorer(place);
-  }
+  for (const place of here ? [here] : document.querySelectorAll('.torchkata-picture:has(.tk-spec, .tk-frames)')) begin(place);
 })();

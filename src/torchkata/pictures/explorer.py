@@ -139,7 +139,7 @@ class Explorer:
     def _ipython_display_(self) -> None:
         frames = self.frames()
         first = next(iter(frames.values()))
-        identity = display(first.svg, first.words, self.spec(), pack(frames))
+        identity = display(first.svg, first.words, pack(frames, self.spec()))
         if identity and not self._is_all_at_hand(frames):
             from torchkata.pictures.bridge import answer
 

@@ -72,7 +72,7 @@ def window_explorer(grads: Sequence[Tensor], power: int = 0, fmt: str = "fp16") 
     def draw(state: State) -> Picture:
         return draw_window(kept, state["scale"], state["format"])
 
-    return Explorer(controls, ROWS, draw)
+    return Explorer(controls, ROWS, draw, ahead=[{"format": DTYPES, "scale": range(-8, 31, 3)}])
 
 
 def _entries(grads: Sequence[Tensor]) -> Tensor:

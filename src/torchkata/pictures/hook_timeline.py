@@ -122,6 +122,17 @@ def event_in_words(event: Event) -> str:
     )
 
 
+def _draw_events(canvas: Canvas, events: Sequence[Event], places: list[tuple[float, float]], chosen: int) -> None:
+    """Number the events where they stand; a bar leads from the begin of a call to its end."""
+    canvas.cells(_bars(events, places))
+    canvas.cells(
+        [
+            Cell(x, y, str(number + 1), FILLS[event.kind], number == chosen, width=BOX, below=SHORT[event.kind])
+            for number, (event, (x, y)) in enumerate(zip(events, places, strict=True))
+        ]
+    )
+
+
 def draw_timeline(
     model_id: str, x_requires_grad: bool, hooks: Iterable[str], no_grad: bool, chosen: int = 0
 ) -> Picture:
@@ -153,14 +164,7 @@ def draw_timeline(
     stands = [(start + n, top, modules.index(event.node)) for n, event in enumerate(forward)]
     rows = modules + tensors
     stands += [(columns - 1 - n, middle, rows.index(event.node)) for n, event in enumerate(backward)]
-    places: list[tuple[float, float]] = [(LEFT + column * SLOT, y + lane * LANE) for column, y, lane in stands]
-    canvas.cells(_bars(events, places))
-    canvas.cells(
-        [
-            Cell(x, y, str(number + 1), FILLS[event.kind], number == chosen, width=BOX, below=SHORT[event.kind])
-            for number, (event, (x, y)) in enumerate(zip(events, places, strict=True))
-        ]
-    )
+    _draw_events(canvas, events, [(LEFT + column * SLOT, y + lane * LANE) for column, y, lane in stands], chosen)
     for line, kinds in enumerate((list(KINDS)[:3], list(KINDS)[3:])):
         legend = " · ".join(f"{SHORT[kind]}: {KINDS[kind]}" for kind in kinds)
         canvas.note(MARGIN, bottom + 14 + 13 * line, legend)

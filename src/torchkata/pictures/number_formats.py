@@ -110,11 +110,9 @@ FORMATS = {
 }
 
 AHEAD: tuple[Mapping[str, Iterable[Value]], ...] = (  # what is drawn before it is asked for
-    {"scale": range(-32, 33)},
-    {"format": FORMATS, "scale": range(-24, 25, 8)},
+    {"scale": range(-32, 33, 4)},
+    {"format": FORMATS},
     {"example": EXAMPLES},
-    {"example": EXAMPLES, "format": FORMATS},
-    {"example": EXAMPLES, "scale": (-16, 16)},
 )
 
 

@@ -8,7 +8,7 @@ import io
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -148,6 +148,16 @@ def compare(sample: str, batch: bool, time: bool, rows: int, steps: int) -> Outc
     return Outcome(sizes, pytorch, runtime, EQUAL if same else DIFFERENT)
 
 
+def _draw_answers(canvas: Canvas, answers: Mapping[str, Sequence[str]], y: float) -> float:
+    """Write below one another what each has to say, from y; returns where the next line would stand."""
+    for name, lines in answers.items():
+        canvas.text(MARGIN, y, name, SMALL)
+        for line in lines:
+            canvas.text(MARGIN + 72, y, line, SMALL)
+            y += LINE
+    return y
+
+
 def onnx_picture(
     sample: str, batch: bool = True, time: bool = False, external: bool = True, rows: int = 2, steps: int = 3
 ) -> Picture:
@@ -170,14 +180,8 @@ def onnx_picture(
         canvas.lines(MARGIN, 56, refusal, SMALL, LINE, color=ERROR_INK)
     else:
         draw_layout(canvas, layout, MARGIN, 52)
-    y = below
-    canvas.text(MARGIN, y, f"Run with x of shape {outcome.sizes}", weight="bold")
-    y += 20
-    for name, text in answers.items():
-        canvas.text(MARGIN, y, name, SMALL)
-        for line in text:
-            canvas.text(MARGIN + 72, y, line, SMALL)
-            y += LINE
+    canvas.text(MARGIN, below, f"Run with x of shape {outcome.sizes}", weight="bold")
+    y = _draw_answers(canvas, answers, below + 20)
     fill = {EQUAL: GREEN, DIFFERENT: ORANGE, REFUSED: UNUSED}[outcome.verdict]
     said = _said(outcome)
     canvas.cells([Cell(MARGIN, y - 2, "", fill, outcome.verdict == DIFFERENT, 5.4 * len(said) + 16, 20)])

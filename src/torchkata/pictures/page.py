@@ -5,17 +5,15 @@ Where they don't (a notebook that is not trusted, a viewer on the web) the image
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import html
 import json
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from torchkata.pictures.style import DARK
+from torchkata.pictures.image import image_html
+from torchkata.pictures.packing import packed_text
+from torchkata.pictures.style import dark_colours, recolouring
 
 HERE = Path(__file__).parent
 IN_THE_DARK = (  # how JupyterLab, the website (furo), VS Code and Colab say that their page is dark
@@ -27,47 +25,49 @@ IN_THE_DARK = (  # how JupyterLab, the website (furo), VS Code and Colab say tha
 WHERE_THE_SYSTEM_SAYS = 'body[data-theme="auto"]'  # furo: as the system has it
 
 
-def picture_html(svg: str, words: str, spec: Mapping[str, Any], packed: str) -> tuple[str, str]:
-    """Return the HTML of a picture with these controls and frames, and the name that it has on its page."""
-    told = json.dumps(spec, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    identity = hashlib.sha256((told + packed + svg).encode()).hexdigest()[:12]
-    still = '<p class="tk-still">Run this cell to make the picture move.</p>' if spec else ""
-    parts = [
-        f'<div class="torchkata-picture" data-id="{identity}">',
-        f"{image_html(svg, words)}{still}",
-        f"<details><summary>This picture in words</summary><p>{html.escape(words)}</p></details>",
-        f"<script>{still_script()}</script>",
-    ]
-    if spec:
-        parts += [
-            f'<script type="application/json" class="tk-spec">{told}</script>',
-            f'<script type="text/plain" class="tk-frames">{packed}</script>',
-            f"<script>{explorer_script()}</script>",
-        ]
-    return "\n".join([*parts, "</div>"]), identity
+def picture_html(svg: str, words: str, packed: str = "") -> tuple[str, str]:
+    """Return the HTML of a picture, with controls where there are packed frames, and the name it has on its page."""
+    identity = hashlib.sha256((packed + svg).encode()).hexdigest()[:12]
+    still = '<p class="tk-still">Run this cell to make the picture move.</p>' if packed else ""
+    frames = f'\n<script type="text/plain" class="tk-frames">{packed}</script>' if packed else ""
+    start = f'<div class="torchkata-picture" data-id="{identity}">\n{image_html(svg, words)}{still}{frames}'
+    return f"{start}{code_html(bool(packed))}\n</div>", identity
 
 
 def without_scripts(text: str) -> str:
-    """The HTML of a picture without what makes it live; the frames and what is told of the controls stay in it."""
-    return re.sub(r"\n<script>.*?</script>", "", text, flags=re.S)
+    """The HTML of a picture without what makes it live; the frames stay in it."""
+    return re.sub(r'\n<script( type="text/plain" class="tk-code")?>.*?</script>', "", text, flags=re.S)
 
 
-def image_html(svg: str, words: str) -> str:
-    """Return the SVG as an <img> element with its words as alternative text."""
-    data = base64.b64encode(svg.encode()).decode()
-    return f'<img alt="{html.escape(words)}" style="max-width: 100%" src="data:image/svg+xml;base64,{data}">'
+@cache
+def code_html(with_controls: bool) -> str:
+    """What a picture brings along that makes it live."""
+    script = f"{still_script()}\n{explorer_script()}" if with_controls else still_script()
+    return f'\n<script type="text/plain" class="tk-code">{packed_text(script)}</script>\n<script>{loader()}</script>'
+
+
+@cache
+def loader() -> str:
+    """What runs the code of a picture."""
+    return _bare("loader.js")
 
 
 @cache
 def still_script() -> str:
-    """What every picture brings along: the drawing instead of its image, in the colours of the page."""
+    """The script of every picture: the drawing instead of its image, in the colours of the page."""
     return _script("still.js", still_style())
 
 
 @cache
 def explorer_script() -> str:
-    """What a picture with controls brings along beside it."""
-    return _script("explorer.js", explorer_style())
+    """The script of pictures with controls, which runs after that of every picture."""
+    return f"{keys_script()}\n{_script('explorer.js', explorer_style())}"
+
+
+@cache
+def keys_script() -> str:
+    """The script by which controls keep the keys that JupyterLab would take."""
+    return _bare("keys.js")
 
 
 @cache
@@ -86,9 +86,13 @@ SCRIPTS, STYLES = (still_script, explorer_script), (still_style, explorer_style)
 
 
 def _script(name: str, style: str) -> str:
+    return f"(() => {{ const STYLE = {json.dumps(style)};\n{_bare(name)}\n}})();"
+
+
+def _bare(name: str) -> str:
+    """A script without its comments and indentation."""
     lines = (line.strip() for line in (HERE / name).read_text(encoding="utf-8").splitlines())
-    bare = "\n".join(line for line in lines if line and not line.startswith("//"))
-    return f"(() => {{ const STYLE = {json.dumps(style)};\n{bare}\n}})();"
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def _style(name: str) -> str:
@@ -98,13 +102,7 @@ def _style(name: str) -> str:
 
 def _recoloured() -> str:
     """Rules by which each colour of a picture becomes another on a dark page."""
-    names = {colour: f"--tk-{number}" for number, colour in enumerate(DARK)}
-    rules = "".join(
-        f'[{what}="{colour}"]{{{what}:var({name},{colour})}}'
-        for colour, name in names.items()
-        for what in ("fill", "stroke")
-    )
-    dark = ";".join(f"{names[colour]}:{other}" for colour, other in DARK.items()) + ";color-scheme:dark"
     selectors = ",".join(f"{place} .torchkata-picture" for place in IN_THE_DARK)
+    dark = f"{dark_colours()};color-scheme:dark"
     system = f"@media (prefers-color-scheme:dark){{{WHERE_THE_SYSTEM_SAYS} .torchkata-picture{{{dark}}}}}"
-    return f".torchkata-picture{{{rules}}}{selectors}{{{dark}}}{system}"
+    return f".torchkata-picture{{{recolouring()}}}{selectors}{{{dark}}}{system}"

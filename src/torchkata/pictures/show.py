@@ -1,8 +1,8 @@
-"""How a picture or an explorer reaches the notebook: as HTML that lives on its own, as SVG, and in words."""
+"""How a picture or an explorer reaches the notebook: as HTML that lives on its own, and in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from torchkata.pictures.page import picture_html
 if TYPE_CHECKING:
     from torchkata.pictures.kit import Canvas
 
-SVG = "image/svg+xml"
 HTML = "text/html"
 
 
@@ -30,8 +29,8 @@ class Picture:
         display(self.svg, self.alt)
 
 
-def display(svg: str, words: str, spec: Mapping[str, Any] | None = None, packed: str = "", **place: Any) -> str:
-    """Display a picture, with controls where a spec and frames are given; returns the name that it has on the page.
+def display(svg: str, words: str, packed: str = "", **place: Any) -> str:
+    """Display a picture, with controls where packed frames are given; returns the name that it has on the page.
 
     The words stand one click below it. Outside of IPython they are printed, and there is no name.
     """
@@ -40,9 +39,8 @@ def display(svg: str, words: str, spec: Mapping[str, Any] | None = None, packed:
         return ""
     from IPython.display import display as show
 
-    text, identity = picture_html(svg, words, spec or {}, packed)
-    bundle = {HTML: text, SVG: svg, "text/plain": words}
-    show(bundle, metadata={SVG: {"alt": words}}, raw=True, **place)
+    text, identity = picture_html(svg, words, packed)
+    show({HTML: text, "text/plain": words}, raw=True, **place)
     return identity
 
 

@@ -47,3 +47,17 @@ TITLE, TEXT, SMALL = 11, 9, 8.25  # font sizes in points; 8.25 points are 11 pix
 CELL = 24
 GAP = 14  # between the matrices of a tensor with more than two dimensions
 MARGIN: float = 12
+
+
+def recolouring() -> str:
+    """CSS by which each colour of a drawing becomes what a variable says: --tk-0 for the first of DARK, and so on."""
+    return "".join(
+        f'[{what}="{colour}"]{{{what}:var(--tk-{number},{colour})}}'
+        for number, colour in enumerate(DARK)
+        for what in ("fill", "stroke")
+    )
+
+
+def dark_colours() -> str:
+    """CSS that sets these variables to the colours of a dark page."""
+    return ";".join(f"--tk-{number}:{other}" for number, other in enumerate(DARK.values()))

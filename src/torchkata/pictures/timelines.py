@@ -16,9 +16,9 @@ SYNC = "sync"
 ROWS = (("scheme",), ("devices", "micro-batches"), ("backward", "communication"))
 AHEAD = (
     {"scheme": KINDS, "devices": range(2, 7)},
-    {"scheme": KINDS, "micro-batches": (1, 2, 8, 16)},
-    {"scheme": KINDS, "backward": (1, 2, 3), "communication": (0, 1, 3)},
-    {"devices": (2, 3), "micro-batches": (1, 2, 8)},
+    {"scheme": KINDS, "micro-batches": (1, 2, 8)},
+    {"scheme": KINDS, "backward": (1, 3)},
+    {"scheme": KINDS, "communication": (0, 3)},
 )
 LEGEND = (
     "High and blue (F): forward. Low and orange (B): backward. The number: micro-batch.",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.ring import ring_stepper
-from torchkata.pictures.style import DARK
+from torchkata.pictures.style import dark_colours, recolouring
 
 FILE = Path(__file__).parent / "site" / "static" / "ring.svg"
 SECONDS = 2.0  # that a step is shown
@@ -36,15 +36,9 @@ def animated(svgs: Sequence[str]) -> str:
         f"@keyframes shown{{0%{{visibility:visible}}{100 / shows:.3f}%{{visibility:hidden}}}}"
         f"@keyframes last{{0%{{visibility:visible}}{100 * (1 + REST) / shows:.3f}%{{visibility:hidden}}}}"
         "@media (prefers-reduced-motion:reduce){.step{animation:none}.last{visibility:visible}}"
-        f"@media (prefers-color-scheme:dark){{{_dark()}}}"
+        f"{recolouring()}@media (prefers-color-scheme:dark){{svg{{{dark_colours()}}}}}"
     )
     return "\n".join([head, f"<style>{style}</style>", *shared, *groups, "</svg>", ""])
-
-
-def _dark() -> str:
-    return "".join(
-        f'[{what}="{colour}"]{{{what}:{other}}}' for colour, other in DARK.items() for what in ("fill", "stroke")
-    )
 
 
 def steps_of(explorer: Explorer, name: str) -> list[str]:

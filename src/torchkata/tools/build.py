@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from torchkata.pictures.image import for_viewers
 from torchkata.pictures.page import without_scripts
 from torchkata.tools.assembling import assembled
 from torchkata.tools.course import Chapter, CourseError, read_notebook
@@ -122,7 +123,7 @@ def _place(chapter: Chapter, cell: NotebookNode) -> str:
 
 
 def _normalised(outputs: list[NotebookNode], number: int) -> list[NotebookNode]:
-    """Outputs that are the same on each run: streams merged, pictures without their scripts.
+    """Outputs that are the same on each run: streams merged, pictures without scripts, as most viewers show them.
 
     Nobody runs these here: who opens a built notebook sees the picture, and the website has one script for all.
     """
@@ -133,7 +134,7 @@ def _normalised(outputs: list[NotebookNode], number: int) -> list[NotebookNode]:
             continue
         if output.output_type in ("display_data", "execute_result"):
             if (html := output.data.get("text/html", "")).startswith('<div class="torchkata-picture"'):
-                output.data["text/html"] = without_scripts(html)
+                output.data["text/html"] = for_viewers(without_scripts(html))
             output.pop("transient", None)
         if output.output_type == "execute_result":
             output.execution_count = number

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Literal
 
 from torchkata.pictures.style import FONTS, INK, MONOSPACE
@@ -163,8 +164,8 @@ def number(value: float, digits: int = 2) -> str:
 
 def _path(points: Sequence[Point]) -> str:
     """Lines from point to point; of points in a row on one straight line only the ends are kept."""
-    digits = 1 if len(points) > 20 else 2
-    rounded = [(number(x, digits), number(y, digits)) for x, y in points]
+    long = len(points) > 20
+    rounded = [(number(x, 1 if long else 2), number(y, 1 if long else 2)) for x, y in points]
     kept: list[tuple[str, str]] = []
     for point in rounded:
         if kept and point == kept[-1]:
@@ -174,7 +175,17 @@ def _path(points: Sequence[Point]) -> str:
         kept.append(point)
     if len(kept) == 1:
         kept *= 2
+    if long:
+        return "M{} {}".format(*kept[0]) + "".join(_step(start, end) for start, end in pairwise(kept))
     return "M" + "L".join(f"{x} {y}" for x, y in kept)
+
+
+def _step(start: tuple[str, str], end: tuple[str, str]) -> str:
+    """The line from one point to the next, told by how far it goes: many lines of a curve go alike."""
+    right, down = (number(float(to) - float(at), 1) for at, to in zip(start, end, strict=True))
+    if down == "0":
+        return f"h{right}"
+    return f"v{down}" if right == "0" else f"l{right} {down}"
 
 
 def _in_a_row(one: tuple[str, str], two: tuple[str, str], three: tuple[str, str]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchkata.pictures.page import keys_script
+
 if TYPE_CHECKING:
     from ipywidgets import Button, Dropdown, Output
 
@@ -36,6 +38,6 @@ def helper() -> Output:
     """
     from ipywidgets import Layout, Output
 
-    script = {"application/javascript": SCRIPT.read_text(encoding="utf-8")}
+    script = {"application/javascript": f"{keys_script()}\n{SCRIPT.read_text(encoding='utf-8')}"}
     output = {"output_type": "display_data", "data": script, "metadata": {}}
     return Output(outputs=(output,), layout=Layout(display="none"))

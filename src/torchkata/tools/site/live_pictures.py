@@ -5,19 +5,21 @@ One script and one style serve all of them (PICTURES.js and .css); a notebook's 
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from pathlib import Path
 
 from nbformat import NotebookNode
 
+from torchkata.pictures.image import svg_in
+from torchkata.pictures.packing import spec_in
 from torchkata.pictures.page import SCRIPTS, STYLES
 
 PICTURES = "pictures"  # the names of script and style in the site's static folder
 FOLDER = "frames"
-HTML, SVG = "text/html", "image/svg+xml"
+HTML = "text/html"
 IDENTITY = re.compile(r'<div class="torchkata-picture" data-id="(\w+)">')
-SPEC = re.compile(r'<script type="application/json" class="tk-spec">.*?</script>', re.S)
 FRAMES = re.compile(r'<script type="text/plain" class="tk-frames">(.*?)</script>', re.S)
 
 
@@ -31,16 +33,22 @@ def picture_of(output: NotebookNode, up: str) -> tuple[str, dict[str, str]]:
     shown, words = output.data[HTML], " ".join(output.data["text/plain"].split())
     identity = IDENTITY.match(shown)
     assert identity is not None, "only for what is_picture"
-    name, spec, frames = identity[1], SPEC.search(shown), FRAMES.search(shown)
-    drawing = output.data[SVG].replace("<svg ", f'<svg role="img" aria-label="{escape(words)}" ', 1)
+    name, frames = identity[1], FRAMES.search(shown)
+    drawing = svg_in(shown).replace("<svg ", f'<svg role="img" aria-label="{escape(words)}" ', 1)
     where = f' data-frames="{up}{FOLDER}/{name}.js"' if frames else ""
     html = (
         f'<div class="torchkata-picture" data-id="{name}"{where}>'
         f'<div class="tk-live"><div class="tk-stage">{drawing}</div></div>'
         f"<details><summary>This picture in words</summary><p>{escape(words)}</p></details>"
-        f"{spec[0] if spec else ''}</div>"
+        f"{_controls(frames[1]) if frames else ''}</div>"
     )
     return html.replace("\n", ""), {name: frames[1]} if frames else {}
+
+
+def _controls(packed: str) -> str:
+    """What the page is told of the controls, beside the picture: they stand there before the frames come."""
+    told = json.dumps(spec_in(packed), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" class="tk-spec">{told}</script>'
 
 
 def write_frames(folder: Path, frames: dict[str, str]) -> None:
