@@ -169,7 +169,7 @@ def _reason(errors: Path) -> str:
 
 def _last_words(errors: Path) -> str:
     with contextlib.suppress(OSError):  # its folder goes with the process that started it
-        return "".join(f"\n{line}" for line in errors.read_text(errors="replace").splitlines()[-5:])
+        return "".join(f"\n{line}" for line in errors.read_text(encoding="utf-8", errors="replace").splitlines()[-5:])
     return ""
 
 

@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from torchkata.tools.course import exercise_of
 from torchkata.tools.learning.exercises import fenced
-from torchkata.tools.learning.news import news
+from torchkata.tools.learning.news import news, same_code
 from torchkata.tools.missing import without_notice
 
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
@@ -187,7 +187,7 @@ class _Merging:
             return
         self.answered[key] = text
         self.new[key].source = text
-        if base is not None and _text(base) != self.stubs[key]:
+        if base is not None and not same_code(_text(base), self.stubs[key]):
             self.given[key] = new_markdown_cell(self._given_now(key))
             self.notes.append(
                 f"{key}: what is given has changed. Your answer is there; what is given now stands below its checks."
