@@ -61,6 +61,7 @@ def expect_landing(page, cell):
     assert page.evaluate(PLACE, cell) == LANDED
 
 
+@pytest.mark.exhaustive("a further story in the browser", thorough=True)
 def test_the_next_step_leads_to_its_exercise(start, page):
     """A chapter opened by the link, and one that is open in a tab."""
     cell = follow(start)

@@ -82,6 +82,7 @@ def test_screen_readers_find_names_and_tab_reaches_all(review, page):
     expect(page.get_by_role("group", name="review", exact=True)).to_be_visible()
 
 
+@pytest.mark.exhaustive("the colours of the page of reviews", thorough=True)
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 def test_words_can_be_read_in_light_and_dark(review, page, theme):
     page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
@@ -97,6 +98,7 @@ def test_words_can_be_read_in_light_and_dark(review, page, theme):
     page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
 
 
+@pytest.mark.exhaustive("a further story in the browser", thorough=True)
 def test_the_start_page_leads_to_it(review, open_notebook, page):
     start = open_notebook("start.ipynb")
     expect(page.get_by_text("Review: 10 cards due")).to_be_visible()

@@ -15,20 +15,22 @@ CHAPTERS = [chapter.name for chapter in (*chapters(), *pages()) if chapter.sourc
 EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exercise_ids(name)]
 # a sample holds of each exercise the solution, the stub, another right answer and those that make its mistake
 a_further_one = pytest.mark.exhaustive("a further answer to an exercise", thorough=True)
-# exercises whose checks export, start ranks, compile or train; their further answers cost half of all the others
+# exercises whose checks export, start ranks, compile or train; their further answers cost half of all the others, so
+# that a sample holds one answer that makes the mistake
 SLOW_CHAPTERS = ("09_onnx_export", "10_multi_gpu")
 SLOW = ("interp-operator", "unmask-functions", "train-resume", "export-lm", "two-equal-one", "train-it")
 a_further_slow_one = pytest.mark.exhaustive("a further answer to an exercise whose check takes a second")
-
-
-def _is_sampled(answer: Answer, answers: list[Answer]) -> bool:
-    return answer.lesson or answer is next(one for one in answers if one.kind == "right")
+a_further_slow_lesson = pytest.mark.exhaustive("a further mistake whose check takes a second", thorough=True)
 
 
 def _marks(chapter: str, exercise: str, answer: Answer, answers: list[Answer]) -> tuple[pytest.MarkDecorator, ...]:
-    if _is_sampled(answer, answers):
+    slow = chapter in SLOW_CHAPTERS or exercise in SLOW
+    lessons = [one for one in answers if one.lesson]
+    if answer is next(one for one in answers if one.kind == "right") or answer in (lessons[:1] if slow else lessons):
         return ()
-    return (a_further_slow_one if chapter in SLOW_CHAPTERS or exercise in SLOW else a_further_one,)
+    if not slow:
+        return (a_further_one,)
+    return (a_further_slow_lesson if answer.lesson else a_further_slow_one,)
 
 
 CASES = [

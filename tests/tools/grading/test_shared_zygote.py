@@ -25,14 +25,13 @@ needs_linux = pytest.mark.skipif(not confine.LINUX, reason="looks at processes a
 
 
 def zygotes() -> set[psutil.Process]:
-    """Those of this process that no other one has forked."""
-    parents = {}
+    """Those of this process that bubblewrap has started, and no other zygote."""
+    found = set()
     for one in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it ends meanwhile
-            if one.name() != "bwrap" and ZYGOTE in one.cmdline():
-                parents[one] = one.ppid()
-    inner = {one.pid for one in parents}
-    return {one for one, parent in parents.items() if parent not in inner}
+            if one.name() != "bwrap" and ZYGOTE in one.cmdline() and psutil.Process(one.ppid()).name() == "bwrap":
+                found.add(one)
+    return found
 
 
 @pytest.fixture(scope="module")
