@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import multiprocessing
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,7 +157,13 @@ def _used_by(command: tuple[str, ...], cwd: Path | None) -> float:
 
 
 def answers_own_seconds(name: str) -> float:
-    """Processor time of a chapter's answers: their cells, and the calls that check cells make; the ranks apart."""
+    """Processor time of a chapter's answers: their cells, and the calls that check cells make; the ranks apart. In a
+    process of its own: the first optimizer loads torch._dynamo, here and where a chapter is checked."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(_answers_seconds, name).result()
+
+
+def _answers_seconds(name: str) -> float:
     with patch.object(observing, "time", SimpleNamespace(perf_counter=time.process_time)):
         return sum(_own_seconds(name, exercise) for exercise in running.exercise_ids(name))
 

@@ -26,7 +26,7 @@ from types import ModuleType
 
 from torchkata.tools.grading import confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
-from torchkata.tools.grading.loading import loading
+from torchkata.tools.loading import loading
 
 CONTROL_FRAME = MIB
 

@@ -17,6 +17,8 @@ import traceback
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
+from torchkata.tools.loading import loading
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -33,9 +35,10 @@ def main() -> None:
     os.environ.setdefault("MPLBACKEND", "agg")
     waiting: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
-    with contextlib.suppress(ImportError):
-        import torch  # noqa: F401  # while the other process still reads notebooks
-    cells = Cells()
+    with loading():  # while the other process still reads notebooks
+        with contextlib.suppress(ImportError):
+            import torch  # noqa: F401
+        cells = Cells()
     while True:
         reply = cells.run(waiting.get())
         replies.write(json.dumps(reply) + "\n")
