@@ -38,6 +38,16 @@ _COUNT_RUNS = """() => {
         if (command.id.startsWith('notebook:run')) command.result.then(ended, ended);
     });
 }"""
+# how the saving that follows ends; it is told when the file is written, whether or not there was anything to save
+_NOTE_SAVING = """() => {
+    const saving = jupyterapp.shell.currentWidget.context.saveState;
+    const note = (_, state) => {
+        window.savingEnded = state === 'started' ? null : state;
+        if (state !== 'started') saving.disconnect(note);
+    };
+    window.savingEnded = null;
+    saving.connect(note);
+}"""
 # after an error the kernel sends back what was waiting; its answer to this question comes after that
 _ASK_KERNEL = "async () => { await jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestKernelInfo(); }"
 _CELLS = """() => {
@@ -181,9 +191,10 @@ class NotebookPage:
             expect(shown).to_contain_text(part)
 
     def save(self) -> None:
-        """Save by Ctrl + S; back when JupyterLab has no unsaved changes."""
+        """Save by Ctrl + S; back when the file is written, which it is without changes too."""
+        self.page.evaluate(_NOTE_SAVING)
         self.page.keyboard.press("Control+S")
-        self.page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+        self.page.wait_for_function("() => window.savingEnded?.startsWith('completed')")
 
     def validate(self) -> str:
         """Press nbgrader's button, read what it says and close it."""
