@@ -8,6 +8,7 @@ with check("one-hot") as test:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from inspect import signature
 
@@ -42,13 +43,15 @@ def observe(answer: object, *args: object, **kwargs: object) -> Seen:
     """Call an answer with copies of the arguments, note plain facts, and return them ready to be judged.
 
     Where an argument is a tensor that requires grad and the result is tracked, a backward pass runs too, from
-    `incoming_gradient(result)`.
+    `incoming_gradient(result)`. Operations are recorded where the check cell asks for operations: that takes longer
+    than most answers do.
     """
+    recorded = asks_for_operations(sys._getframe(1).f_code)
     asked_args, asked_kwargs = Copier().copy([list(args), kwargs])
     if isinstance(answer, StandIn):
-        noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs)
+        noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs, recorded)
     else:
-        noted = _cross(observing.run_answer(answer, args, kwargs))
+        noted = _cross(observing.run_answer(answer, args, kwargs, recorded))
     return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
 
 
@@ -56,11 +59,11 @@ def observe_scenario(scenario: Callable, *args: object) -> Seen:
     """Run a scenario, a function that gets answers and plain arguments and returns plain facts.
 
     The scenario runs beside the learner's code: it must hold no expected values, and use only names of the chapter's
-    first code cell, its arguments and other functions of its check cell. Its operations are recorded where that cell
-    asks for operations: it takes several times as long.
+    first code cell, its arguments and other functions of its check cell. Its operations are recorded as those of an
+    answer are.
     """
     channel = channel_of(args)
-    recorded = asks_for_operations(scenario)
+    recorded = asks_for_operations(scenario.__code__)
     if channel:
         noted = channel.scenario(scenario, args, recorded)
     else:

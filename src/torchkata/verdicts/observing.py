@@ -50,7 +50,7 @@ class Observation:
         gradients: for every argument that requires grad its gradient, for the incoming gradient `incoming_gradient`;
             None where no gradient arrived. Empty when the result is not tracked or no argument requires grad.
         backward_raised: like `raised`, for the backward pass.
-        ops: recorded operations, see `torchkata.verdicts.recording.Recorder`; none of a scenario that is not recorded.
+        ops: recorded operations, see `torchkata.verdicts.recording.Recorder`; none where these are not recorded.
         warned: [[category, message], ...].
         printed: what was printed, cut to 10,000 characters.
         seconds: how long the call took.
@@ -84,16 +84,17 @@ class _Call:
     recorded: bool = True  # whether each operation is noted, which takes several times as long as most operations
 
 
-def run_answer(answer: object, args: tuple, kwargs: dict) -> Observation:
-    """Call an answer with copies of the arguments and note what happens."""
-    return run_answer_on(answer, *Copier().copy([list(args), kwargs]))
+def run_answer(answer: object, args: tuple, kwargs: dict, recorded: bool = True) -> Observation:
+    """Call an answer with copies of the arguments and note what happens (operations if `recorded`)."""
+    copies = Copier().copy([list(args), kwargs])
+    return run_answer_on(answer, *copies, recorded)
 
 
-def run_answer_on(answer: object, args: list, kwargs: dict) -> Observation:
+def run_answer_on(answer: object, args: list, kwargs: dict, recorded: bool) -> Observation:
     """Call an answer with these very arguments, which nobody else holds, and note what happens."""
     if not callable(answer):
         return Observation(raised=_not_callable(answer))
-    return _observe(_Call(answer, args, kwargs))
+    return _observe(_Call(answer, args, kwargs, recorded=recorded))
 
 
 def run_scenario(scenario: Callable, args: tuple, recorded: bool) -> Observation:

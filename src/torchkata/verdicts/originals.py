@@ -65,13 +65,14 @@ class _Original:
     owner: object
     names: tuple[str, ...]
     parts: tuple[object, ...]
-    all_names: frozenset[str]
+    everything: dict[str, object]
 
     @property
     def is_unchanged(self) -> bool:
-        """Quickly, for this is asked thousands of times: whether the same parts are there, and nothing else."""
+        """Quickly, for this is asked thousands of times: whether the same things are there in the same order, so that
+        none has to be looked up."""
         now = vars(self.owner)
-        return len(now) == len(self.all_names) and all(map(is_, map(now.get, self.names), self.parts))
+        return len(now) == len(self.everything) and all(map(is_, now.values(), self.everything.values()))
 
     def put_back(self) -> list[str]:
         """Put back what has been replaced; its names."""
@@ -81,7 +82,7 @@ class _Original:
                 setattr(self.owner, name, original)
                 found.append(f"{self.where}.{name}")
         if isinstance(self.owner, type):
-            for name in _hides_inherited(self.owner, now.keys() - self.all_names):
+            for name in _hides_inherited(self.owner, now.keys() - self.everything.keys()):
                 delattr(self.owner, name)
                 found.append(f"{self.where}.{name}")
         return found
@@ -89,7 +90,7 @@ class _Original:
 
 def _noted(where: str, owner: object) -> _Original:
     parts = _parts(owner)
-    return _Original(where, owner, tuple(parts), tuple(parts.values()), frozenset(vars(owner)))
+    return _Original(where, owner, tuple(parts), tuple(parts.values()), dict(vars(owner)))
 
 
 _ORIGINALS = [_noted(where, owner) for where, owner in _owners().items()]

@@ -7,6 +7,7 @@ import linecache
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,10 +77,10 @@ class Recorder:
         return found
 
 
-def asks_for_operations(scenario: Callable) -> bool:
-    """Whether the source in which a scenario stands, its check cell, names what tells of operations (see
+def asks_for_operations(code: CodeType) -> bool:
+    """Whether the source in which this code stands, its check cell, names what tells of operations (see
     `torchkata.verdicts.judging.Seen`). So, too, where that source is not known."""
-    source = "".join(linecache.getlines(scenario.__code__.co_filename))
+    source = "".join(linecache.getlines(code.co_filename))
     return not source or _names_operations(source)
 
 

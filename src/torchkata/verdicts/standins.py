@@ -11,8 +11,8 @@ from torchkata.verdicts.observing import Observation
 class Channel(Protocol):
     """The way to the process in which answers run. Arguments and observations are plain data."""
 
-    def observe(self, name: str, args: list, kwargs: dict) -> Observation:
-        """What the answer of that name does when it is called."""
+    def observe(self, name: str, args: list, kwargs: dict, recorded: bool) -> Observation:
+        """What the answer of that name does when it is called, its operations if `recorded`."""
 
     def scenario(self, scenario: Callable, args: tuple, recorded: bool) -> Observation:
         """What a scenario notes, its operations if `recorded`; among its arguments are stand-ins."""

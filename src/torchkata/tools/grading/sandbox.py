@@ -179,8 +179,8 @@ class Session:
             )
         )
 
-    def observe(self, name: str, args: list, kwargs: dict) -> Observation:
-        return self._observation(do="observe", answer=name, args=args, kwargs=kwargs)
+    def observe(self, name: str, args: list, kwargs: dict, recorded: bool = True) -> Observation:
+        return self._observation(do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
 
     def value(self, name: str) -> Observation:
         return self._observation(do="value", answer=name)

@@ -105,7 +105,7 @@ class Worker:
 
     def _observe(self, request: dict) -> dict:
         answer = self._space[request["answer"]]
-        return reply_with(observing.run_answer_on(answer, request["args"], request["kwargs"]))
+        return reply_with(observing.run_answer_on(answer, request["args"], request["kwargs"], request["recorded"]))
 
     def _value(self, request: dict) -> dict:
         return reply_with(observing.note_value(self._space[request["answer"]]))
