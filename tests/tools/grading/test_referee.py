@@ -21,7 +21,7 @@ from torchkata.tools.grading.master import MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox import Sandbox, Session
 from torchkata.tools.source import notebook_of
-from torchkata.verdicts.originals import answers_elsewhere, put_back_torch
+from torchkata.verdicts.originals import answers_elsewhere, may_replace, put_back_torch
 
 SOURCE = '''
 # %% setup=true
@@ -199,6 +199,29 @@ def test_an_own_cell_that_fails_changes_nothing(grade):
 def test_names_that_a_learner_takes_from_the_setup_do_not_reach_the_check(grade):
     record = grade((None, "torch = check = observe = Tensor = None"), *answers())
     assert states(record) == ALL_SOLVED
+
+
+REPLACING = {
+    "by an assignment": ["torch.add = len"],
+    "by a function of an earlier cell": ["def change(): torch.add = len", "change()"],
+    "by a name": ["setattr(torch, 'add', len)"],
+}
+
+
+@pytest.mark.parametrize("cells", REPLACING.values(), ids=REPLACING)
+def test_what_a_cell_replaces_in_torch_is_put_back_before_the_next(grade, cells):
+    adding = GOOD["double"].replace("x + x", "torch.add(x, x)")
+    assert grade(*((None, cell) for cell in cells), *answers(double=adding)).points == 8
+
+
+CHANGES = ["torch.add = len", "def f():\n    del x.add", "class A:\n    def f(self): self.x = 1", "setattr(x, 'a', 1)"]
+CHANGES += ["x.__dict__", "exec('')", "from unittest.mock import patch", "lambda: vars(torch)"]
+HARMLESS = ["x = torch.add(1, 2)", "def f(x):\n    x[0] = 1\n    return x.add_(2)", "class A: size = 3"]
+
+
+def test_code_that_can_change_attributes_is_told_from_the_rest():
+    assert all(may_replace(compile(source, "cell", "exec")) for source in CHANGES)
+    assert not any(may_replace(compile(source, "cell", "exec")) for source in HARMLESS)
 
 
 def test_submissions_do_not_see_each_other(grade):

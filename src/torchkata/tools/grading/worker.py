@@ -19,7 +19,7 @@ from torchkata.tools.grading import wire
 from torchkata.tools.grading.lending import names_taken
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
-from torchkata.verdicts.originals import put_back_torch
+from torchkata.verdicts.originals import may_replace, put_back_torch
 from torchkata.verdicts.plain import Copier, decode, encode
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Worker:
         self._space = module.__dict__
         self._setup = dict(self._space)  # scenarios run with the chapter's own names
         self._cells = 0
+        self._replaces = False  # whether a cell so far could have replaced something in torch
         self._lent: dict[str, object] = {}  # what demos have bound
         vars(builtins).update(get_ipython=_Shell(module).get, display=lambda *values, **settings: None)
 
@@ -90,7 +91,8 @@ class Worker:
             return {"error": None, "defined": [], "needs": needs}
         self._cells += 1
         error = self._run(request["source"], f"<cell {self._cells}>")
-        put_back_torch()  # as each check cell does in a notebook
+        if self._replaces:
+            put_back_torch()  # as each check cell does in a notebook
         self._lent |= {name: self._space[name] for name in request["lends"] if name in self._space}
         return {"error": error, "defined": [name for name in request["asks"] if name in self._space], "needs": []}
 
@@ -129,6 +131,7 @@ class Worker:
         return None
 
     def _execute(self, code: CodeType) -> None:
+        self._replaces = self._replaces or may_replace(code)
         running = eval(code, self._space)
         if inspect.iscoroutine(running):  # a cell with await outside of functions, which notebooks allow
             self._loop.run_until_complete(running)
