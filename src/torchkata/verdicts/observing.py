@@ -86,8 +86,8 @@ class _Call:
 
 def run_answer(answer: object, args: tuple, kwargs: dict, recorded: bool = True) -> Observation:
     """Call an answer with copies of the arguments and note what happens (operations if `recorded`)."""
-    copies = Copier().copy([list(args), kwargs])
-    return run_answer_on(answer, *copies, recorded)
+    own_args, own_kwargs = Copier().copy([list(args), kwargs])
+    return run_answer_on(answer, own_args, own_kwargs, recorded)
 
 
 def run_answer_on(answer: object, args: list, kwargs: dict, recorded: bool) -> Observation:
