@@ -41,6 +41,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import nbformat
 import psutil
@@ -52,7 +53,6 @@ from rich.table import Table
 
 from tests.notebooks import answers as stored
 from tests.notebooks import running
-from torchkata import verdicts
 from torchkata.tools.course import MARK, Chapter, find_chapters, read_notebook
 from torchkata.tools.grading import confine
 from torchkata.tools.grading.batch import students_of
@@ -62,7 +62,8 @@ from torchkata.tools.grading.records import Submission
 from torchkata.tools.grading.released import read_release
 from torchkata.tools.grading.results import Results
 from torchkata.tools.grading.sandbox import Sandbox
-from torchkata.verdicts.recording import Recorder
+from torchkata.verdicts import observing
+from torchkata.verdicts.plain import Copier
 
 JOBS = 2
 RUNS = 2  # for the floor; the last one counts
@@ -212,19 +213,19 @@ def _run_seconds(submission: Submission, sandbox: Sandbox) -> float:
 
 def _own_seconds(submission: Submission) -> float:
     inside: list[float] = []
+    observe = observing._observe
 
-    def note(noted):
-        inside.append(noted.seconds)
+    def noting(call: observing._Call) -> observing.Observation:
+        unrecorded = Copier().copy([list(call.args), call.kwargs]) if call.recorded else None
+        noted = observe(call)
+        timed = observe(observing._Call(call.function, *unrecorded, recorded=False)) if unrecorded else noted
+        inside.append(timed.seconds)
         return noted
 
-    kept = verdicts._cross, Recorder.recording
-    verdicts._cross, Recorder.recording = note, lambda recorder, phase: contextlib.nullcontext()
-    try:
+    with patch.object(observing, "_observe", noting):
         for cell in submission.cells:
             if cell.kind == "answer":
                 running.grade(submission.chapter, cell.exercise, cell.source)
-    finally:
-        verdicts._cross, Recorder.recording = kept
     return sum(inside)
 
 
