@@ -167,6 +167,7 @@ def main() -> None:
     parser.add_argument("--cluster", action="store_true")
     given = parser.parse_args()
     total = given.submissions
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in its background ignore it
     with tempfile.TemporaryDirectory() as name:
         chapter = course(Path(name) / "class", total)
         out.print(f"{total} submissions of {CHAPTER.name}")
