@@ -23,8 +23,10 @@ from tests.tools.grading.test_batch import scores, students
 from tests.tools.grading.test_boundary import WHY_NOT
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import cluster
-from torchkata.tools.grading.batch import grade_chapter
+from torchkata.tools.grading.batch import Run, grade_chapter
 from torchkata.tools.grading.grader import grader_of
+from torchkata.tools.grading.records import Record
+from torchkata.tools.grading.results import Results
 
 pytest.importorskip("distributed", reason="needs dask.distributed: pip install 'torchkata[cluster]'")
 
@@ -120,6 +122,13 @@ def command_of(process: psutil.Process) -> list[str]:
         return []
 
 
+def marks_in(run: Run) -> dict[str, tuple]:
+    """The marks that a run has written, and the digests of the submissions, by student."""
+    records = [one for one in Results(run.folder).all() if isinstance(one, Record)]
+    assert records and all(one.marks for one in records)
+    return {one.student: (one.marks, one.digest) for one in records}
+
+
 @pytest.mark.exhaustive("a class on a cluster", thorough=True)
 def test_the_cluster_gives_the_marks_that_this_machine_gives(chapter: Chapter, machines: Machines, tmp_path: Path):
     hand_in(chapter, "ada", twice="def twice(x):\n    return x + x", guess='answers = {"a": 1, "b": 3}')
@@ -130,9 +139,7 @@ def test_the_cluster_gives_the_marks_that_this_machine_gives(chapter: Chapter, m
     grader = grader_of(chapter, sandboxed=WHY_NOT is None)
     there = grade_chapter(chapter, grader, scheduler=machines.address, sandboxed=WHY_NOT is None)
     here = grade_chapter(chapter, grader, out=tmp_path / "here", sandboxed=WHY_NOT is None)
-    assert [record.marks for record in there.graded] and scores(chapter)["ada"] == 3.5
-    assert {r.student: r.marks for r in there.graded} == {r.student: r.marks for r in here.graded}
-    assert {r.student: r.digest for r in there.graded} == {r.student: r.digest for r in here.graded}
+    assert marks_in(there) == marks_in(here) and scores(chapter)["ada"] == 3.5
     assert [refusal.student for refusal in there.refused] == ["dan"]
     wait_until(lambda: not sandbox_processes(machines))  # the workers keep no sandbox
 

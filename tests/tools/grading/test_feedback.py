@@ -121,7 +121,7 @@ def test_records_come_back(results: Results):
     results.keep(record)
     results.keep(refusal)
     assert results.find("ada") == record and results.find("bob") == refusal and results.find("eve") is None
-    assert results.all() == [record, refusal]
+    assert list(results.all()) == [record, refusal]
     results.keep(replace(refusal, student="ada"))
     assert isinstance(results.find("ada"), NotGradable)
 
@@ -133,7 +133,7 @@ def test_damaged_records_are_none(results: Results, text: str):
     path = results.folder / "records" / "ada.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    assert results.find("ada") is None and results.all() == []
+    assert results.find("ada") is None and list(results.all()) == []
 
 
 def test_the_csv_has_a_row_for_each_student_and_exercise(results: Results):

@@ -31,7 +31,8 @@ OpenPool = Callable[[], Pool | Cluster]
 
 @dataclass
 class Run:
-    """What a run did. `graded` and `kept` hold the records of this run's students, `refused` what can't be graded."""
+    """What a run did. `graded` and `kept` hold the records of this run's students, in short, `refused` what can't be
+    graded."""
 
     chapter: str
     folder: Path  # of the results
@@ -130,7 +131,7 @@ class _Grading:
                 self._tell()
             for record in [record for record in self.run.graded if not record.final]:
                 self._once_more(record, pool)
-        self.run.overview = self._desk.finish(self.run.records)
+        self.run.overview = self._desk.finish({record.student for record in self.run.records})
         self._desk.results.write_run(self.run.summary())
         return self.run
 
@@ -158,7 +159,7 @@ class _Grading:
             elif self._force or not self._is_current(known, submission):
                 yield submission
             else:
-                self.run.kept.append(known)
+                self.run.kept.append(known.in_short())
             self._tell()
 
     def _is_current(self, known: Record | NotGradable | None, submission: Submission) -> TypeGuard[Record]:
@@ -171,7 +172,7 @@ class _Grading:
             return self._refuse(result)
         record = judged_by(result, self._desk.release)
         self._desk.hand_out(record, submission)
-        self.run.graded.append(record)
+        self.run.graded.append(record.in_short() if record.final else record)
 
     def _refuse(self, refusal: NotGradable) -> None:
         self.run.refused.append(refusal)

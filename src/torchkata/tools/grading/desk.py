@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,10 +105,11 @@ class Desk:
             write_whole(self._feedback(refusal.student), refusal_page(self._title, refusal))
             self.results.keep(refusal)
 
-    def finish(self, records: list[Record]) -> Overview:
-        """Enter what the gradebook lacks of these records, and the names of the class; write the tables of the class
+    def finish(self, students: Collection[str]) -> Overview:
+        """Enter what the gradebook lacks of these students, and the names of the class; write the tables of the class
         and its overview, which is returned."""
         self._enter()
+        records = (one for one in self.results.all() if isinstance(one, Record) and one.student in students)
         self.book.enter(self.book.lacking(records))
         self.book.enter_names(self._roster)
         self.results.write_csv()

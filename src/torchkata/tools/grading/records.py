@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 STATES = ("solved", "partly", "wrong", "not solved", "cut off", "crashed", "missing")
 UNTRIED = ("not solved", "missing")  # states of an exercise that a student left as it was
@@ -102,6 +102,12 @@ class Record:
     seconds: float
     stages: dict[str, float] = field(default_factory=dict)
     final: bool = True
+
+    def in_short(self) -> Record:
+        """The record with those marks only that a run still speaks of at its end, so that a large class fits into
+        memory: the ones that were cut off, without what was shown."""
+        kept = [replace(mark, verdict="", checks={}) for mark in self.marks if mark.cut_off]
+        return replace(self, marks=kept, stages={})
 
     @property
     def out_of_time(self) -> bool:

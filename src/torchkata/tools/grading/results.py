@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,10 +31,10 @@ class Results:
         """Write a result; it replaces the student's last one in one step. Raises OSError."""
         write_whole(self._path(result.student), json.dumps(asdict(result), indent=1) + "\n")
 
-    def all(self) -> list[Result]:
-        """All results in the folder, by student."""
-        found = [_read(path) for path in sorted(self.folder.glob("records/*.json"))]
-        return [result for result in found if result is not None]
+    def all(self) -> Iterator[Result]:
+        """All results in the folder, by student, read one after the other."""
+        found = map(_read, sorted(self.folder.glob("records/*.json")))
+        return (result for result in found if result is not None)
 
     def write_csv(self) -> None:
         """Write marks.csv: a row for each student and exercise; one row without points where there is no mark."""
