@@ -31,11 +31,12 @@ def quick_exports() -> Iterator[None]:
 
 
 def export_once() -> None:
-    """Load what exports need, and what they share, by one of next to nothing."""
+    """Load what exports need, and what they share, by one of next to nothing. A size that may change loads most."""
     import torch
 
     with quick_exports(), torch.random.fork_rng(devices=[]):
-        torch.onnx.export(torch.nn.ReLU(), (torch.ones(1),), verbose=False)
+        any_batch = ({0: torch.export.Dim("batch")},)
+        torch.onnx.export(torch.nn.Linear(3, 2).eval(), (torch.ones(2, 3),), dynamic_shapes=any_batch, verbose=False)
 
 
 def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
@@ -43,7 +44,7 @@ def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
     to load that earlier would take seconds from those who export nothing."""
 
     def get_torchlib_ops() -> tuple:
-        for quicken in (_keep_signatures, _look_once):
+        for quicken in (_keep_signatures, _look_once, _register_without_types):
             with contextlib.suppress(ImportError, AttributeError):
                 quicken(afterwards)
         return _translations(apis)
@@ -93,6 +94,33 @@ def _look_once(afterwards: ExitStack) -> None:
     for user in users:
         if user._collect_all_valid_cia_ops is collect:
             _replace(user, "_collect_all_valid_cia_ops", collect_with_one_look, afterwards)
+
+
+def _register_without_types(afterwards: ExitStack) -> None:
+    """Kernels of operations: an export takes down twelve thousand, and torch works out a type annotation for each."""
+    from torch._ops import OperatorBase
+
+    operation: Any = OperatorBase
+    if not hasattr(operation.py_impl, "__wrapped__"):
+        _replace(operation, "py_impl", _without_types(operation.py_impl), afterwards)
+
+
+@functools.cache
+def _without_types(register: Callable) -> Callable:
+    from torch._C import DispatchKey
+
+    @functools.wraps(register)
+    def py_impl(operation: Any, key: object) -> Callable:
+        def inner(kernel):  # type: ignore[no-untyped-def] # this is what takes torch so long
+            if type(key) is not DispatchKey or key == DispatchKey.Python or key in operation.py_kernels:
+                return register(operation, key)(kernel)
+            operation.py_kernels[key] = kernel
+            operation._dispatch_cache.clear()
+            return kernel
+
+        return inner
+
+    return py_impl
 
 
 def _replace(module: Any, name: str, quick: Callable, afterwards: ExitStack) -> None:
