@@ -31,12 +31,19 @@ def quick_exports() -> Iterator[None]:
 
 
 def export_once() -> None:
-    """Load what exports need, and what they share, by one of next to nothing. A size that may change loads most."""
+    """Load what exports need, and what they share, by one that has a little of all that is common in models: a layer,
+    a choice, sums, numbers made in forward, and two sizes that may change."""
     import torch
 
+    class Common(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            steps = torch.arange(x.shape[1]).to(x).softmax(0)
+            h = (super().forward(x).relu() * steps[:, None]).sum(1)
+            return torch.where(h.mean() > 0, h.clamp(min=1e-6).log(), (1 - h) / 2)
+
     with quick_exports(), torch.random.fork_rng(devices=[]):
-        any_batch = ({0: torch.export.Dim("batch")},)
-        torch.onnx.export(torch.nn.Linear(3, 2).eval(), (torch.ones(2, 3),), dynamic_shapes=any_batch, verbose=False)
+        sizes = ({0: "batch", 1: "time"},)
+        torch.onnx.export(Common(3, 2).eval(), (torch.ones(2, 4, 3),), dynamic_shapes=sizes, verbose=False)
 
 
 def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
