@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -15,12 +16,15 @@ from typing import Any
 
 @contextlib.contextmanager
 def quick_exports() -> Iterator[None]:
-    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations;
-    afterwards everything in torch is its own again.
+    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations, and
+    nobody looks for garbage, of which an export makes little; afterwards everything in torch is its own again.
 
     All of this is torch's own business and may move; then exports take as long as they do without it.
     """
     with ExitStack() as afterwards:
+        if gc.isenabled():
+            gc.disable()
+            afterwards.callback(gc.enable)
         with contextlib.suppress(ImportError, AttributeError):
             from torch.onnx._internal._lazy_import import onnxscript_apis
 
