@@ -66,8 +66,8 @@ def grade(
     names = [name.strip() for name in students.split(",") if name.strip()] if students is not None else None
     if similar:
         return _list_similar(found, names)
+    from torchkata.loading import loading
     from torchkata.tools.grading.pool import get_ready, usable_cores
-    from torchkata.tools.loading import loading
 
     if scheduler is None:
         get_ready()  # the processes that grade load torch while this one loads nbgrader

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -15,12 +16,15 @@ from typing import Any
 
 @contextlib.contextmanager
 def quick_exports() -> Iterator[None]:
-    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations;
-    afterwards everything in torch is its own again.
+    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations, and
+    nobody looks for garbage, of which an export makes little; afterwards everything in torch is its own again.
 
     All of this is torch's own business and may move; then exports take as long as they do without it.
     """
     with ExitStack() as afterwards:
+        if gc.isenabled():
+            gc.disable()
+            afterwards.callback(gc.enable)
         with contextlib.suppress(ImportError, AttributeError):
             from torch.onnx._internal._lazy_import import onnxscript_apis
 
@@ -31,11 +35,19 @@ def quick_exports() -> Iterator[None]:
 
 
 def export_once() -> None:
-    """Load what exports need, and what they share, by one of next to nothing."""
+    """Load what exports need, and what they share, by one that has a little of all that is common in models: a layer,
+    a choice, sums, numbers made in forward, and two sizes that may change."""
     import torch
 
+    class Common(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            steps = torch.arange(x.shape[1]).to(x).softmax(0)
+            h = (super().forward(x).relu() * steps[:, None]).sum(1)
+            return torch.where(h.mean() > 0, h.clamp(min=1e-6).log(), (1 - h) / 2)
+
     with quick_exports(), torch.random.fork_rng(devices=[]):
-        torch.onnx.export(torch.nn.ReLU(), (torch.ones(1),), verbose=False)
+        sizes = ({0: "batch", 1: "time"},)
+        torch.onnx.export(Common(3, 2).eval(), (torch.ones(2, 4, 3),), dynamic_shapes=sizes, verbose=False)
 
 
 def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
@@ -43,7 +55,7 @@ def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
     to load that earlier would take seconds from those who export nothing."""
 
     def get_torchlib_ops() -> tuple:
-        for quicken in (_keep_signatures, _look_once):
+        for quicken in (_keep_signatures, _look_once, _register_without_types):
             with contextlib.suppress(ImportError, AttributeError):
                 quicken(afterwards)
         return _translations(apis)
@@ -93,6 +105,33 @@ def _look_once(afterwards: ExitStack) -> None:
     for user in users:
         if user._collect_all_valid_cia_ops is collect:
             _replace(user, "_collect_all_valid_cia_ops", collect_with_one_look, afterwards)
+
+
+def _register_without_types(afterwards: ExitStack) -> None:
+    """Kernels of operations: an export takes down twelve thousand, and torch works out a type annotation for each."""
+    from torch._ops import OperatorBase
+
+    operation: Any = OperatorBase
+    if not hasattr(operation.py_impl, "__wrapped__"):
+        _replace(operation, "py_impl", _without_types(operation.py_impl), afterwards)
+
+
+@functools.cache
+def _without_types(register: Callable) -> Callable:
+    from torch._C import DispatchKey
+
+    @functools.wraps(register)
+    def py_impl(operation: Any, key: object) -> Callable:
+        def inner(kernel):  # type: ignore[no-untyped-def] # this is what takes torch so long
+            if type(key) is not DispatchKey or key == DispatchKey.Python or key in operation.py_kernels:
+                return register(operation, key)(kernel)
+            operation.py_kernels[key] = kernel
+            operation._dispatch_cache.clear()
+            return kernel
+
+        return inner
+
+    return py_impl
 
 
 def _replace(module: Any, name: str, quick: Callable, afterwards: ExitStack) -> None:

@@ -89,6 +89,16 @@ def test_each_call_starts_afresh():
     assert clean == [(torch.float32, True, False)] * 2
 
 
+def test_what_was_used_before_the_fork_started_no_thread():
+    threads = "psutil.Process().num_threads()"
+    program = (
+        "import psutil, torch._dynamo, torchkata.processes.worker\n"
+        f"before = {threads}\nimport torchkata.processes.first_use as first\nfirst.use()\nprint({threads} - before)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (told.stdout, told.returncode) == ("0\n", 0), told
+
+
 def test_what_ranks_print_is_shown_rank_by_rank(capsys):
     def speaks(rank, world):
         print("here is", rank)

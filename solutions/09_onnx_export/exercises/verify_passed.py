@@ -80,39 +80,52 @@ witnesses = {
 
 # %% helpers="verify-passed"
 class OfTheFiles(nn.Module):
-    """The four models as parts of one, so that one export makes all files; each part has an input of its own."""
+    """Some of the four models as parts of one, so that one export makes their files; each part has an input."""
 
-    def forward(self, branch, places, average, center):
-        return (
-            branch * 2 if branch.shape[0] > 2 else branch * 3,
-            places + torch.arange(places.shape[0]).to(places)[:, None],
-            average.sum(0, keepdim=True) / average.shape[0],
-            center - center.mean(0),
-        )
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+
+    def forward(self, *inputs):
+        return tuple(getattr(self, name)(x) for name, x in zip(self.names, inputs, strict=True))
+
+    def branch(self, x):
+        return x * 2 if x.shape[0] > 2 else x * 3
+
+    def places(self, x):
+        return x + torch.arange(x.shape[0]).to(x)[:, None]
+
+    def average(self, x):
+        return x.sum(0, keepdim=True) / x.shape[0]
+
+    def center(self, x):
+        return x - x.mean(0)
 
 
-def files_and_models():
-    """Two functions from four inputs to four results: the exported file, and the models; made once in a kernel."""
-    if not hasattr(OfTheFiles, "session"):
+def file_and_models(name):
+    """The exported file of this model and of the one that the same cell asks about, ready to run, and both models; made
+    once in a cell."""
+    if not hasattr(OfTheFiles, "made"):
+        names = next(pair for pair in (["branch", "center"], ["places", "average"]) if name in pair)
+        models = OfTheFiles(names).eval()
         with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
-            sizes = ({0: "branch"}, {0: "places"}, {0: "average"}, None)
-            examples = tuple(torch.ones(4, 3) for _ in sizes)  # one tensor given twice would be one input
-            program = torch.onnx.export(OfTheFiles().eval(), examples, dynamic_shapes=sizes, verbose=False)
-        OfTheFiles.session = ort.InferenceSession(
-            program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-    return OfTheFiles.session, OfTheFiles().eval()
+            sizes = tuple(None if one == "center" else {0: one} for one in names)
+            examples = tuple(torch.ones(4, 3) for _ in names)  # one tensor given twice would be one input
+            program = torch.onnx.export(models, examples, dynamic_shapes=(sizes,), verbose=False)
+        file = program.model_proto.SerializeToString()
+        OfTheFiles.made = ort.InferenceSession(file, providers=["CPUExecutionProvider"]), models
+    return OfTheFiles.made
 
 
 def disagree(name, x):
     """Whether file and model disagree on x."""
-    session, model = files_and_models()
-    place = ["branch", "places", "average", "center"].index(name)
-    inputs = [torch.ones(4, 3)] * 4
+    session, models = file_and_models(name)
+    place = models.names.index(name)
+    inputs = [torch.ones(4, 3)] * len(models.names)
     inputs[place] = x
     with torch.no_grad():
-        expected = model(*inputs)[place]
+        expected = models(*inputs)[place]
     feeds = {one.name: each.numpy() for one, each in zip(session.get_inputs(), inputs, strict=True)}
     try:
         came = torch.tensor(session.run([session.get_outputs()[place].name], feeds)[0])

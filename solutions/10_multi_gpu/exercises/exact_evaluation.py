@@ -293,13 +293,8 @@ with check("exact-evaluation") as test:
     judge(seen, 1, 7, 1, 2)
     judge(seen, 2, 7, 64, 2)
 
-    test.hidden("three ranks")
-    seen = observe_scenario(evaluated, distributed_accuracy, 3, [(10, 3), (11, 2)]).expecting(*known)
-    judge(seen, 0, 10, 3, 3)
-    judge(seen, 1, 11, 2, 3)
-
-    test.hidden("one sample on two ranks: the second has none")
-    seen = observe_scenario(evaluated, distributed_accuracy, 2, [(1, 4)]).expecting(
+    test.hidden("three ranks (and, in the same run, one sample for all of them)")
+    seen = observe_scenario(evaluated, distributed_accuracy, 3, [(10, 3), (11, 2), (1, 4)]).expecting(
         mistake(
             "A rank without samples must not divide by zero: it still takes part, with a count of 0.",
             raises="ZeroDivisionError|StopIteration",
@@ -310,7 +305,11 @@ with check("exact-evaluation") as test:
         ),
         *known,
     )
-    judge(seen, 0, 1, 4, 2)
+    judge(seen, 0, 10, 3, 3)
+    judge(seen, 1, 11, 2, 3)
+
+    test.hidden("one sample on three ranks: two have none")
+    judge(seen, 2, 1, 4, 3)
 
     test.hidden("the ranks' counts are added exactly")
     low = {"torch.float32", "torch.float16", "torch.bfloat16"} & set(seen.value[0][0]["dtypes"])

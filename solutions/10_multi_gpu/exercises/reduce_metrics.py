@@ -309,28 +309,27 @@ with check("reduce-metrics") as test:
     )
 
     ### BEGIN HIDDEN TESTS
-    test.hidden("different metrics everywhere, the same number of them (and five more cases in the same run)")
-    different = [{"a": 1.0, "loss": 2.0}, {"b": 4.0, "loss": 8.0}]
-    on_one = [{}, {"loss": 2.5, "acc": 0.25}]
-    nowhere = [{}, {}]
-    precise = [{"tokens": 16777217.0, "third": 1 / 3}, {"tokens": 16777217.0, "third": 1 / 7}]
-    bounds = [{"x": float("nan"), "y": 1.0, "z": float("inf")}, {"x": 1.0, "y": float("-inf"), "z": 2.0}]
-    alone = [{"steps": 7.0, "zeta": -3.0}, {"steps": 4.0, "alpha": 0.0}]
-    cases = [different, on_one, nowhere, precise, bounds, alone]
+    test.hidden("three ranks, different metrics, the same number of them (and six more cases in the same run)")
+    different = [{"a": 1.0, "loss": 2.0}, {"b": 4.0, "loss": 8.0}, {"c": 16.0, "loss": 3.5}]
+    three = [{"loss": 1.0, "acc": 0.5}, {"acc": 0.125, "lr": 0.01}, {"lr": 0.04, "loss": 4.5, "acc": 0.25}]
+    on_one = [{}, {"loss": 2.5, "acc": 0.25}, {}]
+    nowhere = [{}, {}, {}]
+    large = 16777217.0
+    precise = [{"tokens": large, "third": 1 / 3}, {"tokens": large, "third": 1 / 7}, {"third": 1 / 9, "tokens": large}]
+    low, high = float("-inf"), float("inf")
+    bounds = [{"x": float("nan"), "y": 1.0, "z": high}, {"x": 1.0, "y": low, "z": 2.0}, {"x": 3.0, "y": 0.5, "z": 4.0}]
+    alone = [{"steps": 7.0, "zeta": -3.0}, {"steps": 4.0, "alpha": 0.0}, {"steps": 1.5}]
+    cases = [different, three, on_one, nowhere, precise, bounds, alone]
     seen = observe_scenario(reduced, reduce_metrics, cases).expecting(*known)
     judge(seen, 0, different)
+    judge(seen, 1, three)
 
-    test.hidden("empty on one rank; empty on all")
-    judge(seen, 1, on_one)
-    judge(seen, 2, nowhere)
+    test.hidden("empty on two ranks; empty on all")
+    judge(seen, 2, on_one)
+    judge(seen, 3, nowhere)
 
-    test.hidden("float64, nan and inf; one metric on each rank that only it has")
-    judge(seen, 3, precise)
-    judge(seen, 4, bounds)
-    judge(seen, 5, alone)
-
-    test.hidden("three ranks")
-    three = [{"loss": 1.0, "acc": 0.5}, {"acc": 0.125, "lr": 0.01}, {"lr": 0.04, "loss": 4.5, "acc": 0.25}]
-    seen = observe_scenario(reduced, reduce_metrics, [three]).expecting(*known)
-    judge(seen, 0, three)
+    test.hidden("float64, nan and inf; metrics that only one rank has")
+    judge(seen, 4, precise)
+    judge(seen, 5, bounds)
+    judge(seen, 6, alone)
     ### END HIDDEN TESTS

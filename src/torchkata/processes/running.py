@@ -25,7 +25,7 @@ START_SECONDS = 300.0  # for starting Python and torch on a slow machine
 GRACE_SECONDS = 1.0  # for the other ranks to end after one has failed
 LOOK_SECONDS = 0.1
 IS_FORKED = sys.platform != "win32"  # from one process that has torch loaded
-PRELOAD = ["torch._dynamo", "torch.nn.parallel.distributed", "torchkata.processes.worker"]
+PRELOAD = ["torchkata.processes.first_use"]
 ECHO = re.compile(r"[Cc]onnection (closed|reset)|gloo/transport|Broken pipe")  # what a rank says when another has gone
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import sys
 import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from torchkata.loading import loading
 from torchkata.processes import get_ready
 from torchkata.quick_exports import export_once
 from torchkata.verdicts.cells import shell_here
@@ -29,11 +32,16 @@ _STEPS: dict[str, tuple[str | Callable[[], object], ...]] = {
 
 
 def load_at_rest() -> None:
-    """From now on, in a kernel that somebody looks at, load what is missing whenever no cell has run for a while."""
+    """From now on, in a kernel that somebody looks at, load what is missing whenever no cell has run for a while.
+
+    In a kernel, the collector of garbage no longer looks at what the chapter's first cell has loaded before, torch
+    above all: that took a quarter of a second each time, in whichever check it fell. Nothing there is a learner's yet.
+    """
     shell = shell_here()
     loop = getattr(getattr(shell, "kernel", None), "io_loop", None)
     if shell is None or loop is None:
         return
+    gc.freeze()
     done: set[object] = set()
     coming: list[Any] = []  # the call of `go_on` that is to come, if any
 
@@ -58,8 +66,11 @@ def _next_step(shell: InteractiveShell, done: set[object]) -> str | Callable[[],
 
 
 def _do(step: str | Callable[[], object]) -> None:
-    """In silence; where it fails, the check that needs it tells why."""
-    with contextlib.suppress(Exception), warnings.catch_warnings():
+    """In silence; where it fails, the check that needs it tells why. What has been loaded by a learner's cell is left
+    alone, and with it the objects that this cell has made."""
+    if step in sys.modules:
+        return
+    with loading(), contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if callable(step):
             step()

@@ -1,6 +1,6 @@
 """Imported once, in the process that all graders are forked from: the referee, and what torch loads at first use."""
 
-from torchkata.tools.loading import loading
+from torchkata.loading import loading
 
 with loading():
     import torch

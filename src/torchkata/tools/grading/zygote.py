@@ -24,9 +24,9 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
+from torchkata.loading import loading
 from torchkata.tools.grading import confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
-from torchkata.tools.loading import loading
 
 CONTROL_FRAME = MIB
 

@@ -17,7 +17,7 @@ import traceback
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from torchkata.tools.loading import loading
+from torchkata.loading import loading
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

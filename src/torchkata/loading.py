@@ -10,10 +10,12 @@ from contextlib import contextmanager
 @contextmanager
 def loading() -> Iterator[None]:
     """What is loaded inside stays: the collector never looks at it. Nor does it touch, and so copy, the pages that
-    processes forked later share."""
+    processes forked later share. All else that exists at the end stays, too, if it is part of a cycle."""
+    collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.enable()
+        if collects:
+            gc.enable()
