@@ -43,9 +43,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.parallel_apply import parallel_apply
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset
@@ -1038,6 +1035,11 @@ for world in (2, 8, 64):
 
 
 # %% facts=["10-data-parallel-cannot-shrink-state"]
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+
 def held(weight: Tensor) -> tuple:
     """The shape of what this rank holds of a weight."""
     return tuple((weight.to_local() if isinstance(weight, DTensor) else weight).shape)

@@ -147,15 +147,17 @@ def stepped(step, cases):
 def trained(count, calls, factor=1.0):
     """Weights and losses of one process that has everybody's data; losses are (call, rank, micro-batch)."""
     layer = model()
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.25, momentum=0.5)
+    momentum = [torch.zeros_like(parameter) for parameter in layer.parameters()]
     batches = [share(rank, 2, count) for rank in range(2)]
     losses = []
     for _ in range(calls):
-        optimizer.zero_grad()
+        layer.zero_grad()
         each = [[squared_error(layer(x), y) for x, y in own] for own in batches]
         (factor * sum(map(sum, each)) / (2 * count)).backward()
         losses.append([[loss.item() for loss in own] for own in each])
-        optimizer.step()
+        with torch.no_grad():  # a step of SGD by hand, which is there at once
+            for parameter, velocity in zip(layer.parameters(), momentum, strict=True):
+                parameter -= 0.25 * velocity.mul_(0.5).add_(parameter.grad)
     return torch.cat([p.detach().reshape(-1) for p in layer.parameters()]), losses
 
 

@@ -364,13 +364,16 @@ with check("average-gradients") as test:
 
     test.hidden("three steps of SGD give what one process would get on the whole batch")
     alone = branches(torch.float32)
-    optimizer = torch.optim.SGD(alone.parameters(), lr=0.01, momentum=0.5)
+    trainable = [parameter for parameter in alone.parameters() if parameter.requires_grad]
+    momentum = [torch.zeros_like(parameter) for parameter in trainable]
     x = numbers((9, 3), 1, 0).float()
     for _ in range(3):
-        optimizer.zero_grad()
+        alone.zero_grad()
         (alone["c"](x) * alone["a"](x)).square().mean().backward()
         alone["b"].weight.grad = torch.zeros_like(alone["b"].weight)
-        optimizer.step()
+        with torch.no_grad():  # a step of SGD by hand, which is there at once
+            for parameter, velocity in zip(trainable, momentum, strict=True):
+                parameter -= 0.01 * velocity.mul_(0.5).add_(parameter.grad)
     for name, parameter in alone.named_parameters():
         found = [one["after"][name] for one in seen.value]
         equal = all(torch.allclose(weight, parameter.detach(), rtol=1e-3, atol=1e-4) for weight in found)
