@@ -93,25 +93,26 @@ with check("two-equal-one") as test:
             x = x + model["extra"](x) if uses_extra else x
             F.cross_entropy(model["head"](x), ids[1:], reduction="sum").backward()
 
+    def after_sync(sync, rank, *cases):
+        """What sync_gradients leaves on a rank after a backward pass for each case."""
+        wrapper = nn.parallel.DistributedDataParallel
+        made, build = [], wrapper.__init__
+        wrapper.__init__ = lambda *args, **kwargs: (made.append(1), build(*args, **kwargs))[1]
+        facts = []
+        for case in cases:
+            model = tiny_lm()
+            backward(model, rank, case[rank][0], case[rank][1])
+            total = sync(model, case[rank][0])
+            kept = all(torch.equal(a, b) for a, b in zip(model.parameters(), tiny_lm().parameters(), strict=True))
+            flags = [parameter.requires_grad for parameter in model.parameters()] == [True, False, True]
+            grads = {name: parameter.grad for name, parameter in model.named_parameters()}
+            facts.append({"total": total, "grads": grads, "kept": kept, "flags": flags})
+        return {"cases": facts, "ddp": len(made)}
+
     def synced(sync, *cases):
         """Run sync_gradients after a backward pass on each rank, which has so many targets and uses a layer or not."""
-
-        def on_rank(rank, world):
-            wrapper = nn.parallel.DistributedDataParallel
-            made, build = [], wrapper.__init__
-            wrapper.__init__ = lambda *args, **kwargs: (made.append(1), build(*args, **kwargs))[1]
-            facts = []
-            for case in cases:
-                model = tiny_lm()
-                backward(model, rank, case[rank][0], case[rank][1])
-                total = sync(model, case[rank][0])
-                kept = all(torch.equal(a, b) for a, b in zip(model.parameters(), tiny_lm().parameters(), strict=True))
-                flags = [parameter.requires_grad for parameter in model.parameters()] == [True, False, True]
-                grads = {name: parameter.grad for name, parameter in model.named_parameters()}
-                facts.append({"total": total, "grads": grads, "kept": kept, "flags": flags})
-            return {"cases": facts, "ddp": len(made)}
-
-        return run_on_ranks(on_rank, world=len(cases[0]), stall=1.0 + 0.5 * len(cases))
+        stall = 1.0 + 0.5 * len(cases)
+        return run_on_ranks(lambda rank, world: after_sync(sync, rank, *cases), world=len(cases[0]), stall=stall)
 
     def local(case):
         """The gradients that each rank has before; zeros where it has none."""
@@ -123,8 +124,8 @@ with check("two-equal-one") as test:
             found.append({name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in weights.items()})
         return found
 
-    def judge(seen, *cases):
-        """Judge each case on all ranks."""
+    def judge(seen, *cases, first=0):
+        """Judge each case on all ranks; the number of the first one among all that were run."""
         seen.expecting(
             mistake("A gradient can be None: that rank has not used the parameter.", raises="NoneType"),
             mistake(
@@ -136,8 +137,8 @@ with check("two-equal-one") as test:
         )
         no_ddp = "Write it with collectives, without DistributedDataParallel."
         seen.that(not any(one["ddp"] for one in seen.value), no_ddp, stage="rule")
-        for number, case in enumerate(cases):
-            facts, before = [one["cases"][number] for one in seen.value], local(case)
+        for number, case in enumerate(cases, start=first):
+            facts, before = [one["cases"][number] for one in seen.value[: len(case)]], local(case)
             counts, world = [count for count, _ in case], len(case)
             total = sum(counts)
             changed = "A parameter was changed: only gradients are to be synced."
@@ -234,17 +235,30 @@ with check("two-equal-one") as test:
     judge(observe_scenario(synced, sync_gradients, ten_and_thirty), ten_and_thirty)
 
     ### BEGIN HIDDEN TESTS
+    def synced_then_alone(sync, alone, *cases):
+        """Run sync_gradients on each rank after a backward pass for each case, then on a rank that is alone."""
+
+        def on_rank(rank, world):
+            facts = after_sync(sync, rank, *cases)
+            dist.barrier()
+            dist.destroy_process_group()
+            dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+            by_itself = after_sync(sync, 0, alone)
+            return {"cases": facts["cases"] + by_itself["cases"], "ddp": facts["ddp"] + by_itself["ddp"]}
+
+        return run_on_ranks(on_rank, world=len(cases[0]), stall=1.5 + 0.5 * len(cases))
+
     test.hidden("three ranks: one without targets, one that has not used a layer; nobody has any; large counts")
     none_on_one, unused, nobody = (
         [(8, True), (0, True), (5, False)],
         [(2, False), (9, False), (4, False)],
         [(0, True)] * 3,
     )
-    large = [(16_778_007, True), (1002, True), (3002, True)]
-    seen = observe_scenario(synced, sync_gradients, none_on_one, unused, nobody, large)
-    judge(seen, none_on_one, unused, nobody, large)
+    large, alone = [(16_778_007, True), (1002, True), (3002, True)], [(7, True)]
+    cases = [none_on_one, unused, nobody, large]
+    seen = observe_scenario(synced_then_alone, sync_gradients, alone, *cases)
+    judge(seen, *cases)
 
     test.hidden("one rank alone")
-    alone = [(7, True)]
-    judge(observe_scenario(synced, sync_gradients, alone), alone)
+    judge(seen, alone, first=len(cases))
     ### END HIDDEN TESTS
