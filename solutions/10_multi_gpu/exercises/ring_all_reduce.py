@@ -104,27 +104,29 @@ class Messages(torch.utils._python_dispatch.TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
+def with_cases(all_reduce, rank, cases):
+    """For each case (shape, dtype, layout) what a rank has afterwards, and what it sent."""
+    facts = []
+    for case in cases:
+        base, t = tensor_of(case, rank)
+        layout = (t.shape, t.stride(), t.storage_offset())
+        place, outside = base.as_strided(*layout), torch.ones_like(base, dtype=torch.bool)
+        outside.as_strided(*layout).fill_(False)
+        with Messages() as messages:
+            all_reduce(t)
+        result = place.flatten()
+        facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})
+        facts[-1]["sizes"] = [size for _, size in messages.sent]
+        facts[-1]["outside"] = bool((base[outside] == 7).all())
+        facts[-1]["sum"] = result.sum().item()
+        facts[-1]["t"] = result if len(result) < 1000 else result[::997]
+    return facts
+
+
 def reduced(all_reduce, world, cases):
     """For each case (shape, dtype, layout) what each rank has afterwards, and what it sent."""
-
-    def on_rank(rank, world):
-        facts = []
-        for case in cases:
-            base, t = tensor_of(case, rank)
-            layout = (t.shape, t.stride(), t.storage_offset())
-            place, outside = base.as_strided(*layout), torch.ones_like(base, dtype=torch.bool)
-            outside.as_strided(*layout).fill_(False)
-            with Messages() as messages:
-                all_reduce(t)
-            result = place.flatten()
-            facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})
-            facts[-1]["sizes"] = [size for _, size in messages.sent]
-            facts[-1]["outside"] = bool((base[outside] == 7).all())
-            facts[-1]["sum"] = result.sum().item()
-            facts[-1]["t"] = result if len(result) < 1000 else result[::997]
-        return facts
-
-    return run_on_ranks(on_rank, world=world, timeout=30, stall=1.0 + 0.4 * len(cases))
+    at_rest = 1.0 + 0.4 * len(cases)
+    return run_on_ranks(lambda rank, world: with_cases(all_reduce, rank, cases), world=world, timeout=30, stall=at_rest)
 
 
 known = [
@@ -244,9 +246,8 @@ with check("ring-all-reduce") as test:
 """Any number of elements, any shape, dtype and layout; four ranks, and one."""
 with check("ring-all-reduce") as test:
 
-    def judge(seen, number, case, world):
-        """Judge one case on all ranks."""
-        facts = [one[number] for one in seen.value]
+    def judge(seen, facts, case, world):
+        """Judge the facts of one case on all ranks."""
         shape, dtype, _ = case
         n, chunk = math.prod(shape), math.ceil(math.prod(shape) / world)
         start = [tensor_of(case, rank)[1].flatten() for rank in range(world)]
@@ -315,7 +316,7 @@ with check("ring-all-reduce") as test:
     test("three ranks, 10 numbers")
     case = ((10,), torch.float32, "plain")
     seen = observe_scenario(reduced, ring_all_reduce, 3, [case]).expecting(*known)
-    judge(seen, 0, case, 3)
+    judge(seen, [one[0] for one in seen.value], case, 3)
 
     ### BEGIN HIDDEN TESTS
     sizes = {
@@ -330,17 +331,33 @@ with check("ring-all-reduce") as test:
         "empty": ((0, 3), torch.float32, "plain"),
         "after the empty one": ((9,), torch.float32, "plain"),
     }
+    alone = [((4,), torch.float32, "plain"), ((0,), torch.float32, "plain"), ((3, 2), torch.float32, "transposed")]
+
+    def reduced_then_alone(all_reduce, cases, alone):
+        """The same on four ranks for many cases, and then on each of them in a world of its own."""
+
+        def on_rank(rank, world):
+            facts = with_cases(all_reduce, rank, cases)
+            dist.barrier()
+            _kept = dist.group.WORLD  # the end of a group takes 30 ms
+            dist.destroy_process_group()
+            dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+            try:
+                return {"facts": facts, "alone": with_cases(all_reduce, 0, alone), "raised": ""}
+            except Exception as error:
+                return {"facts": facts, "alone": [], "raised": f"{type(error).__name__}: {error}"}
+
+        return run_on_ranks(on_rank, world=4, timeout=30, stall=1.0 + 0.4 * len(cases))
+
     test.hidden("four ranks: many elements, few and none; other shapes, dtypes and layouts")
-    seen = observe_scenario(reduced, ring_all_reduce, 4, list(sizes.values())).expecting(*known)
+    seen = observe_scenario(reduced_then_alone, ring_all_reduce, list(sizes.values()), alone).expecting(*known)
     for number, (idea, case) in enumerate(sizes.items()):
         test.hidden(f"four ranks: {idea}")
-        judge(seen, number, case, 4)
+        judge(seen, [one["facts"][number] for one in seen.value], case, 4)
 
     test.hidden("a world of one")
-    cases = [((4,), torch.float32, "plain"), ((0,), torch.float32, "plain"), ((3, 2), torch.float32, "transposed")]
-    seen = observe_scenario(reduced, ring_all_reduce, 1, cases).expecting(
-        mistake("World size 1 (or an empty tensor) must simply return.", raises=".")
-    )
-    for number, case in enumerate(cases):
-        judge(seen, number, case, 1)
+    raised = seen.value[0]["raised"]
+    seen.that(not raised, f"World size 1 (or an empty tensor) must simply return. This raised {raised}", stage="raised")
+    for number, case in enumerate(alone):
+        judge(seen, [seen.value[0]["alone"][number]], case, 1)
     ### END HIDDEN TESTS

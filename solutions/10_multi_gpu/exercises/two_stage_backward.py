@@ -401,7 +401,7 @@ with check("two-stage-backward") as test:
     judge(seen, 0, case)
 
     ### BEGIN HIDDEN TESTS
-    cases = [((3, 5), 2, True, 1), ((64, 4096), 3, False, 1), ((2, 3, 4), 3, False, 2)]
+    cases = [((3, 5), 2, True, 1), ((32, 4096), 3, False, 1), ((2, 3, 4), 3, False, 2)]
     stale = mistake("Old gradients leaked in, or were cleared between micro-batches.", when=lambda seen: True)
 
     test.hidden("old gradients on both ranks")
