@@ -99,6 +99,16 @@ def test_what_was_used_before_the_fork_started_no_thread():
     assert (told.stdout, told.returncode) == ("0\n", 0), told
 
 
+@pytest.mark.parametrize("built", [True, False], ids=["CUDA build", "CPU build"])
+def test_what_any_optimizer_needs_is_loaded_before_the_fork(built):
+    program = (
+        f"import sys, torch\ntorch.backends.cuda.is_built = lambda: {built}\nimport torchkata.processes.first_use\n"
+        "print('torch._dynamo' in sys.modules, torch.cuda.is_initialized())"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert told.stdout == "True False\n", told
+
+
 def test_what_ranks_print_is_shown_rank_by_rank(capsys):
     def speaks(rank, world):
         print("here is", rank)

@@ -14,6 +14,7 @@ def use() -> None:
     """Call, step, send: each takes a while the first time in a process."""
     import cloudpickle
     import torch
+    import torch._dynamo  # any optimizer loads it
 
     weight = torch.nn.Parameter(torch.ones(2, 2))
     torch.nn.functional.linear(torch.ones(1, 2), weight).square().mean()
