@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
+from torchkata.huge_pages import gather_pages
 from torchkata.loading import loading
 
 
@@ -29,3 +30,5 @@ with loading():
 
     with contextlib.suppress(Exception):  # then each rank does it, and tells what is wrong
         use()
+
+gather_pages()

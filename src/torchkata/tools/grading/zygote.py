@@ -24,6 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
+from torchkata.huge_pages import gather_pages
 from torchkata.loading import loading
 from torchkata.tools.grading import confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
@@ -91,6 +92,7 @@ def _load(setup: str, confined: bool) -> ModuleType:
         sys.path.insert(0, "")  # as in a notebook
         module = worker.notebook_module(setup)
         _warm_up()
+    gather_pages()
     return module
 
 
