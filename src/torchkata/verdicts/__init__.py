@@ -16,7 +16,7 @@ from torchkata.verdicts import cells, observing, resting
 from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 from torchkata.verdicts.observing import Observation, incoming_gradient
-from torchkata.verdicts.plain import Copier, decode, encode
+from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.predicting import prediction
 from torchkata.verdicts.recording import asks_for_operations
 from torchkata.verdicts.standins import StandIn, channel_of
@@ -28,8 +28,6 @@ __all__ = [
     "StandIn",
     "WrongAnswer",
     "check",
-    "decode",
-    "encode",
     "incoming_gradient",
     "mistake",
     "observe",

@@ -18,6 +18,7 @@ from torchkata.tools.course import CourseError
 from torchkata.tools.grading import referee
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter, bound_names
+from torchkata.tools.grading.messages import decode
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox import Sandbox, Session
 from torchkata.tools.source import notebook_of
@@ -237,8 +238,10 @@ def test_submissions_do_not_see_each_other(grade):
 
 def test_expected_values_and_other_parts_of_a_check_do_not_travel(grade, monkeypatch: pytest.MonkeyPatch):
     sent = []
-    honest = Session._ask
-    monkeypatch.setattr(Session, "_ask", lambda self, **request: sent.append(repr(request)) or honest(self, **request))
+    honest = Session.exchange
+    monkeypatch.setattr(
+        Session, "exchange", lambda self, asked: sent.append(repr(decode(asked))) or honest(self, asked)
+    )
     grade(*answers())
     text = "\n".join(sent)
     assert "def two_counters" in text and "def steps_of" in text and "tensor([1., 2., 4.])" in text

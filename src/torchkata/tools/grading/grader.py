@@ -30,10 +30,12 @@ class ChapterGrader:
 
         from torchkata.tools.grading.referee import grade
         from torchkata.tools.grading.sandbox import Sandbox
+        from torchkata.tools.grading.transcripts import Transcripts
 
         torch.set_num_threads(1)  # several of them grade side by side
+        transcripts = Transcripts()
         with Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch) as sandbox:
-            yield lambda submission: grade(submission, self.master, sandbox)
+            yield lambda submission: grade(submission, self.master, sandbox, transcripts=transcripts)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import CheckCell, MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox import CellReply, Sandbox, Session, WorkerLost
+from torchkata.tools.grading.transcripts import Otherwise, Transcripts, Verdict
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
 from torchkata.verdicts.originals import answers_elsewhere
 
@@ -32,15 +33,22 @@ MISSING = "the answer cell of this exercise is missing."
 _one_at_a_time = threading.Lock()
 
 
-def grade(submission: Submission, master: MasterChapter, sandbox: Sandbox, limits: Limits | None = None) -> Record:
+def grade(
+    submission: Submission,
+    master: MasterChapter,
+    sandbox: Sandbox,
+    limits: Limits | None = None,
+    transcripts: Transcripts | None = None,
+) -> Record:
     """Grade a submission: its cells in the learner's order, each answer followed by its check cells.
 
     A cell that crashes its process or takes too long is marked; the rest goes on in a fresh process, in which the
-    cells that went well are run again. Raises CourseError when the sandbox itself fails.
+    cells that went well are run again. `transcripts`, of this chapter's check cells, save time.
+    Raises CourseError when the sandbox itself fails.
     """
     began = time.monotonic()
     with _one_at_a_time:
-        run = _Run(master, sandbox, limits or sandbox.limits)
+        run = _Run(master, sandbox, limits or sandbox.limits, transcripts or Transcripts())
         marks = run.marks(submission.cells, submission.unjudged)
     seconds = time.monotonic() - began
     waited = sum(run.stages.values())
@@ -68,16 +76,38 @@ class _Said:
     solved_yet: bool = False
     lost: str = ""
 
-    def complain(self, line: str, shown: list[str] | None = None) -> None:
+    def complain(self, line: str) -> None:
         self.line = self.line or line
-        self.shown += [line] if shown is None else shown
+        self.shown.append(line)
+
+    def take(self, check: CheckCell, verdict: Verdict) -> None:
+        self.points[check.id] = verdict.points
+        self.line = self.line or verdict.line
+        self.shown += verdict.shown
+        self.solved_yet = self.solved_yet or verdict.solved_yet
+
+
+def run_check(check: CheckCell, space: dict) -> Verdict:
+    """What a check cell says in a namespace. Raises what it raises, but for its verdicts."""
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), warnings.catch_warnings(), answers_elsewhere():
+            warnings.simplefilter("ignore")
+            points = check.run(space)
+    except NotSolvedYet as verdict:
+        return Verdict(0.0, "not solved yet.", tuple(verdict.lines), solved_yet=False)
+    except WrongAnswer as verdict:
+        return Verdict(0.0, str(verdict).partition(": ")[2], tuple(verdict.lines))
+    printed = out.getvalue().splitlines()
+    missed = next((line[2:] for line in printed if line.startswith("✗ ")), "") if points < check.points else ""
+    return Verdict(points, missed, tuple(printed))
 
 
 class _Run:
     """The grading of one submission."""
 
-    def __init__(self, master: MasterChapter, sandbox: Sandbox, limits: Limits):
-        self._master, self._sandbox, self._limits = master, sandbox, limits
+    def __init__(self, master: MasterChapter, sandbox: Sandbox, limits: Limits, transcripts: Transcripts):
+        self._master, self._sandbox, self._limits, self._transcripts = master, sandbox, limits, transcripts
         self._left = limits.submission_seconds
         self._losses = 0
         self._went_well: list[SubmittedCell] = []
@@ -137,43 +167,48 @@ class _Run:
         except WorkerLost as lost:
             self._note_loss(said, lost, f"this check could not be run: {lost}.")
             return 0.0
-        space = self._master.space({name: StandIn(name, session) for name in defined})
-        out = io.StringIO()
-        with self._spending(session, "observe"), contextlib.redirect_stdout(out), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with answers_elsewhere():
-                self._attempt(check, space, said, out)
-        return session.left
-
-    def _attempt(self, check: CheckCell, space: dict, said: _Said, out: io.StringIO) -> None:
         try:
-            points = check.run(space)
+            with self._spending(session, "observe"):
+                said.take(check, self._verdict(check, defined, session))
+        except Otherwise:
+            return self._judge_anew(check, said, defined, session.left)
         except WorkerLost as lost:
             self._drop_session()
             self._note_loss(said, lost, f"your code did not get through this check: {lost}.")
-        except NotSolvedYet as verdict:
-            said.complain("not solved yet.", verdict.lines)
-            return
-        except WrongAnswer as verdict:
-            said.complain(str(verdict).partition(": ")[2], verdict.lines)
         except CourseError:  # the sandbox has failed: that is nobody's mark
             raise
         except Exception as error:
             if isinstance(error, MemoryError):
                 watch.out_of_memory()
             said.complain(STOPPED)
+            said.solved_yet = True
             self.notes.append(
                 readable(
                     f"The check {check.id} stopped with {type(error).__name__}: {error}. Please look at it by hand."
                 )
             )
-        else:
-            said.points[check.id] = points
-            printed = out.getvalue().splitlines()
-            if points < check.points:
-                said.line = said.line or next((line[2:] for line in printed if line.startswith("✗ ")), "")
-            said.shown += printed
-        said.solved_yet = True
+        return session.left
+
+    def _judge_anew(self, check: CheckCell, said: _Said, defined: set[str], left: float) -> float:
+        """Run a check cell that was asked for what it does not ask this time, with a process that knows of nothing."""
+        self._transcripts.distrust(check.id, defined)
+        self._end_session()
+        return self._judge(check, said, defined, left)
+
+    def _verdict(self, check: CheckCell, defined: set[str], session: Session) -> Verdict:
+        """What the check cell says; it is run where that does not follow from earlier replies like these. Raises what
+        the cell raises, and Otherwise."""
+        known, script = self._transcripts.follow(check.id, defined, session)
+        if known is not None:
+            return known
+        session.script = script
+        try:
+            verdict = run_check(check, self._master.space({name: StandIn(name, session) for name in defined}))
+            script.end()
+        finally:
+            session.script = None
+        self._transcripts.keep(check.id, defined, script, verdict)
+        return verdict
 
     # ------------------------------------------------ the worker
 

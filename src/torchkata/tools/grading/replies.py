@@ -12,6 +12,7 @@ from torch import Tensor
 from torchkata.verdicts.observing import MAX_PRINTED, Observation
 
 _T = TypeVar("_T")
+FIELDS = Observation.__dataclass_fields__.keys() - {"seconds"}
 MAX_MESSAGE = 10_000  # characters of an exception's message or of a line of code
 MAX_NAME = 200
 SHORT = 20_000  # characters of operations that are kept in memory
@@ -25,7 +26,7 @@ class BadReply(ValueError):
 def observation_from(value: object) -> Observation:
     """An observation from what a worker sent. Raises BadReply."""
     fields = _dict(value)
-    if fields.keys() != Observation.__dataclass_fields__.keys():
+    if fields.keys() != FIELDS:
         raise BadReply("not the fields of an observation")
     return Observation(
         result=fields["result"],
@@ -38,7 +39,6 @@ def observation_from(value: object) -> Observation:
         ops=_ops(_is(fields["ops"], str)),
         warned=[[_text(category), _text(message, MAX_MESSAGE)] for category, message in _pairs(fields["warned"])],
         printed=_text(fields["printed"], MAX_PRINTED),
-        seconds=_is(fields["seconds"], float),
     )
 
 

@@ -19,17 +19,20 @@ from torchkata.tools.course import CourseError
 from torchkata.tools.grading import wire
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import bound_names
+from torchkata.tools.grading.messages import decode, encode
 from torchkata.tools.grading.replies import error_from, names_from, observation_from, with_own_frames
 from torchkata.tools.grading.scenarios import scenario_source
 from torchkata.tools.grading.shared_zygote import NAMESPACES, Branch, SharedZygote
+from torchkata.tools.grading.transcripts import Script, fingerprint
 from torchkata.tools.grading.usage import Usage
 from torchkata.verdicts.observing import Observation
-from torchkata.verdicts.plain import Copier, decode, encode
+from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.standins import StandIn
 
 _T = TypeVar("_T")
 SLOW = 1.0  # seconds; of a request that took longer it is asked why
 LEAST = 0.05  # seconds that are worth to be waited for
+FRAMES = b"frames"  # stands in every reply that names lines of code
 
 
 class WorkerLost(Exception):
@@ -137,6 +140,7 @@ class Session:
         waited: seconds spent waiting for replies.
         uncounted: those of them that don't count.
         left: seconds that the worker may still take.
+        script: of the check cell that asks, if there is one: it may know the replies already.
     """
 
     def __init__(self, sandbox: Sandbox, sock: socket.socket, worker: int, usage: Usage):
@@ -144,6 +148,7 @@ class Session:
         self._number = 0
         self._sources: list[str] = []
         self._lost: WorkerLost | None = None
+        self.script: Script | None = None
         self.waited = self.uncounted = 0.0
         self.allow(sandbox.limits.exercise_seconds)
 
@@ -170,14 +175,9 @@ class Session:
         """
         asked, offered = sorted(asks), sorted(lendable)
         self._sources.append(source)
-        reply = self._ask(do="cell", source=source, asks=asked, lendable=offered, lends=sorted(lends))
-        return self._checked(
-            lambda: CellReply(
-                error_from(reply["error"]),
-                names_from(reply["defined"]) & {*asked},
-                frozenset(names_from(reply["needs"]) & {*offered}),
-            )
-        )
+        request = {"do": "cell", "source": source, "asks": asked, "lendable": offered, "lends": sorted(lends)}
+        reply = self.exchange(encode(request))
+        return self._checked(lambda: _cell_reply(_fields(reply), {*asked}, {*offered}))
 
     def observe(self, name: str, args: list, kwargs: dict, recorded: bool = True) -> Observation:
         return self._observation(do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
@@ -204,26 +204,23 @@ class Session:
     def close(self) -> None:
         self.kill()
 
-    def _observation(self, **request: object) -> Observation:
-        reply = self._ask(**request)
-        return self._checked(lambda: with_own_frames(observation_from(reply["noted"]), self._sources))
-
-    def _ask(self, **request: object) -> dict:
+    def exchange(self, question: bytes) -> bytes:
+        """The reply to an encoded request, as it came."""
         if self._lost is not None:
             raise self._lost
         self._number += 1
-        data = encode({"id": self._number, **request})
+        number = wire.LENGTH.pack(self._number)
         began = time.monotonic()
         try:
             if self.left <= 0:
                 raise wire.TooSlow("no time is left")
-            wire.send(self._sock, data, self.left)
+            wire.send(self._sock, number + question, self.left)
             left = self.left - (time.monotonic() - began)
             deadline = wire.Deadline(max(left, 1e-3), lambda: self._more_time(began))
-            reply = decode(wire.receive(self._sock, self._sandbox.limits.frame, deadline))
-            if type(reply) is not dict or reply.get("id") != self._number:
+            reply = wire.receive(self._sock, self._sandbox.limits.frame, deadline)
+            if not reply.startswith(number):
                 raise ValueError("a reply that nobody asked for")
-            return reply
+            return reply[len(number) :]
         except (wire.WireError, ValueError, MemoryError) as error:
             raise self._give_up(error) from None
         finally:
@@ -232,6 +229,19 @@ class Session:
                 self._more_time(began)
             self.waited += spent
             self.left -= spent
+
+    def known_as(self, reply: bytes) -> bytes:
+        """Where the reply may name lines of code, it counts which of them the learner has written."""
+        own = self._sources if FRAMES in reply else ()
+        return fingerprint(reply, *(source.encode(errors="surrogatepass") for source in own))
+
+    def _observation(self, **request: object) -> Observation:
+        question = encode(request)
+        reply = self.script.reply_to(question) if self.script else self.exchange(question)
+        return self._checked(lambda: self._observation_from(reply))
+
+    def _observation_from(self, reply: bytes) -> Observation:
+        return with_own_frames(observation_from(_fields(reply)["noted"]), self._sources)
 
     def _more_time(self, began: float) -> float:
         """The seconds of a request, begun then, that don't count, as far as they are not known yet."""
@@ -249,7 +259,7 @@ class Session:
     def _checked(self, read: Callable[[], _T]) -> _T:
         try:
             return read()
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, MemoryError) as error:
             raise self._give_up(error) from None
 
     def _give_up(self, error: Exception) -> WorkerLost:
@@ -261,6 +271,18 @@ class Session:
         else:
             self._lost = WorkerLost(f"what it sent back can't be used: {error}")
         return self._lost
+
+
+def _fields(reply: bytes) -> dict:
+    fields = decode(reply)
+    if type(fields) is not dict:
+        raise ValueError("a reply without fields")
+    return fields
+
+
+def _cell_reply(fields: dict, asked: set[str], offered: set[str]) -> CellReply:
+    needs = frozenset(names_from(fields["needs"]) & offered)
+    return CellReply(error_from(fields["error"]), names_from(fields["defined"]) & asked, needs)
 
 
 def _how(status: int | None) -> str:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from torchkata.tools.grading import wire
 from torchkata.tools.grading.lending import names_taken
+from torchkata.tools.grading.messages import TooLarge, decode, encode
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import may_replace, put_back_torch
-from torchkata.verdicts.plain import Copier, decode, encode
+from torchkata.verdicts.plain import Copier
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -47,22 +48,25 @@ def serve(sock: socket.socket, module: ModuleType, frame: int) -> None:
     worker = Worker(module)
     while True:
         try:
-            request = decode(wire.receive(sock, frame))
+            data = wire.receive(sock, frame)
         except wire.Ended:
             return
-        wire.send(sock, _encoded(request["id"], worker, request, frame))
+        number, request = data[: wire.LENGTH.size], decode(data[wire.LENGTH.size :])
+        wire.send(sock, number + _encoded(worker, request, frame - len(number)))
 
 
-def _encoded(number: int, worker: Worker, request: dict, frame: int) -> bytes:
+def _encoded(worker: Worker, request: dict, room: int) -> bytes:
     try:
-        data = encode({"id": number, **worker.answer(request)})
-        if len(data) <= frame:
+        data = encode(worker.answer(request))
+        if len(data) <= room:
             return data
+        raised = TOO_LARGE
+    except TooLarge:
         raised = TOO_LARGE
     except BaseException as error:  # a learner's code may have broken anything, sys.exit and interrupts included
         raised = observing.describe_error(error, SCENARIO)
     noted = reply_with(Observation(raised=_plain(raised)))
-    return encode({"id": number, **noted, "error": _plain(raised), "defined": [], "needs": []})
+    return encode(noted | {"error": _plain(raised), "defined": [], "needs": []})
 
 
 def _plain(raised: dict) -> dict:
@@ -143,8 +147,10 @@ class Worker:
 
 
 def reply_with(observation: Observation) -> dict:
-    """An observation as what is sent of it; `replies.observation_from` reads it."""
+    """An observation as what is sent of it; `replies.observation_from` reads it. How long it took is left out: answers
+    that do the same give the same reply."""
     fields = observation.as_plain()
+    del fields["seconds"]
     return {"noted": fields | {"ops": _packed(fields["ops"])}}
 
 

@@ -10,6 +10,11 @@ import json, os, socket, stat, struct, sys, time
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import encode
 
+def plain(**fields):
+    noted = Observation(**fields).as_plain() | {"ops": '{"kinds": [], "order": []}'}
+    del noted["seconds"]
+    return noted
+
 def channel():
     for number in range(3, 256):
         try:
@@ -21,16 +26,17 @@ def channel():
 def request():
     frame = sys._getframe()
     while frame:
-        if isinstance(frame.f_locals.get("request"), dict):
-            return frame.f_locals["request"]["id"]
+        if isinstance(frame.f_locals.get("number"), bytes):
+            return int.from_bytes(frame.f_locals["number"], "big")
         frame = frame.f_back
     return 1
 
-def say(data, length=None):
+def say(data, length=None, ahead=0):
+    data = struct.pack("!Q", request() + ahead) + data
     channel().sendall(struct.pack("!Q", len(data) if length is None else length) + data)
 
 def reply(**fields):
-    say(encode({"id": request(), **fields}))
+    say(encode(fields))
 
 def tensor(**fields):
     row = {"dtype": "torch.float32", "size": [3], "stride": [1], "offset": 0, "storage": 0, "requires_grad": False,
@@ -40,8 +46,8 @@ def tensor(**fields):
 def raw(result, storages=({"device": "cpu", "bytes": "AAAAAAAAAAAAAAAA"},)):
     noted = {"result": result, "raised": None, "arguments": ["dict", []], "identical": ["list", []], "tracked": False,
              "gradients": ["dict", []], "backward_raised": None, "ops": ["list", []], "warned": ["list", []],
-             "printed": "", "seconds": ["float", "0.0"]}
-    value = ["dict", [["id", request()], ["noted", ["dict", list(map(list, noted.items()))]]]]
+             "printed": ""}
+    value = ["dict", [["noted", ["dict", list(map(list, noted.items()))]]]]
     say(json.dumps({"storages": list(storages), "value": value}).encode())
 """
 
@@ -56,15 +62,15 @@ def speak(it: HandIn, words: list[str]) -> None:
 @attack(nbgrader_safe=False)
 def forged_points(it: HandIn):
     """Sends replies that speak of points, of a solved state, and of a result that needs no judging."""
-    noted = "noted=Observation(result=None).as_plain()"
+    noted = "plain(result=None)"
     speak(
         it,
         [
-            f"reply({noted}, points=100.0, verdict='solved', state='solved')",
+            f"reply(noted={noted}, points=100.0, verdict='solved', state='solved')",
             "reply(noted={'points': 100.0})",
             "reply(points=100.0)",
             "reply(error=None, defined=['points'])",
-            f"say(encode([{{'id': request(), {noted.replace('=', ': ', 1).replace('noted', repr('noted'), 1)}}}] * 9))",
+            f"say(encode([{{'noted': {noted}}}] * 9))",
         ],
     )
 
@@ -72,8 +78,8 @@ def forged_points(it: HandIn):
 @attack(nbgrader_safe=False)
 def replies_in_advance(it: HandIn):
     """Answers the next hundred requests before they are made."""
-    guess = "Observation(result=torch.zeros(3), raised=None).as_plain()"
-    speak(it, [f"for n in range(1, 100):\n    say(encode({{'id': request() + n, 'noted': {guess}}}))"] * 5)
+    guess = "plain(result=torch.zeros(3), raised=None)"
+    speak(it, [f"for n in range(1, 100):\n    say(encode({{'noted': {guess}}}), ahead=n)"] * 5)
     it.unsure.add(it.last.exercise.id)
 
 
@@ -81,8 +87,8 @@ def replies_in_advance(it: HandIn):
 def refusals_in_advance(it: HandIn):
     """Answers all requests at once with exceptions of all kinds, as the tests of bad input want them."""
     raised = "{'types': ['IndexError', 'ValueError', 'RuntimeError'], 'message': '', 'frames': []}"
-    forged = f"{{'id': request() + n, 'noted': Observation(raised={raised}).as_plain()}}"
-    speak(it, [f"for n in range(100):\n    say(encode({forged}))"] * 5)
+    forged = f"{{'noted': plain(raised={raised})}}"
+    speak(it, [f"for n in range(100):\n    say(encode({forged}), ahead=n)"] * 5)
     it.unsure.add(it.last.exercise.id)
 
 
@@ -177,11 +183,11 @@ class Run:
 @attack(nbgrader_safe=False)
 def malformed_observations(it: HandIn):
     """Sends observations with missing fields, wrong types, endless numbers and lists as keys."""
-    honest = "Observation(result=1).as_plain()"
+    honest = "plain(result=1)"
     speak(
         it,
         [
-            f"reply(noted={honest} | {{'seconds': 'long'}})",
+            f"reply(noted={honest} | {{'printed': 1}})",
             f"reply(noted={honest} | {{'ops': [{{'name': 1}}], 'warned': [[1]]}})",
             f"reply(noted={honest} | {{'raised': {{'types': [], 'message': 1, 'frames': [[1]]}}}})",
             "raw(['dict', [[['list', [1]], 2]]])",
