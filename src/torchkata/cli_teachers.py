@@ -70,7 +70,7 @@ def grade(
     from torchkata.tools.grading.pool import get_ready, usable_cores
 
     if scheduler is None:
-        get_ready()  # the processes that grade load torch while this one loads nbgrader
+        get_ready(sandboxed=not no_sandbox)  # the processes that grade load torch while this one loads nbgrader
     from torchkata.tools.grading.grader import grader_of, sharing
 
     grader, jobs = grader_of(found, sandboxed=not no_sandbox), jobs or usable_cores()

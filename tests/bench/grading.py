@@ -68,7 +68,6 @@ from torchkata.verdicts.plain import Copier
 JOBS = 2
 RUNS = 2  # for the floor; the last one counts
 FLOOR_SAMPLE = 8
-ZYGOTE = "torchkata.tools.grading.zygote"
 KINDS = ("right", "half right", "untouched", "wrong")
 MIB = 2**20
 [CHAPTER] = find_chapters(["03"])
@@ -253,12 +252,17 @@ def memory(chapter: Chapter) -> dict[str, int]:
 
 def _kind(process: psutil.Process, command: int) -> str:
     """What a process of a grading run is, by what runs in it and above it."""
-    if process.name() == "bwrap" or process.ppid() == command:
+    if process.name() in ("bwrap", "sh") or process.ppid() == command:
         return "shared"  # bubblewrap; and what the judges are forked from
-    above = [one for one in process.parents() if one.name() != "bwrap" and ZYGOTE in one.cmdline()]
-    if ZYGOTE not in process.cmdline():
-        return "submission" if above else "judge"
-    return ("zygote", "branch", "submission")[min(len(above), 2)]
+    inside = [one for one in (process, *process.parents()) if one.name() != "bwrap" and _namespace(one) != _namespace()]
+    return ("judge", "zygote", "branch", "submission")[min(len(inside), 3)]
+
+
+def _namespace(process: psutil.Process | None = None) -> str:
+    """Of processes: those of a sandbox have their own."""
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/{process.pid if process else 'self'}/ns/pid")
+    return ""
 
 
 # ---------------------------------------------------------------- the report

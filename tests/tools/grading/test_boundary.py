@@ -16,21 +16,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgpack
 import pytest
 import torch
 
 from torchkata.tools.course import CourseError, course_root
-from torchkata.tools.grading import bubblewrap, confine, syscalls, usage, wire
+from torchkata.tools.grading import bubblewrap, confine, messages, syscalls, understudy, usage, wire
 from torchkata.tools.grading.limits import MIB, Limits
+from torchkata.tools.grading.messages import Caps, TooLarge, decode, encode
+from torchkata.tools.grading.pool import PRELOAD
 from torchkata.tools.grading.replies import BadReply, observation_from
 from torchkata.tools.grading.sandbox import Sandbox, Session, WorkerLost
 from torchkata.tools.grading.scenarios import ScenarioError, scenario_source
 from torchkata.verdicts.observing import Observation
-from torchkata.verdicts.plain import Caps, Copier, decode, encode
+from torchkata.verdicts.plain import Copier
 
+ZYGOTE = "torchkata.tools.grading.zygote"
 SETUP = "import os\nimport torch\nfrom torch import Tensor, nn\n"
 LIMITS = Limits(exercise_seconds=20, memory=512 * MIB, processes=12, disk=4 * MIB)
 
@@ -48,12 +53,48 @@ WHY_NOT = missing()
 needs_bubblewrap = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
+ZYGOTES = ["started", "understudy"]  # how there can come to be one: see torchkata.tools.grading.understudy
+
+
+@contextlib.contextmanager
+def zygote_that_is(kind: str) -> Iterator[None]:
+    """The next zygote is started by bubblewrap, or it is an understudy, whose like `torchkata grade` has."""
+    if kind == "started" or WHY_NOT is not None:
+        yield
+        return
+    server = forkserver.ForkServer()
+    server.set_forkserver_preload(PRELOAD)
+    with understudy.hiring():
+        server.ensure_running()
+    try:
+        yield
+    finally:
+        server._stop()
+
+
+@contextlib.contextmanager
+def sandbox_of(kind: str) -> Iterator[Sandbox]:
     if WHY_NOT is None:
         confine.own_keyring()  # one that processes inherit, as after a login
-    with Sandbox(SETUP, LIMITS) as running:
+    with zygote_that_is(kind), Sandbox(SETUP, LIMITS) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Sandbox]:
+    with sandbox_of("started") as running:
+        yield running
+
+
+@pytest.fixture(scope="module", name="understudy")
+def with_understudy() -> Iterator[Sandbox]:
+    with sandbox_of("understudy") as running:
+        yield running
+
+
+@pytest.fixture(params=ZYGOTES)
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -130,44 +171,91 @@ def test_silence_a_closed_end_and_a_full_pipe_are_told_apart():
 # ---------------------------------------------------------------- what may come back
 
 
-def message(value: object, storages: list | None = None) -> bytes:
-    return json.dumps({"storages": storages or [], "value": value}).encode()
+def packed(value: object) -> bytes:
+    """As MessagePack; a function makes its bytes itself."""
+    return value() if callable(value) else msgpack.packb(value, default=lambda one: one())
 
 
-def row(size: list[int], stride: list[int], dtype: str = "torch.float32", **more: object) -> list:
-    layout = {"dtype": dtype, "size": size, "stride": stride, "offset": 0, "storage": 0}
-    return ["tensor", layout | {"requires_grad": False, "parameter": False} | more]
+def message(value: object, storages: object = (), data: bytes = b"") -> bytes:
+    """A message as `encode` puts them together, of whatever parts."""
+    table, tree = packed(storages), packed(value)
+    return messages.HEAD.pack(len(table), len(tree)) + table + tree + data
 
 
-FOUR_BYTES = [{"device": "cpu", "bytes": "AAAAAA=="}]
+def extension(code: int, data: object) -> msgpack.ExtType:
+    return msgpack.ExtType(code, data if isinstance(data, bytes) else packed(data))
+
+
+def row(
+    size: object, stride: object, dtype: object = "torch.float32", place: object = 0, offset: object = 0, grad=False
+):
+    return extension(messages.TENSOR, [place, dtype, size, stride, offset, grad, False])
+
+
+def nested(inner: bytes, times: int) -> bytes:
+    """Tuples in tuples."""
+    for _ in range(times):
+        inner = packed(extension(messages.TUPLE, b"\x91" + inner))
+    return inner
+
+
+FOUR_BYTES: tuple = ([[False, 4]], bytes(4))
 HOSTILE: dict[str, bytes | Callable[[], bytes]] = {
-    "no JSON": b"\x80\x04\x95",
-    "no message": b"[]",
-    "a pickle": message(["bytes", "gASV!"]),
-    "an unknown kind": message(["pickle", "gASV"]),
-    "an object in the place of a kind": message([{"a": 1}, None]),
-    "a million members": lambda: message({str(i): 0 for i in range(2_100_000)}),
-    "deeply nested objects": message(None).replace(b"null", b'{"a": ' * 60 + b"1" + b"}" * 60),
-    "numbers outside of their frame": message(1.5),
-    "a million items": lambda: message(["list", [0] * 2_100_000]),
-    "deep nesting": message(None).replace(b"null", b'["list", [' * 60 + b"]]" * 60),
-    "nesting beyond JSON's own depth": b'{"storages": [], "value": ' + b"[" * 200_000,
-    "an endless expanded tensor": message(row([2**20, 2**20], [0, 0]), FOUR_BYTES),
-    "an expanded tensor of many dimensions": message(row([2**17] + [1] * 62, [0] * 63), FOUR_BYTES),
-    "many of them": message(["list", [row([2**14] + [1] * 62, [0] * 63)] * 3], FOUR_BYTES),
-    "many expanded tensors": message(["list", [row([2**20], [0])] * 40], FOUR_BYTES),
-    "an expanded tensor on meta": message(row([2**40], [0]), [{"device": "meta", "bytes": "4"}]),
-    "a tensor that reaches out of its storage": message(row([2], [1]), FOUR_BYTES),
-    "a negative stride": message(row([2], [-1]), FOUR_BYTES),
-    "a float as size": message(row([1.0], [1]), FOUR_BYTES),
-    "a storage that is not there": message(row([1], [1], storage=7), FOUR_BYTES),
-    "a storage on another device": message(row([1], [1]), [{"device": "cuda", "bytes": "AAAAAA=="}]),
-    "a module as dtype": message(row([1], [1], dtype="torch.onnx"), FOUR_BYTES),
-    "a gradient on integers": message(row([1], [1], dtype="torch.int32", requires_grad=True), FOUR_BYTES),
-    "a number with many digits": message(0).replace(b"0}", b"9" * 100_000 + b"}"),
-    "keys that may collide": message(["dict", [[k * (2**61 - 1), 0] for k in range(5000)]]),
-    "keys that can't be": message(["dict", [[["list", []], 0]]]),
-    "an Other without a name": message(["other", ["list", []]]),
+    "nothing": b"",
+    "half a head": b"\0\0\0",
+    "a pickle": b"\x80\x04\x95",
+    "JSON": b'{"storages": [], "value": 1}',
+    "lengths beyond its end": messages.HEAD.pack(100, 100) + b"\x90\xc0",
+    "lengths of gigabytes": messages.HEAD.pack(1, 2**32 - 1) + b"\x90\xc0",
+    "more bytes than it says": message(None, [], b"more"),
+    "two values": message(lambda: b"\x01\x02"),
+    "half a value": message(lambda: b"\x92\x01"),
+    "no value": message(lambda: b""),
+    "a kind that does not exist": message(lambda: b"\xc1"),
+    "an unknown extension": message(extension(99, b"x")),
+    "a point in time": message([msgpack.Timestamp(1)]),
+    "a point in time as a key": message(lambda: b"\x81" + msgpack.packb(msgpack.Timestamp(1)) + b"\x01"),
+    "a point in time in a tuple": message([extension(messages.TUPLE, [msgpack.Timestamp(1)])]),
+    "a tuple that is a text": message(extension(messages.TUPLE, packed("abc"))),
+    "a text that is none": message(lambda: b"\xa2\xff\xfe"),
+    "a million members": lambda: message({str(i): 0 for i in range(600_000)}),
+    "a list that is said to be long": message(lambda: b"\xdd\xff\xff\xff\xff"),
+    "long lists in each other": message(lambda: b"\xdd\x00\x10\x00\x00" * 100),
+    "a million items": lambda: message([0] * 4_200_000),
+    "deep nesting": message(lambda: b"\x91" * 60 + b"\x01"),
+    "deeply nested members": message(lambda: b"\x81\xa1a" * 60 + b"\x01"),
+    "deeply nested tuples": message(lambda: nested(b"\x01", 60)),
+    "nesting beyond MessagePack's own depth": message(lambda: b"\x91" * 200_000),
+    "an endless expanded tensor": message(row([2**20, 2**20], [0, 0]), *FOUR_BYTES),
+    "an expanded tensor of many dimensions": message(row([2**17] + [1] * 62, [0] * 63), *FOUR_BYTES),
+    "many of them": message([row([2**14] + [1] * 62, [0] * 63)] * 3, *FOUR_BYTES),
+    "many expanded tensors": message([row([2**20], [0])] * 40, *FOUR_BYTES),
+    "an expanded tensor on meta": message(row([2**40], [0]), [[True, 4]]),
+    "a tensor that reaches out of its storage": message(row([2], [1]), *FOUR_BYTES),
+    "a negative stride": message(row([2], [-1]), *FOUR_BYTES),
+    "a float as size": message(row([1.0], [1]), *FOUR_BYTES),
+    "a text as size": message(row("1", [1]), *FOUR_BYTES),
+    "True as size": message(row([True], [1]), *FOUR_BYTES),
+    "a size beyond 64 bits": message(row([extension(messages.INTEGER, b"9" * 30)], [1]), *FOUR_BYTES),
+    "more dimensions than there can be": message(row([1] * 65, [0] * 65), *FOUR_BYTES),
+    "a storage that is not there": message(row([1], [1], place=7), *FOUR_BYTES),
+    "a storage from the end": message(row([1], [1], place=-1), *FOUR_BYTES),
+    "a storage that is cut off": message(row([1], [1]), [[False, 8]], bytes(4)),
+    "a storage of less than nothing": message(None, [[False, -4]]),
+    "a storage on another device": message(row([1], [1]), [["cuda", 4]], bytes(4)),
+    "a table that is none": message(None, {"a": 1}),
+    "storages without end": lambda: message(None, [[True, 4]] * 20_000),
+    "a module as dtype": message(row([1], [1], dtype="torch.onnx"), *FOUR_BYTES),
+    "a list as dtype": message(row([1], [1], dtype=[]), *FOUR_BYTES),
+    "a number as requires_grad": message(row([1], [1], grad=1), *FOUR_BYTES),
+    "a gradient on integers": message(row([1], [1], dtype="torch.int32", grad=True), *FOUR_BYTES),
+    "a tensor of one part": message(extension(messages.TENSOR, [0]), *FOUR_BYTES),
+    "a number with many digits": message(extension(messages.INTEGER, b"9" * 100_000)),
+    "a number that is none": message(extension(messages.COMPLEX, b"__import__('os')")),
+    "a dtype that is a function": message(extension(messages.DTYPE, b"torch.load")),
+    "an ellipsis that says something": message(extension(messages.ELLIPSIS, b"x")),
+    "keys that may collide": message({k * (2**61 - 1) % 2**63: 0 for k in range(5000)}),
+    "keys that can't be": message(lambda: b"\x81\x90\x01"),
 }
 
 
@@ -176,6 +264,12 @@ def test_decode_refuses_what_encode_does_not_make(data: bytes | Callable[[], byt
     data = data if isinstance(data, bytes) else data()
     with pytest.raises(ValueError):
         decode(data)
+
+
+def test_what_nobody_would_accept_is_not_made():
+    with pytest.raises(TooLarge):
+        encode("x" * 2**22)
+    assert decode(encode("x" * (2**22 - 10))) == "x" * (2**22 - 10)
 
 
 def test_the_caps_of_decode_can_be_changed():
@@ -190,6 +284,7 @@ def honest() -> dict:
     noted = Observation(result=x, arguments={"x": x}, gradients={"x": None}, warned=[["UserWarning", "old"]]).as_plain()
     op = ["add", "aten", "forward", False, None, 3, "x"]
     raised = {"types": ["ValueError"], "message": "no", "frames": [[1, "f", "raise"]], "stumbled": False}
+    del noted["seconds"]
     return noted | {"ops": json.dumps({"kinds": [op], "order": [0, 0]}), "backward_raised": raised}
 
 
@@ -218,7 +313,7 @@ BENT = {
     "an operation by a text": {"ops": json.dumps(json.loads(honest()["ops"]) | {"order": ["0"]})},
     "a warning of three": {"warned": [["a", "b", "c"]]},
     "printed is bytes": {"printed": b""},
-    "seconds are a text": {"seconds": "0"},
+    "how long it took": {"seconds": 0.0},
 }
 
 
@@ -310,6 +405,41 @@ def test_a_scenario_that_would_carry_data_of_the_check_is_refused(source: str):
 
 
 # ---------------------------------------------------------------- the sandbox: what it shows
+
+
+@needs_bubblewrap
+def test_nothing_of_the_one_who_grades_is_in_the_process(sandbox: Sandbox):
+    """His environment, his folders and the command line of his program, wherever a process keeps them."""
+    with sandbox.session() as session:
+        told = run(
+            session,
+            """
+            def probe():
+                import multiprocessing, sys
+                from multiprocessing import process
+                with open("/proc/self/cmdline") as file:
+                    texts = [file.read()]
+                texts += [str(dict(os.environ)), str(sys.path), str(sys.argv), str(sys.orig_argv), os.getcwd()]
+                return texts, str(multiprocessing.parent_process()), str(process.ORIGINAL_DIR)
+            """,
+        )
+    texts, parent, folder = told
+    assert "HOME" in os.environ and f"'HOME': '{Path.home()}'" not in str(texts) and "PYTEST" not in str(texts)
+    assert parent == "None" and folder in ("/", "/tmp", "None")
+    places = {place for text in texts for place in text.replace("'", "\0").split("\0")}
+    assert not places & {str(course_root()), str(Path.cwd()), str(Path.home())}
+
+
+@needs_bubblewrap
+def test_no_file_of_the_one_who_grades_is_open(sandbox: Sandbox):
+    with sandbox.session() as session:
+        opened = run(
+            session,
+            "def probe(): return [os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')"
+            " if os.path.lexists(f'/proc/self/fd/{n}')]",
+        )
+    assert all(place == "/dev/null" or place.startswith("socket:") for place in opened), opened
+    assert sum(place.startswith("socket:") for place in opened) == 1
 
 
 @needs_bubblewrap
@@ -484,7 +614,7 @@ def unfiltered() -> Iterator[Sandbox]:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("kind", ["sandbox", "unfiltered"])
+@pytest.mark.parametrize("kind", [*ZYGOTES, "unfiltered"])
 def test_no_namespace_inside_of_the_own_one(kind: str, request: pytest.FixtureRequest):
     with request.getfixturevalue(kind).session() as session:
         assert run(session, NEW_NAMESPACE) == []
@@ -630,7 +760,7 @@ def processes_with(mark: str) -> list[str]:
 
 
 @pytest.mark.skipif(not confine.LINUX, reason="looks for processes in /proc")
-@pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=needs_bubblewrap), "bare"])
+@pytest.mark.parametrize("kind", [*(pytest.param(kind, marks=needs_bubblewrap) for kind in ZYGOTES), "bare"])
 def test_no_process_outlives_its_session(kind: str, request: pytest.FixtureRequest):
     box = request.getfixturevalue(kind)
     mark = f"left-{kind}-{os.getpid()}"
@@ -774,7 +904,7 @@ def crowded(process: int) -> Iterator[None]:
 
 @pytest.mark.exhaustive("a crowded CPU", thorough=True)
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes can't be put onto one CPU here")
-@pytest.mark.parametrize("kind", [pytest.param("sandbox", marks=needs_bubblewrap), "bare"])
+@pytest.mark.parametrize("kind", [pytest.param("understudy", marks=needs_bubblewrap), "bare"])
 def test_time_in_which_the_machine_is_busy_with_others_does_not_count(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ):
@@ -784,8 +914,9 @@ def test_time_in_which_the_machine_is_busy_with_others_does_not_count(
         session.run_cell(BUSY, asks=["probe"])
         with crowded(session._usage.process):
             session.allow(1.5)
+            begun = time.monotonic()
             seen = session.observe("probe", [1.0], {})
-            assert seen.seconds > 1.5, "it was not crowded"
+            assert time.monotonic() - begun > 1.5, "it was not crowded"
             assert seen.result == 5 and 0 < session.left < 1.0
             session.allow(1.0)
             with pytest.raises(WorkerLost, match="too long"):
@@ -876,7 +1007,7 @@ def test_a_reply_that_no_honest_worker_makes(sandbox: Sandbox, lie: str):
 
 @needs_bubblewrap
 def test_a_reply_sent_in_advance_is_out_of_step(sandbox: Sandbox):
-    reply = message(["dict", [["id", 1], ["error", None], ["defined", ["list", []]], ["needs", ["list", []]]]])
+    reply = wire.LENGTH.pack(1) + message({"error": None, "defined": [], "needs": []})
     forged = FIND_SOCKET + f"say({reply!r})"
     with sandbox.session() as session:
         session.run_cell(forged)  # this request is answered twice

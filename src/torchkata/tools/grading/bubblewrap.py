@@ -31,14 +31,19 @@ def program() -> str:
     """Where bubblewrap is. Raises CourseError where it is missing."""
     if sys.platform != "linux":
         raise CourseError("The sandbox for submissions needs Linux. `--no-sandbox` grades without it.")
-    found = shutil.which("bwrap")
-    if found is None:
+    place = found()
+    if place is None:
         raise CourseError(f"The sandbox for submissions needs bubblewrap, which is not here. {INSTALL}")
-    return found
+    return place
 
 
-def command(inner: list[str]) -> list[str]:
-    """The command that runs `inner` in the sandbox. Raises CourseError where that can't be."""
+def found() -> str | None:
+    return shutil.which("bwrap")
+
+
+def command(inner: list[str], *options: str) -> list[str]:
+    """The command that runs `inner` in the sandbox, with further options of bubblewrap. Raises CourseError where that
+    can't be."""
     return [
         program(),
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
@@ -50,6 +55,7 @@ def command(inner: list[str]) -> list[str]:
         *_bound(folders()),
         *_without_solutions(),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
+        *options,
         *inner,
     ]
 

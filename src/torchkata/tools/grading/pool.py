@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import watch
+from torchkata.tools.grading import understudy, watch
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
 if TYPE_CHECKING:
@@ -53,10 +53,12 @@ def _context() -> ForkServerContext | SpawnContext:
     return context
 
 
-def get_ready() -> None:
-    """Let what all graders are forked from begin to load torch, in the background. Needed by nothing, saves time."""
+def get_ready(sandboxed: bool = False) -> None:
+    """Let what all graders are forked from begin to load torch, in the background, and where they are `sandboxed` the
+    zygote, too. Needed by nothing, saves time."""
     if _context().get_start_method() == "forkserver":
-        forkserver.ensure_running()
+        with understudy.hiring() if sandboxed and understudy.can_be_hired() else nullcontext():
+            forkserver.ensure_running()
 
 
 def usable_cores() -> int:
@@ -156,7 +158,7 @@ class Pool:
         ours, theirs = _context().Pipe()
         note = _context().RawArray(c_char, watch.NOTE_SIZE)
         with self._part() as open_grader:
-            process = _context().Process(target=_work, args=(theirs, open_grader, note), daemon=False)
+            process = _context().Process(target=_work, args=(theirs, open_grader, note, dict(os.environ)), daemon=False)
             process.start()
         theirs.close()
         self.workers.append(_Worker(process, ours, note))
@@ -205,8 +207,10 @@ def refusal(task: Submission, reason: object) -> NotGradable:
     return NotGradable(task.student, task.chapter, f"The grader failed: {reason}.")
 
 
-def _work(pipe: Connection, open_grader: OpenGrader, note: Array[c_char]) -> None:
+def _work(pipe: Connection, open_grader: OpenGrader, note: Array[c_char], environment: dict[str, str]) -> None:
     """What a process does: grade what comes through the pipe until it is closed."""
+    os.environ.clear()  # what it was forked from may have another one
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl + C is for the main process, which then closes the pipe
     parent = multiprocessing.parent_process()
     if LIMITED and parent is not None:

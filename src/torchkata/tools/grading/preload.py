@@ -1,6 +1,8 @@
-"""Imported once, in the process that all graders are forked from: the referee, and what torch loads at first use."""
+"""Imported once, in the process that all graders are forked from: the referee, and what torch loads at first use. Where
+the zygote is to be forked from it, too, all that this needs."""
 
 from torchkata.loading import loading
+from torchkata.tools.grading import understudy
 
 with loading():
     import torch
@@ -10,3 +12,9 @@ with loading():
 
     observe(torch.neg, torch.ones(2)).returns(torch.full((2,), -1.0000001))
     observe(torch.neg, torch.ones(2, requires_grad=True)).returns(-torch.ones(2))  # a backward pass loads sympy
+    if understudy.is_wanted():
+        from torchkata.tools.grading.zygote import warm_up
+
+        warm_up()
+
+understudy.wait_for_part()

@@ -91,12 +91,12 @@ def _load(setup: str, confined: bool) -> ModuleType:
 
         sys.path.insert(0, "")  # as in a notebook
         module = worker.notebook_module(setup)
-        _warm_up()
+        warm_up()
     gather_pages()
     return module
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Do once what every worker would do at first use: imports that torch and a cell with a magic need, a recording."""
     for name in ("IPython.core.inputtransformer2", "torch._dynamo", "torch.distributed.tensor"):
         importlib.import_module(name)
