@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -173,7 +174,7 @@ class SharedZygote:
     def _give_part(self, hired: Hired, holder: Holder) -> None:
         """Raises OSError where the understudy or the sandbox is not there."""
         self._hired = None
-        with self._theirs, self._errors.open("ab") as errors, holder.handle() as handle:
+        with closing(hired), self._theirs, self._errors.open("ab") as errors, holder.handle() as handle:
             self._number = hired.give([self._theirs.fileno(), errors.fileno(), handle], self._limits.start_seconds)
 
     def _end(self) -> None:

@@ -43,13 +43,12 @@ class Hired:
 
     def give(self, handles: list[int], seconds: float) -> int:
         """The number of the process that is the zygote then. Raises OSError where there is none within `seconds`."""
-        with contextlib.closing(self):
-            self._door.settimeout(seconds)
-            with self._door.accept()[0] as stage:
-                stage.settimeout(seconds)
-                socket.send_fds(stage, [b"P"], handles)
-                told = stage.recv(NUMBER.size)
-                wait_for(PEER.unpack(stage.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0])
+        self._door.settimeout(seconds)
+        with self._door.accept()[0] as stage:
+            stage.settimeout(seconds)
+            socket.send_fds(stage, [b"P"], handles)
+            told = stage.recv(NUMBER.size)
+            wait_for(PEER.unpack(stage.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[0])
         if not told:
             raise OSError("the understudy has ended")
         return NUMBER.unpack(told)[0]
@@ -65,10 +64,10 @@ def hiring() -> Iterator[None]:
     the environment of the sandbox, and looks for modules only where the sandbox shows them. Those forked from it become
     children of this process in the end."""
     global _hired
-    confine.adopt_orphans()
-    _hired = Hired()
     environment, path = dict(os.environ), list(sys.path)
     shown = [*map(str, bubblewrap.folders()), "/usr"]
+    confine.adopt_orphans()
+    _hired = Hired()
     try:
         os.environ.clear()
         os.environ.update(bubblewrap.ENVIRONMENT, **{ADDRESS: _hired.address})
