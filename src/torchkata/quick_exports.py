@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from torchkata.quick_decompositions import keep_decompositions
+
 
 @contextlib.contextmanager
 def quick_exports() -> Iterator[None]:
@@ -55,7 +57,7 @@ def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
     to load that earlier would take seconds from those who export nothing."""
 
     def get_torchlib_ops() -> tuple:
-        for quicken in (_keep_signatures, _look_once, _register_without_types):
+        for quicken in (_keep_signatures, _look_once, _register_without_types, _keep_decompositions):
             with contextlib.suppress(ImportError, AttributeError):
                 quicken(afterwards)
         return _translations(apis)
@@ -132,6 +134,11 @@ def _without_types(register: Callable) -> Callable:
         return inner
 
     return py_impl
+
+
+def _keep_decompositions(afterwards: ExitStack) -> None:
+    """And with them all that is changed for the time of an export."""
+    keep_decompositions(functools.partial(_replace, afterwards=afterwards))
 
 
 def _replace(module: Any, name: str, quick: Callable, afterwards: ExitStack) -> None:
