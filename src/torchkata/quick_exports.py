@@ -14,6 +14,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from torchkata.quick_decompositions import keep_decompositions
+from torchkata.quick_fakes import look_at_one_of_a_kind
+
+Replace = Callable[[Any, str, Callable], None]  # in a module or a class, under a name, by a quicker function
 
 
 @contextlib.contextmanager
@@ -56,10 +59,13 @@ def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
     """What gives the list of all translations. An export asks for it when it has loaded what else there is to quicken:
     to load that earlier would take seconds from those who export nothing."""
 
+    to_do = [_keep_signatures, _look_once, _register_without_types, keep_decompositions, look_at_one_of_a_kind]
+    replace = functools.partial(_replace, afterwards)
+
     def get_torchlib_ops() -> tuple:
-        for quicken in (_keep_signatures, _look_once, _register_without_types, _keep_decompositions):
+        while to_do:
             with contextlib.suppress(ImportError, AttributeError):
-                quicken(afterwards)
+                to_do.pop(0)(replace)
         return _translations(apis)
 
     return get_torchlib_ops
@@ -70,14 +76,12 @@ def _translations(apis: Any) -> tuple:
     return tuple(type(apis).__getattr__(apis, "get_torchlib_ops")())
 
 
-def _keep_signatures(afterwards: ExitStack) -> None:
+def _keep_signatures(replace: Replace) -> None:
     """Of each translation."""
     from torch.onnx._internal.exporter import _schemas
 
     schemas: Any = _schemas
-    find = schemas.op_signature_from_function
-    if not hasattr(find, "__wrapped__"):
-        _replace(schemas, "op_signature_from_function", _with_memory(find), afterwards)
+    replace(schemas, "op_signature_from_function", _with_memory(schemas.op_signature_from_function))
 
 
 @functools.cache
@@ -85,7 +89,7 @@ def _with_memory(function: Callable) -> Callable:
     return functools.lru_cache(maxsize=4096)(function)
 
 
-def _look_once(afterwards: ExitStack) -> None:
+def _look_once(replace: Replace) -> None:
     """At torch's operations when it collects those that can be taken apart: it would look once for each of 27 groups.
     Not once for all exports: somebody may register an operation between two."""
     from torch._export import utils as torchs_utils
@@ -106,16 +110,14 @@ def _look_once(afterwards: ExitStack) -> None:
 
     for user in users:
         if user._collect_all_valid_cia_ops is collect:
-            _replace(user, "_collect_all_valid_cia_ops", collect_with_one_look, afterwards)
+            replace(user, "_collect_all_valid_cia_ops", collect_with_one_look)
 
 
-def _register_without_types(afterwards: ExitStack) -> None:
+def _register_without_types(replace: Replace) -> None:
     """Kernels of operations: an export takes down twelve thousand, and torch works out a type annotation for each."""
     from torch._ops import OperatorBase
 
-    operation: Any = OperatorBase
-    if not hasattr(operation.py_impl, "__wrapped__"):
-        _replace(operation, "py_impl", _without_types(operation.py_impl), afterwards)
+    replace(OperatorBase, "py_impl", _without_types(OperatorBase.py_impl))
 
 
 @functools.cache
@@ -136,11 +138,6 @@ def _without_types(register: Callable) -> Callable:
     return py_impl
 
 
-def _keep_decompositions(afterwards: ExitStack) -> None:
-    """And with them all that is changed for the time of an export."""
-    keep_decompositions(functools.partial(_replace, afterwards=afterwards))
-
-
-def _replace(module: Any, name: str, quick: Callable, afterwards: ExitStack) -> None:
+def _replace(afterwards: ExitStack, module: Any, name: str, quick: Callable) -> None:
     afterwards.callback(setattr, module, name, getattr(module, name))
     setattr(module, name, quick)
