@@ -8,6 +8,7 @@ from torch import nn
 from torch._ops import OpOverload
 from torch._subclasses.fake_impls import op_implementations_dict as rules
 
+from tests.exported import bytes_of
 from torchkata.quick_exports import quick_exports
 
 pytest.importorskip("onnx")
@@ -18,7 +19,7 @@ LAYERS = nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.LayerNorm(3)).eval()
 
 def exported(model: nn.Module = LAYERS) -> bytes:
     example, sizes = (torch.ones(2, 4),), ({0: "batch"},)
-    return torch.onnx.export(model, example, dynamic_shapes=sizes, verbose=False).model_proto.SerializeToString()
+    return bytes_of(torch.onnx.export(model, example, dynamic_shapes=sizes, verbose=False))
 
 
 def operations() -> list[OpOverload]:

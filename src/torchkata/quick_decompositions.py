@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 
-def keep_decompositions(replace: Callable[[Any, str, Callable], None]) -> None:
+def keep_decompositions(replace: Callable[[Any, str, Any], None]) -> None:
     """For as long as torch's operations and their decompositions stay as they are.
 
     replace: puts a function in the place of that which a module has under this name.

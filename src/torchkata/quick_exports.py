@@ -16,13 +16,14 @@ from typing import Any
 from torchkata.quick_decompositions import keep_decompositions
 from torchkata.quick_fakes import look_at_one_of_a_kind
 
-Replace = Callable[[Any, str, Callable], None]  # in a module or a class, under a name, by a quicker function
+Replace = Callable[[Any, str, Any], None]  # in a module or a class, under a name, by something quicker
 
 
 @contextlib.contextmanager
 def quick_exports() -> Iterator[None]:
-    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations, and
-    nobody looks for garbage, of which an export makes little; afterwards everything in torch is its own again.
+    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations; they
+    don't note from which line of code a node comes; and nobody looks for garbage, of which an export makes little.
+    Afterwards everything in torch is its own again.
 
     All of this is torch's own business and may move; then exports take as long as they do without it.
     """
@@ -59,7 +60,8 @@ def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
     """What gives the list of all translations. An export asks for it when it has loaded what else there is to quicken:
     to load that earlier would take seconds from those who export nothing."""
 
-    to_do = [_keep_signatures, _look_once, _register_without_types, keep_decompositions, look_at_one_of_a_kind]
+    to_do = [_keep_signatures, _look_once, _register_without_types, _note_no_lines]
+    to_do += [keep_decompositions, look_at_one_of_a_kind]
     replace = functools.partial(_replace, afterwards)
 
     def get_torchlib_ops() -> tuple:
@@ -138,6 +140,13 @@ def _without_types(register: Callable) -> Callable:
     return py_impl
 
 
-def _replace(afterwards: ExitStack, module: Any, name: str, quick: Callable) -> None:
+def _note_no_lines(replace: Replace) -> None:
+    """Of code: for each node torch would put the whole stack into words."""
+    from torch.fx import config
+
+    replace(config, "do_not_emit_stack_traces", True)
+
+
+def _replace(afterwards: ExitStack, module: Any, name: str, quick: Any) -> None:
     afterwards.callback(setattr, module, name, getattr(module, name))
     setattr(module, name, quick)

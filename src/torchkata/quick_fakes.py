@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def look_at_one_of_a_kind(replace: Callable[[Any, str, Callable], None]) -> None:
+def look_at_one_of_a_kind(replace: Callable[[Any, str, Any], None]) -> None:
     """Let torch make the second one for the first tensor of a kind only.
 
     replace: puts a function in the place of that which a module or a class has under this name.
