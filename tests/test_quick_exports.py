@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from tests.exported import bytes_of
-from torchkata.quick_exports import export_once, quick_exports
+from torchkata.quick_exports import export_once, quick_exports, refuse_once
 
 pytest.importorskip("onnx")
 onnxscript = pytest.importorskip("onnxscript")
@@ -80,10 +80,11 @@ def test_an_export_that_is_refused_leaves_nothing_behind(modules):
         torch.onnx.export(OnValues(), (torch.ones(2),), verbose=False)
 
 
-def test_the_export_that_loads_everything_leaves_nothing_else_behind(modules, capfd):
+def test_the_exports_that_load_everything_leave_nothing_else_behind(modules, capfd):
     torch.manual_seed(3)
     dice = torch.get_rng_state()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         export_once()
+        refuse_once()
     assert torch.equal(torch.get_rng_state(), dice) and capfd.readouterr() == ("", "")

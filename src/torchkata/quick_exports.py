@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import io
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import Any
 
 from torchkata.quick_decompositions import keep_decompositions
@@ -41,19 +42,43 @@ def quick_exports() -> Iterator[None]:
 
 
 def export_once() -> None:
-    """Load what exports need, and what they share, by one that has a little of all that is common in models: a layer,
-    a choice, sums, numbers made in forward, and two sizes that may change."""
+    """Load what exports need, and what they share, by one that has a little of all that is common in models: layers, a
+    choice, sums, powers, a product over time, numbers made in forward, and two sizes that may change."""
     import torch
+    from torch import nn
 
-    class Common(torch.nn.Linear):
+    class Common(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout())
+
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            steps = torch.arange(x.shape[1]).to(x).softmax(0)
-            h = (super().forward(x).relu() * steps[:, None]).sum(1)
+            steps = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+            lags = (steps[:, None] - steps).clamp(min=0)
+            weights = 0.5 * (0.5**lags).tril() * (steps / steps[-1].clamp(min=1)).softmax(0)
+            h = self.layers((weights @ x).relu().sum(1))
             return torch.where(h.mean() > 0, h.clamp(min=1e-6).log(), (1 - h) / 2)
 
+    _export_some(Common, ({0: "batch", 1: "time"},))
+
+
+def refuse_once() -> None:
+    """Load what it takes to refuse a model."""
+    from torch import nn
+
+    class OnValues(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2 if x.sum() > 0 else x
+
+    with contextlib.suppress(Exception), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        _export_some(OnValues, ({0: "batch"},))
+
+
+def _export_some(make: Callable, sizes: tuple) -> None:
+    import torch
+
     with quick_exports(), torch.random.fork_rng(devices=[]):
-        sizes = ({0: "batch", 1: "time"},)
-        torch.onnx.export(Common(3, 2).eval(), (torch.ones(2, 4, 3),), dynamic_shapes=sizes, verbose=False)
+        torch.onnx.export(make().eval(), (torch.ones(2, 4, 3),), dynamic_shapes=sizes, verbose=False)
 
 
 def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
