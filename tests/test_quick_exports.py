@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from torchkata.quick_exports import export_once, quick_exports
+from tests.exported import bytes_of
+from torchkata.quick_exports import export_once, quick_exports, refuse_once
 
 pytest.importorskip("onnx")
 onnxscript = pytest.importorskip("onnxscript")
@@ -20,7 +21,7 @@ def exported(**options: object) -> bytes:
     model = nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.LayerNorm(3)).eval()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.onnx.export(model, (torch.ones(2, 4),), verbose=False, **options).model_proto.SerializeToString()
+        return bytes_of(torch.onnx.export(model, (torch.ones(2, 4),), verbose=False, **options))
 
 
 @pytest.fixture
@@ -28,10 +29,11 @@ def modules():
     """Those of torch in which something is replaced; afterwards they hold what they held before."""
     from torch._export import utils
     from torch.export import decomp_utils, exported_program
+    from torch.fx import config
     from torch.onnx._internal._lazy_import import onnxscript_apis
-    from torch.onnx._internal.exporter import _schemas
+    from torch.onnx._internal.exporter import _decomp, _schemas
 
-    every = utils, decomp_utils, exported_program, _schemas, onnxscript_apis
+    every = utils, decomp_utils, exported_program, _decomp, config, _schemas, onnxscript_apis
     exported()  # it loads more
     before = [dict(vars(module)) for module in every]
     yield every
@@ -78,10 +80,11 @@ def test_an_export_that_is_refused_leaves_nothing_behind(modules):
         torch.onnx.export(OnValues(), (torch.ones(2),), verbose=False)
 
 
-def test_the_export_that_loads_everything_leaves_nothing_else_behind(modules, capfd):
+def test_the_exports_that_load_everything_leave_nothing_else_behind(modules, capfd):
     torch.manual_seed(3)
     dice = torch.get_rng_state()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         export_once()
+        refuse_once()
     assert torch.equal(torch.get_rng_state(), dice) and capfd.readouterr() == ("", "")

@@ -15,7 +15,6 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from torchkata import __version__, cli_teachers
-from torchkata.facts.collection import FactError
 from torchkata.tools.course import Chapter, CourseError
 
 if TYPE_CHECKING:
@@ -54,6 +53,13 @@ Chapters = Annotated[
 ]
 
 
+def _mendable() -> tuple[type[Exception], ...]:
+    """Errors that a user can mend. Facts are loaded only for one that has come."""
+    from torchkata.facts.collection import FactError
+
+    return CourseError, FactError
+
+
 def main() -> None:
     """Run the command; what a user can mend is said in a message, with exit code 2."""
     for stream in (sys.stdout, sys.stderr):
@@ -61,9 +67,6 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without √ or — shows a question mark
     try:
         app()
-    except (CourseError, FactError) as error:
-        err.print(Text(str(error)), soft_wrap=True)
-        sys.exit(2)
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
@@ -71,6 +74,11 @@ def main() -> None:
         err.print(
             f"This command needs {error.name}, which learning does not. In a checkout: make install. Else:", extra
         )
+        sys.exit(2)
+    except Exception as error:
+        if not isinstance(error, _mendable()):
+            raise
+        err.print(Text(str(error)), soft_wrap=True)
         sys.exit(2)
 
 

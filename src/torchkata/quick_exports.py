@@ -9,15 +9,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import io
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import Any
+
+from torchkata.quick_decompositions import keep_decompositions
+from torchkata.quick_fakes import look_at_one_of_a_kind
+
+Replace = Callable[[Any, str, Any], None]  # in a module or a class, under a name, by something quicker
 
 
 @contextlib.contextmanager
 def quick_exports() -> Iterator[None]:
-    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations, and
-    nobody looks for garbage, of which an export makes little; afterwards everything in torch is its own again.
+    """Inside, exports share the list of translations, their signatures, and a look at all of torch's operations; they
+    don't note from which line of code a node comes; and nobody looks for garbage, of which an export makes little.
+    Afterwards everything in torch is its own again.
 
     All of this is torch's own business and may move; then exports take as long as they do without it.
     """
@@ -35,29 +42,57 @@ def quick_exports() -> Iterator[None]:
 
 
 def export_once() -> None:
-    """Load what exports need, and what they share, by one that has a little of all that is common in models: a layer,
-    a choice, sums, numbers made in forward, and two sizes that may change."""
+    """Load what exports need, and what they share, by one that has a little of all that is common in models: layers, a
+    choice, sums, powers, a product over time, numbers made in forward, and two sizes that may change."""
     import torch
+    from torch import nn
 
-    class Common(torch.nn.Linear):
+    class Common(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout())
+
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            steps = torch.arange(x.shape[1]).to(x).softmax(0)
-            h = (super().forward(x).relu() * steps[:, None]).sum(1)
+            steps = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+            lags = (steps[:, None] - steps).clamp(min=0)
+            weights = 0.5 * (0.5**lags).tril() * (steps / steps[-1].clamp(min=1)).softmax(0)
+            h = self.layers((weights @ x).relu().sum(1))
             return torch.where(h.mean() > 0, h.clamp(min=1e-6).log(), (1 - h) / 2)
 
+    _export_some(Common, ({0: "batch", 1: "time"},))
+
+
+def refuse_once() -> None:
+    """Load what it takes to refuse a model."""
+    from torch import nn
+
+    class OnValues(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2 if x.sum() > 0 else x
+
+    with contextlib.suppress(Exception), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        _export_some(OnValues, ({0: "batch"},))
+
+
+def _export_some(make: Callable, sizes: tuple) -> None:
+    import torch
+
     with quick_exports(), torch.random.fork_rng(devices=[]):
-        sizes = ({0: "batch", 1: "time"},)
-        torch.onnx.export(Common(3, 2).eval(), (torch.ones(2, 4, 3),), dynamic_shapes=sizes, verbose=False)
+        torch.onnx.export(make().eval(), (torch.ones(2, 4, 3),), dynamic_shapes=sizes, verbose=False)
 
 
 def _quick_list(apis: Any, afterwards: ExitStack) -> Callable[[], tuple]:
     """What gives the list of all translations. An export asks for it when it has loaded what else there is to quicken:
     to load that earlier would take seconds from those who export nothing."""
 
+    to_do = [_keep_signatures, _look_once, _register_without_types, _note_no_lines]
+    to_do += [keep_decompositions, look_at_one_of_a_kind]
+    replace = functools.partial(_replace, afterwards)
+
     def get_torchlib_ops() -> tuple:
-        for quicken in (_keep_signatures, _look_once, _register_without_types):
+        while to_do:
             with contextlib.suppress(ImportError, AttributeError):
-                quicken(afterwards)
+                to_do.pop(0)(replace)
         return _translations(apis)
 
     return get_torchlib_ops
@@ -68,14 +103,12 @@ def _translations(apis: Any) -> tuple:
     return tuple(type(apis).__getattr__(apis, "get_torchlib_ops")())
 
 
-def _keep_signatures(afterwards: ExitStack) -> None:
+def _keep_signatures(replace: Replace) -> None:
     """Of each translation."""
     from torch.onnx._internal.exporter import _schemas
 
     schemas: Any = _schemas
-    find = schemas.op_signature_from_function
-    if not hasattr(find, "__wrapped__"):
-        _replace(schemas, "op_signature_from_function", _with_memory(find), afterwards)
+    replace(schemas, "op_signature_from_function", _with_memory(schemas.op_signature_from_function))
 
 
 @functools.cache
@@ -83,7 +116,7 @@ def _with_memory(function: Callable) -> Callable:
     return functools.lru_cache(maxsize=4096)(function)
 
 
-def _look_once(afterwards: ExitStack) -> None:
+def _look_once(replace: Replace) -> None:
     """At torch's operations when it collects those that can be taken apart: it would look once for each of 27 groups.
     Not once for all exports: somebody may register an operation between two."""
     from torch._export import utils as torchs_utils
@@ -104,16 +137,14 @@ def _look_once(afterwards: ExitStack) -> None:
 
     for user in users:
         if user._collect_all_valid_cia_ops is collect:
-            _replace(user, "_collect_all_valid_cia_ops", collect_with_one_look, afterwards)
+            replace(user, "_collect_all_valid_cia_ops", collect_with_one_look)
 
 
-def _register_without_types(afterwards: ExitStack) -> None:
+def _register_without_types(replace: Replace) -> None:
     """Kernels of operations: an export takes down twelve thousand, and torch works out a type annotation for each."""
     from torch._ops import OperatorBase
 
-    operation: Any = OperatorBase
-    if not hasattr(operation.py_impl, "__wrapped__"):
-        _replace(operation, "py_impl", _without_types(operation.py_impl), afterwards)
+    replace(OperatorBase, "py_impl", _without_types(OperatorBase.py_impl))
 
 
 @functools.cache
@@ -134,6 +165,13 @@ def _without_types(register: Callable) -> Callable:
     return py_impl
 
 
-def _replace(module: Any, name: str, quick: Callable, afterwards: ExitStack) -> None:
+def _note_no_lines(replace: Replace) -> None:
+    """Of code: for each node torch would put the whole stack into words."""
+    from torch.fx import config
+
+    replace(config, "do_not_emit_stack_traces", True)
+
+
+def _replace(afterwards: ExitStack, module: Any, name: str, quick: Any) -> None:
     afterwards.callback(setattr, module, name, getattr(module, name))
     setattr(module, name, quick)

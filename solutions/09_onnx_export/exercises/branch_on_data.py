@@ -139,6 +139,19 @@ leak = "inf or nan of the branch not taken leaked in: multiplying it by 0 gives 
 one_branch = "Only one branch is there, or the decision was taken once, for the example."
 
 
+def look_alikes(x, came, truth):
+    """The mistakes that a wrong result for x can be."""
+    wrong = [
+        ("The decision was made per element; it is one decision for the whole batch.", by_elements(x)),
+        ("The decision was made per row; it is one decision for the whole batch.", by_rows(x)),
+        ("The decision was made per column; it is one decision for the whole batch.", by_columns(x)),
+        (one_branch, torch.log(x.clamp(min=1e-6))),
+        (one_branch, 0.1 / x),
+    ]
+    named = [mistake(words, when=lambda seen, other=other: same(came, other)) for words, other in wrong]
+    return [*named, mistake(leak, when=lambda seen: bool((came.isnan() & ~truth.isnan()).any()))]
+
+
 def judge(seen, inputs, results, sentence):
     """Judge the results for these inputs, each by its own look-alikes."""
     for x, came in zip(inputs, results, strict=True):
@@ -146,20 +159,7 @@ def judge(seen, inputs, results, sentence):
         seen.that(came.shape == x.shape, "The result must have the shape of x.", stage="shape")
         seen.that(came.dtype == x.dtype, f"The result is {came.dtype}, x is {x.dtype}.", stage="dtype")
         truth = expected(x)
-        named = [
-            mistake(words, when=lambda seen, wrong=wrong, came=came, truth=truth: same(came, wrong))
-            for words, wrong in [
-                ("The decision was made per element; it is one decision for the whole batch.", by_elements(x)),
-                ("The decision was made per row; it is one decision for the whole batch.", by_rows(x)),
-                ("The decision was made per column; it is one decision for the whole batch.", by_columns(x)),
-                (one_branch, torch.log(x.clamp(min=1e-6))),
-                (one_branch, 0.1 / x),
-            ]
-            if not same(wrong, truth)
-        ]
-        named.append(
-            mistake(leak, when=lambda seen, came=came, truth=truth: bool((came.isnan() & ~truth.isnan()).any()))
-        )
+        named = [] if same(came, truth) else look_alikes(x, came, truth)
         seen.that(same(came, truth), sentence, *named)
 
 

@@ -106,27 +106,23 @@ with check("fixed-or-dynamic") as test:
         def forward(self, x):
             return x.view(4, -1)
 
-    class Both(nn.Module):
-        """C and E in one file, each with its own input and output, because every export takes half a second."""
+    class All(nn.Module):
+        """A, B, C and E in one file, each with its own input and output, because every export takes time."""
 
         def __init__(self):
             super().__init__()
-            self.c, self.e = OnShape(), Four()
+            self.linear, self.c, self.e = nn.Linear(100, 100), OnShape(), Four()
 
-        def forward(self, x_of_c, x_of_e):
-            return self.c(x_of_c), self.e(x_of_e)
+        def forward(self, x_of_a, x_of_b, x_of_c, x_of_e):
+            return self.linear(x_of_a), self.linear(x_of_b), self.c(x_of_c), self.e(x_of_e)
 
-    def linear(**how):
-        """The session of nn.Linear(100, 100), and how many files its export writes."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            torch.onnx.export(nn.Linear(100, 100).eval(), (torch.ones(2, 100),), path, verbose=False, **how)
-            return ort.InferenceSession(path), len(os.listdir(folder))
+    sizes = {"a": (2, 100), "b": (2, 100), "c": (4, 3), "e": (4, 6)}
 
-    def run(session, *sizes):
-        """The results for ones of these sizes."""
-        names = [one.name for one in session.get_inputs()]
-        return session.run(None, {k: np.ones(size, np.float32) for k, size in zip(names, sizes, strict=True)})
+    def run(**others):
+        """The results for ones of these sizes, by the names of the parts."""
+        every = zip(session.get_inputs(), (sizes | others).values(), strict=True)
+        results = session.run(None, {one.name: np.ones(size, np.float32) for one, size in every})
+        return dict(zip(sizes, results, strict=True))
 
     def outcome(action):
         """ "ok", or "error" where the action raises."""
@@ -150,20 +146,21 @@ with check("fixed-or-dynamic") as test:
         }
 
     test("every item is compared with a live export")
-    seen_types, rows = [], {0: "batch"}
+    seen_types = []
     with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        a, a_files = linear()
-        b, b_files = linear(dynamic_shapes=(rows,), external_data=False)
-        examples = (torch.ones(4, 3), torch.ones(4, 6))
-        both = torch.onnx.export(
-            Both().eval(), examples, dynamic_shapes=(rows, {0: "other"}), verbose=False
-        ).model_proto
+        examples = tuple(torch.ones(size) for size in sizes.values())
+        batches = (None, {0: "batch"}, {0: "rows"}, {0: "other"})
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as another:
+            path = os.path.join(folder, "model.onnx")
+            program = torch.onnx.export(All().eval(), examples, path, dynamic_shapes=batches, verbose=False)
+            program.save(os.path.join(another, "model.onnx"), external_data=False)
+            session = ort.InferenceSession(path)
+            a_files, b_files = len(os.listdir(folder)), len(os.listdir(another))
         # torch.export is the first step of the exporter, and where it fails
-        of_d = outcome(
-            lambda: torch.export.export(OnValues(), examples[:1], dynamic_shapes=({0: torch.export.Dim.AUTO},))
-        )
-    c_onnx, e_onnx = run(ort.InferenceSession(both.SerializeToString()), (1, 3), (8, 6))
+        how = {"dynamic_shapes": ({0: torch.export.Dim.AUTO},)}
+        of_d = outcome(lambda: torch.export.export(OnValues(), (torch.ones(4, 3),), **how))
+    a_shape, b_shape = (list(one.shape) for one in session.get_inputs()[:2])
 
     fixed = "Every input dimension that is not declared dynamic is fixed to the example's: A refuses 5 rows."
     named = 'The declared dimension appears by its name, the other one is fixed: ["batch", 100].'
@@ -181,18 +178,18 @@ with check("fixed-or-dynamic") as test:
     fake = "The default exporter runs the model with FakeTensors: shapes and dtypes without data."
     files = "Weights are written to a second file, <name>.onnx.data, unless external_data=False."
     items = {
-        "A shape": prediction(list(a.get_inputs()[0].shape), because=fixed),
-        "A batch 5": prediction(outcome(lambda: run(a, (5, 100))), because=fixed),
+        "A shape": prediction(a_shape, because=fixed),
+        "A batch 5": prediction(outcome(lambda: run(a=(5, 100))), because=fixed),
         "A files": prediction(a_files, because=files),
-        "B shape": prediction(list(b.get_inputs()[0].shape), because=named),
-        "B batch 5": prediction(outcome(lambda: run(b, (5, 100))), because=dynamic),
+        "B shape": prediction(b_shape, because=named),
+        "B batch 5": prediction(outcome(lambda: run(b=(5, 100))), because=dynamic),
         "B files": prediction(b_files, because=files),
         "C torch": prediction(float(OnShape()(torch.ones(1, 3))[0, 0]), because=baked),
-        "C onnx": prediction(float(c_onnx[0, 0]), because=baked),
-        "C checker": prediction(outcome(lambda: onnx.checker.check_model(both)), because=structure),
+        "C onnx": prediction(float(run(c=(1, 3))["c"][0, 0]), because=baked),
+        "C checker": prediction(outcome(lambda: onnx.checker.check_model(program.model_proto)), because=structure),
         "C type": prediction(simple(seen_types[0]), because=fake),
         "D export": prediction(of_d, because=refused),
-        "E shape": prediction(list(e_onnx.shape), because=view),
+        "E shape": prediction(list(run(e=(8, 6))["e"].shape), because=view),
     }
     test.points = observe_value(simply(observe_value(exported).value)).predicts(items, points=1)
 test.points

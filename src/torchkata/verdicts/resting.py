@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchkata.loading import loading
 from torchkata.processes import get_ready
-from torchkata.quick_exports import export_once
+from torchkata.quick_exports import export_once, refuse_once
 from torchkata.verdicts.cells import shell_here
 from torchkata.verdicts.showing import somebody_looks
 
@@ -27,7 +27,7 @@ BREATH = 0.1  # seconds between two steps, in which a cell can come
 _STEPS: dict[str, tuple[str | Callable[[], object], ...]] = {
     "run_on_ranks": (get_ready,),
     "check": ("sympy", "torch._dynamo"),  # any optimizer loads them
-    "quiet_exporter": ("onnx", "onnxscript", "onnxruntime", export_once),
+    "quiet_exporter": ("onnx", "onnxscript", "onnxruntime", export_once, refuse_once, "sympy.physics.units"),
 }
 
 

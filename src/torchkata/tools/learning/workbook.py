@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 
 import nbformat
-from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 
 from torchkata.places import KEPT
@@ -63,6 +62,8 @@ def writing(at: Place | Path) -> Iterator[None]:
 
     Raises CourseError when the workbook cannot be written, or another command writes there for more than 10 seconds.
     """
+    from filelock import FileLock, Timeout  # asyncio comes with it
+
     folder = place_of(at).workbook
     try:
         (folder / KEPT).mkdir(parents=True, exist_ok=True)
