@@ -27,7 +27,7 @@ def gather_pages() -> None:
 
 def _own_memory() -> Iterator[tuple[int, int]]:
     """Where memory lies that this process writes, and that is no part of a file."""
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
             addresses, rights, _, _, inode, *name = line.split()
             if rights == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
