@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 
 from torchkata.loading import loading
+from torchkata.processes.large_pages import use_large_pages
 
 
 def use() -> None:
@@ -29,3 +30,6 @@ with loading():
 
     with contextlib.suppress(Exception):  # then each rank does it, and tells what is wrong
         use()
+
+with contextlib.suppress(Exception):  # without them all goes on, a little slower
+    use_large_pages()
