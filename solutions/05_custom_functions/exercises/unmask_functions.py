@@ -359,7 +359,7 @@ with check("unmask-functions") as test:
     ### BEGIN HIDDEN TESTS
     def on_another(unmask, kind, which, seed):
         """Give a test another function of its kind."""
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
 
         def detached(ctx, g, x):
             return g * 3 * x.detach() ** 2
@@ -380,11 +380,10 @@ with check("unmask-functions") as test:
             "cube, once": lambda: made(lambda x: x**3, once_differentiable(lambda ctx, g, x: g * 3 * x**2)),
             "add_bias, right": lambda: made(sum_of_inputs, lambda ctx, g, x, b: (g, g)),
             "add_bias, last row": lambda: made(sum_of_inputs, lambda ctx, g, x, b: (g, g[-1])),
-            "gelu, right": lambda: lambda x: x / 2 * (1 + torch.erf(x / math.sqrt(2))),
             "product, right": lambda: made(product_of_inputs, by_need),
             "product, halved": lambda: made(product_of_inputs, halved),
         }
-        if kind == "gelu" and which != "right":
+        if kind == "gelu":
             return examined(unmask, made(F.gelu, with_bump(float(which))))
         return examined(unmask, functions[f"{kind}, {which}"]())
 
@@ -398,7 +397,6 @@ with check("unmask-functions") as test:
         passes(observe_scenario(on_another, unmask_product, "product", "right", seed), "product")
         seen = observe_scenario(on_another, unmask_product, "product", "halved", seed)
         is_unmasked(seen, "product", never_alone)
-    passes(observe_scenario(on_another, unmask_gelu, "gelu", "right", 3), "gelu")
     for seed, center in enumerate(("-2.42", "0.04", "2.83")):
         seen = observe_scenario(on_another, unmask_gelu, "gelu", center, seed)
         is_unmasked(seen, "gelu", too_tolerant, elsewhere)

@@ -153,7 +153,7 @@ with check("train-it") as test:
             )
             passes.clear()
 
-        torch.manual_seed(world)
+        torch.default_generator.manual_seed(world)
         dice = torch.get_rng_state()
         handle = register_optimizer_step_post_hook(note_step)
         with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
