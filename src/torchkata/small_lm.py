@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -72,9 +73,14 @@ def as_text(ids: Tensor) -> str:
 
 def reference_ids() -> tuple[Tensor, Tensor]:
     """The reference's bytes, (N,) and (M,) int64: the text to train on, and its last tenth, which is held out."""
-    ids = as_ids("\n".join(reference_paragraphs()) + "\n")
+    ids = _reference_ids()
     cut = len(ids) * 9 // 10
-    return ids[:cut], ids[cut:]
+    return ids[:cut].clone(), ids[cut:].clone()
+
+
+@cache
+def _reference_ids() -> Tensor:
+    return as_ids("\n".join(reference_paragraphs()) + "\n")
 
 
 def table_losses(train: Tensor, held_out: Tensor, longest: int, prior: float = 4.0) -> list[float]:

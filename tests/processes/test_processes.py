@@ -328,6 +328,9 @@ def test_ranks_are_looked_at_now_and_then_not_at_each_of_their_messages(monkeypa
     told = [stalled.noticed([7], 50 + k * 1.01 * LOOK_SECONDS) for k in range(1, 14)]
     assert len(looks) == 13
     assert told == [False] * 10 + [True] * 3, "so long without a sign, from the first look on"
+    patient = _Stillness(seconds=40 * LOOK_SECONDS)
+    assert not any(patient.noticed([7], 50 + k * LOOK_SECONDS) for k in range(1, 5))
+    assert len(looks) == 13, "who may stand still for long is looked at less often"
 
 
 def test_nothing_is_waited_for_when_all_have_answered(monkeypatch: pytest.MonkeyPatch):

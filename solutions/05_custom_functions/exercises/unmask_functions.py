@@ -143,7 +143,7 @@ def product_of_inputs(a, b):
 
 def examined(unmask, function):
     """Give a function to a test: what does it say, what has gradcheck asked for, and did other lines differentiate?"""
-    asked, others = [], []
+    asked, others, here = [], [], inspect.currentframe()
 
     def watch_backward(made):
         """A node that is called by hand runs no hooks, but its Function's backward."""
@@ -158,7 +158,7 @@ def examined(unmask, function):
 
     def frames_of_gradcheck():
         found, frame = {}, inspect.currentframe()
-        while frame is not None:
+        while frame is not None and frame is not here:
             if frame.f_globals.get("__name__") == "torch.autograd.gradcheck":
                 found[frame.f_code.co_name] = frame.f_locals
             frame = frame.f_back
@@ -359,7 +359,7 @@ with check("unmask-functions") as test:
     ### BEGIN HIDDEN TESTS
     def on_another(unmask, kind, which, seed):
         """Give a test another function of its kind."""
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
 
         def detached(ctx, g, x):
             return g * 3 * x.detach() ** 2
@@ -380,16 +380,15 @@ with check("unmask-functions") as test:
             "cube, once": lambda: made(lambda x: x**3, once_differentiable(lambda ctx, g, x: g * 3 * x**2)),
             "add_bias, right": lambda: made(sum_of_inputs, lambda ctx, g, x, b: (g, g)),
             "add_bias, last row": lambda: made(sum_of_inputs, lambda ctx, g, x, b: (g, g[-1])),
-            "gelu, right": lambda: lambda x: x / 2 * (1 + torch.erf(x / math.sqrt(2))),
             "product, right": lambda: made(product_of_inputs, by_need),
             "product, halved": lambda: made(product_of_inputs, halved),
         }
-        if kind == "gelu" and which != "right":
+        if kind == "gelu":
             return examined(unmask, made(F.gelu, with_bump(float(which))))
         return examined(unmask, functions[f"{kind}, {which}"]())
 
     test.hidden("other faults of the same kind, other right functions, some random states")
-    for seed in (0, 1, 20):
+    for seed in (0, 20):
         passes(observe_scenario(on_another, unmask_cube, "cube", "right", seed), "cube")
         for which in ("detached", "once"):
             is_unmasked(observe_scenario(on_another, unmask_cube, "cube", which, seed), "cube", once_only)
@@ -398,8 +397,7 @@ with check("unmask-functions") as test:
         passes(observe_scenario(on_another, unmask_product, "product", "right", seed), "product")
         seen = observe_scenario(on_another, unmask_product, "product", "halved", seed)
         is_unmasked(seen, "product", never_alone)
-    passes(observe_scenario(on_another, unmask_gelu, "gelu", "right", 3), "gelu")
-    for seed, center in enumerate(("-2.42", "0.04", "1.17", "2.83", "-1.28")):
+    for seed, center in enumerate(("-2.42", "0.04", "2.83")):
         seen = observe_scenario(on_another, unmask_gelu, "gelu", center, seed)
         is_unmasked(seen, "gelu", too_tolerant, elsewhere)
 

@@ -164,7 +164,7 @@ def built(kind, seed):
                 out.register_hook(lambda _: self.log.append({"what": "backward", "tag": tag}))
             return out
 
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed asks for GPUs, too, which takes a millisecond
     model = Net()
     if kind == "adam":
         optimizer = torch.optim.Adam(model.parameters(), lr=0.125, foreach=False)
@@ -567,21 +567,20 @@ with check("train-resume") as test:
 
     test.hidden("through a file; epochs of different length")
     uneven = [[3, 2, 4], [2, 3], [2, 4, 2, 3, 2]]
-    for totals in ([2, 4], [4, 6], [3, 9]):
-        seen = observe_scenario(resumed, train, "momentum", uneven, totals, {"accumulate": 2}, True)
-        judge_resumed(seen, totals)
+    from_file = observe_scenario(resumed, train, "momentum", uneven, [2, 4, 7], {"accumulate": 2}, True)
+    judge_resumed(from_file, [2, 4, 7])
 
     test.hidden("a state stays as it is when training goes on from it")
-    for kind in ("momentum", "adam"):
-        seen = observe_scenario(resumed, train, kind, sizes, [2, 4], {"accumulate": 2})
-        judge_resumed(seen, [2, 4])
+    in_memory = observe_scenario(resumed, train, "adam", sizes, [2, 4], {"accumulate": 2})
+    judge_resumed(in_memory, [2, 4])
+    for seen in (from_file, in_memory):
         seen.that(
             not seen["changed"],
             "Going on from a state changed the state: optimizer.load_state_dict keeps the very tensors that it is "
             "given. Load a copy.",
             mistake(
                 "Going on from a state changed its list of losses: append to a copy.",
-                when=lambda seen: seen["changed"] == ["losses"],
+                when=lambda seen: set(seen["changed"]) == {"losses"},
             ),
             stage="arguments",
         )
@@ -590,7 +589,7 @@ with check("train-resume") as test:
     reached = "A total that is reached already: nothing is trained, and all is as the earlier call left it."
     more = mistake(reached, when=lambda seen: not seen.noted.raised)
     failed = mistake(reached[:-1] + " ({detail}).", stage="raised")
-    for totals in ([3, 3], [3, 2], [0, 2]):
+    for totals in ([0, 3, 3], [3, 2]):
         seen = observe_scenario(resumed, train, "momentum", sizes, totals, {"accumulate": 2})
         judge_resumed(seen, totals, more, failed)
 

@@ -258,6 +258,7 @@ class _Stillness:
 
     def __init__(self, seconds: float):
         self._limits = (seconds, 5 * seconds)  # for all threads, for main threads only
+        self._pause = max(LOOK_SECONDS, seconds / 10)  # between two looks
         self._since, self._used = [0.0, 0.0], [-math.inf, -math.inf]
         self._next_look: float | None = None
 
@@ -275,7 +276,7 @@ class _Stillness:
         before the first one."""
         is_time = self._next_look is not None and now >= self._next_look
         if is_time or self._next_look is None:
-            self._next_look = now + LOOK_SECONDS
+            self._next_look = now + self._pause
         return is_time
 
     @staticmethod

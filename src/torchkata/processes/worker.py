@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from torchkata.processes.frames import Frame
+from torchkata.processes.meeting import meeting_place
 
 GROUP_TIMEOUT = timedelta(minutes=10)
 MAX_PRINTED = 10_000  # characters of a rank's output that are kept
@@ -81,9 +82,8 @@ def _allow_a_look(path: Path) -> None:
 def _join(rank: int, world: int, store: Path, backend: str) -> None:
     if backend == "gloo":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
-    dist.init_process_group(
-        backend, store=dist.FileStore(str(store), world), rank=rank, world_size=world, timeout=GROUP_TIMEOUT
-    )
+    place = meeting_place(store, world, GROUP_TIMEOUT) if backend == "gloo" else dist.FileStore(str(store), world)
+    dist.init_process_group(backend, store=place, rank=rank, world_size=world, timeout=GROUP_TIMEOUT)
 
 
 def _call(sent: bytes, rank: int, world: int) -> tuple:

@@ -513,7 +513,7 @@ def train(model, ids, steps, batch, peak, seed):
 
 # %% wrong: one step more
 # says: Here 41 came for 40 steps.
-# says: Here 301 came for 300 steps.
+# says: Here 201 came for 200 steps.
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(model, ids, steps + 1, batch, peak, seed)
