@@ -39,7 +39,6 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
-from onnxscript import opset18 as op
 from torch import Tensor, nn
 
 from torchkata.demos import error_of
@@ -781,6 +780,9 @@ refusal_of(lambda: export(SoFar().eval(), (torch.ones(2, 5),), **by_both), lines
 
 
 # %%
+from onnxscript import opset18 as op
+
+
 def cummax(x, dim: int):
     """The largest value so far along dim, and where it stands; for the last dimension of x."""
     steps = op.Shape(x, start=-1)

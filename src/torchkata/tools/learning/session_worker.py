@@ -6,6 +6,7 @@ Requests come and replies go as lines of JSON, through pipes that the learner's 
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MAX_PRINTED = 100_000  # characters of a cell's output that are kept
 MAX_TEXT = 2_000  # characters of an error's message
+SELDOM = (
+    20_000  # new objects before the collector looks for garbage: loading and exporting makes many, and little of it
+)
 
 
 def main() -> None:
@@ -39,6 +43,7 @@ def main() -> None:
         with contextlib.suppress(ImportError):
             import torch  # noqa: F401
         cells = Cells()
+    gc.set_threshold(SELDOM)
     while True:
         reply = cells.run(waiting.get())
         replies.write(json.dumps(reply) + "\n")
