@@ -252,9 +252,12 @@ def memory(chapter: Chapter) -> dict[str, int]:
 
 def _kind(process: psutil.Process, command: int) -> str:
     """What a process of a grading run is, by what runs in it and above it."""
-    if process.name() in ("bwrap", "sh") or process.ppid() == command:
+    own = _namespace()
+    inside = [
+        one for one in (process, *process.parents()) if one.name() != "bwrap" and _namespace(one) not in ("", own)
+    ]
+    if process.name() in ("bwrap", "sh") or (process.ppid() == command and not inside):
         return "shared"  # bubblewrap; and what the judges are forked from
-    inside = [one for one in (process, *process.parents()) if one.name() != "bwrap" and _namespace(one) != _namespace()]
     return ("judge", "zygote", "branch", "submission")[min(len(inside), 3)]
 
 
