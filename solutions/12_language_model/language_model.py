@@ -22,6 +22,7 @@ import copy
 import gc
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -142,8 +142,7 @@ def stepped(adamw_step, start, grads, lr, betas, eps, weight_decay):
 def by_torch(start, grads, lr, betas, eps, weight_decay):
     """The values after each step of torch's own AdamW, with decay for two and more dimensions only. An optimizer calls
     this function, too; to make the first optimizer takes half a second."""
-    from torch.optim.adamw import adamw
-
+    adamw = sys.modules["torch.optim.adamw"].adamw  # torch.optim hides its modules
     params, values = [p.clone() for p in start], []
     kept = [([torch.zeros_like(p)], [torch.zeros_like(p)], [], [torch.tensor(0.0)]) for p in params]
     how = {"lr": lr, "beta1": betas[0], "beta2": betas[1], "eps": eps}

@@ -70,6 +70,7 @@ def zygote_that_is(kind: str) -> Iterator[None]:
         yield
     finally:
         server._stop()
+        confine.adopt_orphans(False)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from tests import ROOT
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import NAME, fake_grader
+from tests.tools.grading.test_shared_zygote import namespace
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import batch, desk
 from torchkata.tools.grading.batch import grade_chapter
@@ -91,7 +92,7 @@ def assert_all_is_there_once(chapter: Chapter) -> None:
 
 def worker(command: psutil.Process) -> psutil.Process | None:
     """A process in which a student's code runs: below the branch of a job, which is below the zygote."""
-    above = {one.pid: one.ppid() for one in _zygotes(command)}
+    above = {one.pid: one.ppid() for one in _in_sandbox(command)}
     return next((psutil.Process(one) for one, parent in above.items() if above.get(parent) in above), None)
 
 
@@ -107,15 +108,18 @@ def zygote(command: psutil.Process) -> psutil.Process | None:
 
 def grader(command: psutil.Process) -> psutil.Process | None:
     """A process that runs check cells: what all of them are forked from is the command's child."""
-    forked = [one for child in command.children() if child.name() != "bwrap" for one in child.children()]
+    inside = _in_sandbox(command)
+    outside = [child for child in command.children() if child.name() != "bwrap" and child not in inside]
+    forked = [one for child in outside for one in child.children()]
     return forked[0] if forked and worker(command) else None
 
 
-def _zygotes(command: psutil.Process) -> list[psutil.Process]:
+def _in_sandbox(command: psutil.Process) -> list[psutil.Process]:
+    """The zygote, its branches, and the processes below."""
     found = []
     for process in command.children(recursive=True):
-        with suppress(psutil.Error):
-            if process.name() != "bwrap" and "zygote" in " ".join(process.cmdline()):
+        with suppress(psutil.Error, OSError):
+            if process.name() not in ("bwrap", "sh") and namespace(process) != namespace(command):
                 found.append(process)
     return found
 

@@ -253,6 +253,7 @@ def test_without_an_understudy_bubblewrap_starts_the_zygote(fails: str, monkeypa
 def test_an_understudy_without_a_part_ends():
     with understudy.hiring():
         environment = dict(os.environ)
+    confine.adopt_orphans(False)
     hired = understudy.take_hired()
     program = "from torchkata.tools.grading.understudy import wait_for_part as wait; wait()"
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)

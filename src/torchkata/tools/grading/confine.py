@@ -57,9 +57,9 @@ def give_up_root() -> None:
     _call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def adopt_orphans() -> None:
-    """Processes below this one whose parents end become children of this one."""
-    _call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def adopt_orphans(adopt: bool = True) -> None:
+    """Processes below this one whose parents end become children of this one, from now on or no longer."""
+    _call("prctl", PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
 def enter_namespaces() -> None:

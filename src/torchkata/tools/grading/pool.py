@@ -56,9 +56,14 @@ def _context() -> ForkServerContext | SpawnContext:
 def get_ready(sandboxed: bool = False) -> None:
     """Let what all graders are forked from begin to load torch, in the background, and where they are `sandboxed` the
     zygote, too. Needed by nothing, saves time."""
-    if _context().get_start_method() == "forkserver":
+    if _context().get_start_method() == "forkserver" and not _server_runs():
         with understudy.hiring() if sandboxed and understudy.can_be_hired() else nullcontext():
             forkserver.ensure_running()
+
+
+def _server_runs() -> bool:
+    """Whether something in this process has started it before: then it forks no understudy."""
+    return getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None) is not None
 
 
 def usable_cores() -> int:

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 MAX_PRINTED = 100_000  # characters of a cell's output that are kept
 MAX_TEXT = 2_000  # characters of an error's message
-SELDOM = (
-    20_000  # new objects before the collector looks for garbage: loading and exporting makes many, and little of it
-)
+SELDOM = 20_000  # new objects before the collector looks for garbage: an export makes many, and little of it
 
 
 def main() -> None:
