@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from tests.exported import bytes_of
+from torchkata import quick_decompositions
 from torchkata.quick_exports import export_once, quick_exports, refuse_once
 
 pytest.importorskip("onnx")
@@ -44,6 +45,7 @@ def modules():
 
 def test_exports_come_to_the_same_and_work_less(modules, monkeypatch):
     utils, *_, schemas, _ = modules
+    quick_decompositions._kept.cache_clear()  # whatever was exported before
     looks = []
     look = utils._materialize_cpp_cia_ops
     with monkeypatch.context() as patch:

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import msgpack
+import psutil
 import pytest
 import torch
 
@@ -35,7 +36,6 @@ from torchkata.tools.grading.scenarios import ScenarioError, scenario_source
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
 
-ZYGOTE = "torchkata.tools.grading.zygote"
 SETUP = "import os\nimport torch\nfrom torch import Tensor, nn\n"
 LIMITS = Limits(exercise_seconds=20, memory=512 * MIB, processes=12, disk=4 * MIB)
 
@@ -73,11 +73,21 @@ def zygote_that_is(kind: str) -> Iterator[None]:
         confine.adopt_orphans(False)
 
 
+def assert_zygote_is(kind: str) -> None:
+    """Where there is no understudy, bubblewrap starts one in its place: that must not pass unseen."""
+    commands: list[list[str]] = []
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it ends meanwhile
+            commands.append(one.cmdline())
+    assert WHY_NOT or kind == "started" or any("echo; read _" in command for command in commands)
+
+
 @contextlib.contextmanager
 def sandbox_of(kind: str) -> Iterator[Sandbox]:
     if WHY_NOT is None:
         confine.own_keyring()  # one that processes inherit, as after a login
     with zygote_that_is(kind), Sandbox(SETUP, LIMITS) as running:
+        assert_zygote_is(kind)
         yield running
 
 

@@ -20,6 +20,7 @@ from tests.tools.grading.test_boundary import (
     LOOK,
     SETUP,
     ZYGOTES,
+    assert_zygote_is,
     needs_bubblewrap,
     run,
     wait_for,
@@ -55,6 +56,9 @@ def namespace(process: psutil.Process) -> str:
 @pytest.fixture(scope="module", params=ZYGOTES)
 def zygote(request: pytest.FixtureRequest) -> Iterator[SharedZygote]:
     with zygote_that_is(request.param), SharedZygote(SETUP, LIMITS) as running:
+        with running.branch():  # it is there then
+            pass
+        assert_zygote_is(request.param)
         yield running
 
 
