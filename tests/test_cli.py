@@ -27,7 +27,7 @@ def loaded_by(statements: str) -> set[str]:
         "import torchkata.cli",
         "import torchkata.tools.course, nbformat",
         "import torchkata.tools.learning.checking, torchkata.tools.learning.progress",
-        "from torchkata.tools.release import course_config; from pathlib import Path; course_config(Path())",
+        "from torchkata.tools.course_config import course_config; from pathlib import Path; course_config(Path())",
     ],
 )
 def test_a_command_starts_without(statements):

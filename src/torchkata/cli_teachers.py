@@ -67,13 +67,12 @@ def grade(
     if similar:
         return _list_similar(found, names)
     from torchkata.loading import loading
+    from torchkata.tools.grading.grader import grader_of, sharing
     from torchkata.tools.grading.pool import get_ready, usable_cores
 
-    if scheduler is None:
-        get_ready(sandboxed=not no_sandbox)  # the processes that grade load torch while this one loads nbgrader
-    from torchkata.tools.grading.grader import grader_of, sharing
-
     grader, jobs = grader_of(found, sandboxed=not no_sandbox), jobs or usable_cores()
+    if scheduler is None:  # the processes that grade load torch while this one loads nbgrader
+        get_ready(sandboxed=not no_sandbox, compiles=grader.master.compiles)
     with nullcontext(grader) if scheduler else sharing(grader) as opener:
         with loading():
             from torchkata.tools.grading.batch import grade_chapter

@@ -6,12 +6,12 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from torchkata.tools.grading.messages import decode, encode
 from torchkata.tools.grading.replies import observation_from
 from torchkata.tools.grading.worker import reply_with
 from torchkata.verdicts.observing import Observation
-from torchkata.verdicts.plain import layout_of
 
 
 def through_bytes(noted: Observation) -> Observation:
@@ -49,12 +49,17 @@ def assert_same(a: object, b: object, storages: dict[int, int]) -> None:
 
 
 def _assert_same_tensor(a: Tensor, b: Tensor, storages: dict[int, int]) -> None:
-    assert layout_of(a) == layout_of(b) and (a.device, a.requires_grad) == (b.device, b.requires_grad)
+    assert _layout_of(a) == _layout_of(b)
     one, other = a.untyped_storage(), b.untyped_storage()
     assert storages.setdefault(other._cdata, one._cdata) == one._cdata, "other tensors share a storage now"
     assert list(storages.values()).count(one._cdata) == 1, "a storage has become two"
     if a.device.type == "cpu" and a.numel():
         assert torch.equal(_bytes(a), _bytes(b))
+
+
+def _layout_of(tensor: Tensor) -> tuple:
+    where = tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.device
+    return *where, tensor.requires_grad, isinstance(tensor, Parameter)
 
 
 def _bytes(tensor: Tensor) -> Tensor:

@@ -8,15 +8,9 @@ from pathlib import Path
 
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
-from traitlets.config import Config
-from traitlets.config.loader import PyFileConfigLoader
 
-from torchkata.tools.course import MARK, Chapter, CourseError
-
-
-def course_config(root: Path) -> Config:
-    """The settings in the course's nbgrader_config.py."""
-    return PyFileConfigLoader(MARK, path=str(root)).load_config()
+from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course_config import course_config
 
 
 def released(chapter: Chapter, solution: str) -> str:

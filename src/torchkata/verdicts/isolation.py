@@ -6,6 +6,7 @@ import contextlib
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,86 +25,103 @@ _GLOBAL_HOOKS = [
 _MOST = 1000  # things of one kind that are cleared away
 
 
-@contextlib.contextmanager
-def clean_state() -> Iterator[None]:
+class clean_state:  # used as torch.no_grad is
     """Fixed seeds, one thread and torch's defaults inside, without hooks and modes; afterwards all is as it was.
 
     That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
     autocast; modes, and hooks of all modules, of all optimizers and of saved tensors, that were left behind; Python's
     recursion limit.
+
+    It stands around each of an answer's calls, most of which take less time than it: so it looks before it sets.
     """
-    with contextlib.ExitStack() as afterwards:
-        for note in (_modes, _saved_tensors_hooks, _module_hooks, _autocast, _settings, _random_numbers):
-            afterwards.callback(note())  # the last one noted is put back first
-        afterwards.enter_context(torch.inference_mode(False))
-        afterwards.enter_context(torch.enable_grad())
+
+    def __enter__(self) -> None:
+        self._modes, self._device = _active_modes(), _default_device()
+        self._saved_tensors_hooks = _saved_tensors_hooks()
+        self._module_hooks = [dict(hooks) for hooks in _GLOBAL_HOOKS] if any(_GLOBAL_HOOKS) else None
+        self._nesting = _autocast_nesting()
+        self._switches = [read() for read, _ in _SWITCHES]
+        self._random_numbers = None if _random_numbers_are_kept else _random_numbers()
+        self._no_inference = torch.inference_mode(False)  # switches gradients on, too
+        self._no_inference.__enter__()
         _set_defaults()
-        yield
+
+    def __exit__(self, *error: object) -> None:
+        self._no_inference.__exit__(*error)
+        if self._random_numbers is not None:
+            _set_random_numbers(*self._random_numbers)
+        _leave_autocast(self._nesting)
+        for (read, write), before in zip(_SWITCHES, self._switches, strict=True):
+            if read() != before:
+                write(before)
+        _put_back_module_hooks(self._module_hooks)
+        _pop_saved_tensors_hooks(self._saved_tensors_hooks)
+        _set_modes(self._modes, self._device)
 
 
 def _set_defaults() -> None:
     torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
     random.seed(0)
-    torch.set_default_dtype(torch.float32)
+    if torch.get_default_dtype() != torch.float32:
+        torch.set_default_dtype(torch.float32)
     if torch.get_num_threads() > 1:  # exercises are small: several threads would wait for each other
         torch.set_num_threads(1)
     for device in _AUTOCAST_DEVICES:
         if torch.is_autocast_enabled(device):
             torch.set_autocast_enabled(device, False)
-    for hooks in _GLOBAL_HOOKS:
-        hooks.clear()
-    _set_modes([], [], None)
+    if any(_GLOBAL_HOOKS):
+        for hooks in _GLOBAL_HOOKS:
+            hooks.clear()
+    _set_modes(([], []), None)
 
 
-# Each of these notes how things are, and returns what puts them back.
-
-
-def _random_numbers() -> Callable[[], None]:
-    python, of_torch = random.getstate(), torch.default_generator.get_state()
-
-    def put_back() -> None:
-        random.setstate(python)
-        torch.default_generator.set_state(of_torch)
-
-    return put_back
-
-
-def _settings() -> Callable[[], None]:
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    deterministic, anomaly = torch.are_deterministic_algorithms_enabled(), torch.is_anomaly_enabled()
-    recursion = sys.getrecursionlimit()
-
-    def put_back() -> None:
-        torch.set_default_dtype(dtype)
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        if torch.are_deterministic_algorithms_enabled() != deterministic:  # a second for the first call
-            torch.use_deterministic_algorithms(deterministic)
-        autograd.set_detect_anomaly(anomaly)
-        sys.setrecursionlimit(recursion)
-
-    return put_back
-
-
-def _autocast() -> Callable[[], None]:
-    enabled = [
-        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in _AUTOCAST_DEVICES
+# each with what reads it and what sets it
+_SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    (torch.is_anomaly_enabled, autograd.set_detect_anomaly),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+]
+for _device in _AUTOCAST_DEVICES:
+    _SWITCHES += [
+        (partial(torch.is_autocast_enabled, _device), partial(torch.set_autocast_enabled, _device)),
+        (partial(torch.get_autocast_dtype, _device), partial(torch.set_autocast_dtype, _device)),
     ]
-    cached, nesting = torch.is_autocast_cache_enabled(), _autocast_nesting()
 
-    def put_back() -> None:
-        if (now := _autocast_nesting()) != nesting:
-            for _ in range(min(now - nesting, _MOST)):
-                torch.autocast_decrement_nesting()
-            torch.clear_autocast_cache()
-        for device, on, dtype in enabled:
-            if torch.is_autocast_enabled(device) != on:
-                torch.set_autocast_enabled(device, on)
-            if torch.get_autocast_dtype(device) != dtype:
-                torch.set_autocast_dtype(device, dtype)
-        torch.set_autocast_cache_enabled(cached)
 
-    return put_back
+_random_numbers_are_kept = False
+
+
+@contextlib.contextmanager
+def kept_random_numbers() -> Iterator[None]:
+    """Random numbers are put back at the end of this, not of each clean state inside: to note them takes a third of its
+    time."""
+    global _random_numbers_are_kept
+    before, kept = _random_numbers(), _random_numbers_are_kept
+    _random_numbers_are_kept = True
+    try:
+        yield
+    finally:
+        _random_numbers_are_kept = kept
+        _set_random_numbers(*before)
+
+
+def _random_numbers() -> tuple[Any, torch.Tensor]:
+    return random.getstate(), torch.default_generator.get_state()
+
+
+def _set_random_numbers(python: Any, of_torch: torch.Tensor) -> None:
+    random.setstate(python)
+    torch.default_generator.set_state(of_torch)
+
+
+def _leave_autocast(nesting: int) -> None:
+    if (now := _autocast_nesting()) != nesting:
+        for _ in range(min(now - nesting, _MOST)):
+            torch.autocast_decrement_nesting()
+        torch.clear_autocast_cache()
 
 
 def _autocast_nesting() -> int:
@@ -111,51 +129,45 @@ def _autocast_nesting() -> int:
     return torch.autocast_decrement_nesting()
 
 
-def _module_hooks() -> Callable[[], None]:
-    before = [dict(hooks) for hooks in _GLOBAL_HOOKS]
-
-    def put_back() -> None:
-        for hooks, kept in zip(_GLOBAL_HOOKS, before, strict=True):
-            if hooks or kept:
-                hooks.clear()
-                hooks.update(kept)
-
-    return put_back
+def _put_back_module_hooks(before: list[dict] | None) -> None:
+    if before is None and not any(_GLOBAL_HOOKS):
+        return
+    for hooks, kept in zip(_GLOBAL_HOOKS, before or [{}] * len(_GLOBAL_HOOKS), strict=True):
+        hooks.clear()
+        hooks.update(kept)
 
 
-def _saved_tensors_hooks() -> Callable[[], None]:
-    before = torch._C._autograd._top_saved_tensors_default_hooks(True)
-
-    def put_back() -> None:
-        for _ in range(_MOST):
-            if torch._C._autograd._top_saved_tensors_default_hooks(True) == before:
-                break
-            torch._C._autograd._pop_saved_tensors_default_hooks()
-
-    return put_back
+def _saved_tensors_hooks() -> object:
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
 
 
-def _modes() -> Callable[[], None]:
-    """The default device is such a mode, too."""
-    functions, operations = _active_modes()
-    device = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-
-    def put_back() -> None:
-        _set_modes(functions, operations, device)
-
-    return put_back
+def _pop_saved_tensors_hooks(before: object) -> None:
+    for _ in range(_MOST):
+        if _saved_tensors_hooks() == before:
+            break
+        torch._C._autograd._pop_saved_tensors_default_hooks()
 
 
-def _set_modes(functions: list, operations: list, device: object) -> None:
-    now_functions, now_operations = _active_modes()
-    _exchange(now_functions, functions, overrides._pop_mode, overrides._push_mode)
-    _exchange(now_operations, operations, dispatch._pop_mode, dispatch._push_mode)
-    torch._GLOBAL_DEVICE_CONTEXT.device_context = device
+Modes = tuple[list, list]
 
 
-def _active_modes() -> tuple[list, list]:
+def _active_modes() -> Modes:
     """The modes that see calls of torch's functions, and those that see its operations."""
     return overrides._get_current_function_mode_stack(), dispatch._get_current_dispatch_mode_stack()
+
+
+def _default_device() -> object:
+    """A mode, too."""
+    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+
+
+def _set_modes(wanted: Modes, device: object) -> None:
+    (now_functions, now_operations), (functions, operations) = _active_modes(), wanted
+    if now_functions or functions:
+        _exchange(now_functions, functions, overrides._pop_mode, overrides._push_mode)
+    if now_operations or operations:
+        _exchange(now_operations, operations, dispatch._pop_mode, dispatch._push_mode)
+    torch._GLOBAL_DEVICE_CONTEXT.device_context = device
 
 
 def _exchange(now: list, wanted: list, pop: Callable[[], object], push: Callable[[Any], object]) -> None:

@@ -8,6 +8,7 @@ Tensors keep their layout: size, stride, offset, and which of them share a stora
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -36,7 +37,7 @@ def is_plain_tensor(value: object) -> TypeGuard[Tensor]:
         isinstance(value, Tensor)
         and value.layout == torch.strided
         and not value.is_quantized
-        and value.device.type in ("cpu", "meta")
+        and (value.is_cpu or value.is_meta)
         and value.untyped_storage().nbytes() <= MAX_BYTES
     )
 
@@ -68,34 +69,41 @@ class Copier:
     def _copy_tensor(self, tensor: Tensor) -> Tensor:
         original = tensor.detach().resolve_conj().resolve_neg()
         storage = original.untyped_storage()
-        if storage._cdata not in self._storages:
+        known = self._storages.get(storage._cdata)
+        if known is None:
             self._originals.append(original)
-            self._storages[storage._cdata] = (
+            if _fills(original, storage):
+                copy = original.clone()
+                self._storages[storage._cdata] = copy.untyped_storage()
+                return tracked(copy, tensor.requires_grad, is_parameter(tensor))
+            known = self._storages[storage._cdata] = (
                 storage.clone()
                 if storage.device.type == "cpu"
                 else torch.UntypedStorage(storage.nbytes(), device=storage.device)
             )
-        return tensor_on(self._storages[storage._cdata], layout_of(original) | tracking_of(tensor))
+        copy = tensor_on(known, original.dtype, original.shape, original.stride(), original.storage_offset())
+        return tracked(copy, tensor.requires_grad, is_parameter(tensor))
 
 
-def layout_of(tensor: Tensor) -> dict:
-    """dtype, size, stride and offset (in elements) of a tensor."""
-    return {
-        "dtype": tensor.dtype,
-        "size": tuple(tensor.shape),
-        "stride": tensor.stride(),
-        "offset": tensor.storage_offset(),
-    }
+def _fills(tensor: Tensor, storage: torch.UntypedStorage) -> bool:
+    """Whether a storage holds a tensor's elements in order and nothing else, as most do: then torch's clone does all in
+    a tenth of the time."""
+    return tensor.is_cpu and tensor.is_contiguous() and 0 < tensor.numel() * tensor.element_size() == storage.nbytes()
 
 
-def tracking_of(tensor: Tensor) -> dict:
-    return {"requires_grad": tensor.requires_grad, "parameter": isinstance(tensor, nn.Parameter)}
+def is_parameter(tensor: Tensor) -> bool:
+    return type(tensor) is not Tensor and isinstance(tensor, nn.Parameter)
 
 
-def tensor_on(storage: torch.UntypedStorage, layout: dict) -> Tensor:
-    """A tensor of the given layout on a storage."""
-    empty = torch.empty(0, dtype=layout["dtype"], device=storage.device)
-    tensor = empty.set_(storage, layout["offset"], layout["size"], layout["stride"])
-    if layout["parameter"]:
-        return nn.Parameter(tensor, requires_grad=layout["requires_grad"])
-    return tensor.requires_grad_(layout["requires_grad"])
+def tensor_on(
+    storage: torch.UntypedStorage, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], offset: Any
+) -> Tensor:
+    """A tensor of the given layout (in elements) on a storage."""
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+
+
+def tracked(tensor: Tensor, requires_grad: bool, parameter: bool) -> Tensor:
+    """A new tensor as a leaf that requires grad or not, as a parameter if it is to be one."""
+    if parameter:
+        return nn.Parameter(tensor, requires_grad=requires_grad)
+    return tensor.requires_grad_() if requires_grad else tensor

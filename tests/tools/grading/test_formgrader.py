@@ -15,11 +15,11 @@ from tests import ROOT
 from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import fake_record
 from torchkata.tools.course import read_notebook
+from torchkata.tools.course_config import course_config
 from torchkata.tools.grading.autograded import Frame
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.released import read_release
 from torchkata.tools.nbgrader_parts import FoldChecks
-from torchkata.tools.release import course_config
 
 NOTES = ["The notebook is named lovelace.ipynb in place of things.ipynb.", "twice: Ada99 wrote this.", "A third note."]
 HIDDEN = "observe(twice, -1).returns(-2)"

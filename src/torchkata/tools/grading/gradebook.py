@@ -25,19 +25,17 @@ from nbgrader.api import (
     SubmittedAssignment,
     SubmittedNotebook,
 )
-from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import AssignLatePenalties
 from sqlalchemy import make_url
 from sqlalchemy.exc import DatabaseError
 
 from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course_config import course_config
 from torchkata.tools.grading.intake import read_timestamp
 from torchkata.tools.grading.lms import FinalMark
 from torchkata.tools.grading.records import Record
 from torchkata.tools.grading.roster import COLUMNS as NAMES
 from torchkata.tools.grading.roster import Roster
-from torchkata.tools.release import course_config
 
 T = TypeVar("T")
 PATIENCE = 60  # seconds to wait for a gradebook that another program has locked
@@ -55,7 +53,7 @@ class ChapterBook:
 
     def __init__(self, chapter: Chapter, patience: float = PATIENCE):
         self.chapter, self.patience = chapter, patience
-        self.config = course_config(chapter.root)
+        self.config = course_config(chapter.root, steps=False)
         self.course = CourseDirectory(config=self.config)
 
     def __enter__(self) -> ChapterBook:
@@ -121,6 +119,8 @@ class ChapterBook:
 
     def _generate(self) -> None:
         """Let nbgrader note the chapter in the gradebook, as `nbgrader generate_assignment` does; no file changes."""
+        from nbgrader.converters import GenerateAssignment  # takes half a second, once in a chapter's life
+
         log = logging.Logger("torchkata.gradebook.generate")
         complaints: list[str] = []
         log.addHandler(_Collector(complaints))
@@ -232,6 +232,8 @@ class ChapterBook:
         return submitted
 
     def _assign_late_penalty(self, student: str) -> None:
+        from nbgrader.preprocessors import AssignLatePenalties  # takes as long; few classes need it
+
         names = {"notebook": self.chapter.topic, "assignment": self.chapter.name, "student": student}
         step = AssignLatePenalties(config=self.config, log=QUIET)
         step.preprocess(new_notebook(), {"nbgrader": names | {"db_url": self.course.db_url}})

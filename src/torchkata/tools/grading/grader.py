@@ -34,7 +34,9 @@ class ChapterGrader:
 
         torch.set_num_threads(1)  # several of them grade side by side
         transcripts = Transcripts()
-        with Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch) as sandbox:
+        sandbox = Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch)
+        sandbox.compiles = self.master.compiles
+        with sandbox:
             yield lambda submission: grade(submission, self.master, sandbox, transcripts=transcripts)
 
 
@@ -64,5 +66,6 @@ def grader_of(chapter: Chapter, sandboxed: bool = True, limits: Limits | None = 
 @contextmanager
 def sharing(grader: ChapterGrader) -> Iterator[SharingGrader]:
     """What all processes of this machine share begins to load, in the background."""
-    with SharedZygote(grader.master.setup, grader.limits, grader.sandboxed) as zygote:
+    master = grader.master
+    with SharedZygote(master.setup, grader.limits, grader.sandboxed, compiles=master.compiles) as zygote:
         yield SharingGrader(grader, zygote)

@@ -6,6 +6,7 @@ storages. In the value, what MessagePack has no kind for (tensors, tuples and ot
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
 import struct
@@ -18,7 +19,7 @@ import msgpack
 import torch
 from torch import Tensor
 
-from torchkata.verdicts.plain import MAX_DIMS, Other, is_plain_tensor, layout_of, tensor_on, tracking_of
+from torchkata.verdicts.plain import MAX_DIMS, Other, is_parameter, is_plain_tensor, tensor_on, tracked
 
 HEAD = struct.Struct("!II")  # bytes of the table, and of the value
 TENSOR, TUPLE, OTHER, COMPLEX, INTEGER, DTYPE, DEVICE, ELLIPSIS = range(8)  # extensions
@@ -103,28 +104,28 @@ class _Writer:
     def _row(self, tensor: Tensor) -> list:
         if not is_plain_tensor(tensor):
             raise TypeError("only strided tensors on the CPU or on meta, of limited size, are plain data")
-        layout, tracking = layout_of(tensor), tracking_of(tensor)
         return [
-            self._place_of(tensor.detach()),
-            str(layout["dtype"]),
-            list(layout["size"]),
-            list(layout["stride"]),
-            layout["offset"],
-            tracking["requires_grad"],
-            tracking["parameter"],
+            self._place_of(tensor),
+            str(tensor.dtype),
+            list(tensor.shape),
+            list(tensor.stride()),
+            tensor.storage_offset(),
+            tensor.requires_grad,
+            is_parameter(tensor),
         ]
 
     def _place_of(self, tensor: Tensor) -> int:
         """The place of its storage in the table."""
         storage = tensor.untyped_storage()
-        if storage._cdata not in self._storages:
-            self._storages[storage._cdata] = len(self.table)
+        place = self._storages.get(storage._cdata)
+        if place is None:
+            place = self._storages[storage._cdata] = len(self.table)
             self._kept.append(tensor)
-            meta = storage.device.type == "meta"
-            self.table.append((meta, storage.nbytes()))
-            if not meta:
-                self.parts.append(bytes(torch.empty(0, dtype=torch.uint8).set_(storage).numpy().data))
-        return self._storages[storage._cdata]
+            size = storage.nbytes()
+            self.table.append((tensor.is_meta, size))
+            if size and not tensor.is_meta:
+                self.parts.append(ctypes.string_at(storage.data_ptr(), size))
+        return place
 
 
 AS_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
@@ -198,13 +199,13 @@ class _Reader:
         if type(place) is not int or place < 0 or type(requires_grad) is not bool or type(parameter) is not bool:
             raise ValueError("not a tensor")
         storage = self._storages[place]
-        layout = {"dtype": _dtype(dtype), "size": size, "stride": stride, "offset": offset}
-        _check_fits(layout, storage)
+        kind = _dtype(dtype)
+        _check_fits(storage, kind.itemsize, size, stride, offset)
         self._elements += math.prod(size)
         self._within(self._elements, self._caps.elements, "elements")
         self._lists += sum(accumulate(size[:-1], operator.mul, initial=1))
         self._within(self._lists, self._caps.lists, "dimensions for so many elements")
-        return tensor_on(storage, layout | {"requires_grad": requires_grad, "parameter": parameter})
+        return tracked(tensor_on(storage, kind, size, stride, offset), requires_grad, parameter)
 
 
 def _storage(data: bytes, size: int) -> torch.UntypedStorage:
@@ -215,15 +216,15 @@ def _storage(data: bytes, size: int) -> torch.UntypedStorage:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage()
 
 
-def _check_fits(layout: dict, storage: torch.UntypedStorage) -> None:
+def _check_fits(storage: torch.UntypedStorage, itemsize: int, size: list, stride: list, offset: int) -> None:
     """Raises ValueError for a layout that reaches out of its storage: torch would silently enlarge the storage."""
-    size, stride = layout["size"], layout["stride"]
     if type(size) is not list or type(stride) is not list or not len(size) == len(stride) <= MAX_DIMS:
         raise ValueError("not a layout")
-    if not all(type(n) is int and 0 <= n < 2**63 for n in (layout["offset"], *size, *stride)):
-        raise ValueError("not a layout")
-    last = layout["offset"] + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    if 0 not in size and (last + 1) * layout["dtype"].itemsize > storage.nbytes():
+    for number in (offset, *size, *stride):
+        if type(number) is not int or not 0 <= number < 2**63:
+            raise ValueError("not a layout")
+    last = offset + sum(map(operator.mul, size, stride)) - sum(stride)
+    if 0 not in size and (last + 1) * itemsize > storage.nbytes():
         raise ValueError("the layout reaches out of its storage")
 
 

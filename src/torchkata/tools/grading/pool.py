@@ -40,6 +40,7 @@ class Sharing(Protocol):
 
 
 PRELOAD = ["torchkata.tools.grading.preload"]
+COMPILES = "TORCHKATA_COMPILES"  # tells what is preloaded whether torch's compiler is
 ATTEMPTS = 2
 LIMITED = sys.platform == "linux"  # where the kernel can end a process that judges for too long
 
@@ -53,12 +54,17 @@ def _context() -> ForkServerContext | SpawnContext:
     return context
 
 
-def get_ready(sandboxed: bool = False) -> None:
+def get_ready(sandboxed: bool = False, compiles: bool = False) -> None:
     """Let what all graders are forked from begin to load torch, in the background, and where they are `sandboxed` the
-    zygote, too. Needed by nothing, saves time."""
+    zygote, too; torch's compiler with it, if check cells or answers are likely to load it (`compiles`). Needed by
+    nothing, saves time."""
     if _context().get_start_method() == "forkserver" and not _server_runs():
         with understudy.hiring() if sandboxed and understudy.can_be_hired() else nullcontext():
-            forkserver.ensure_running()
+            os.environ[COMPILES] = str(int(compiles))
+            try:
+                forkserver.ensure_running()
+            finally:
+                del os.environ[COMPILES]
 
 
 def _server_runs() -> bool:

@@ -75,6 +75,7 @@ class Sandbox:
     ):
         self.enabled, self.limits, self._branch = enabled, limits or Limits(), branch
         self.filtered = enabled  # whether system calls are refused, where that can be done; all else holds without it
+        self.compiles = True  # whether its own zygote loads torch's compiler
         self._setup = setup_source
         self.known_names = bound_names(setup_source)  # the names that the chapter's setup cell binds
         self._open = contextlib.ExitStack()
@@ -82,7 +83,7 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         with contextlib.ExitStack() as opened:
             if self._branch is None:
-                zygote = SharedZygote(self._setup, self.limits, self.enabled, self.filtered)
+                zygote = SharedZygote(self._setup, self.limits, self.enabled, self.filtered, self.compiles)
                 self._branch = opened.enter_context(opened.enter_context(zygote).branch())
             opened.enter_context(self._branch.control)
             self._open = opened.pop_all()

@@ -60,16 +60,18 @@ class SharedZygote:
     CourseError where bubblewrap is missing or does not work, or the setup cell fails.
 
     `enabled=False` starts the same processes without bubblewrap. `filtered` says whether system calls are refused,
-    where that can be done. The zygote ends with the thread that starts it.
+    where that can be done; `compiles`, whether torch's compiler is loaded, too, which those workers that need it would
+    else do themselves. The zygote ends with the thread that starts it.
     """
 
-    def __init__(self, setup: str, limits: Limits, enabled: bool = True, filtered: bool = True):
+    def __init__(self, setup: str, limits: Limits, enabled: bool = True, filtered: bool = True, compiles: bool = True):
         self._limits, self._enabled = limits, enabled
         self._start_order = {
             "setup": setup,
             "limits": asdict(limits),
             "confined": enabled,
             "filtered": filtered and enabled,
+            "compiles": compiles,
         }
         self._open = contextlib.ExitStack()
         self._ready = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
+import contextlib
 import inspect
 import json
 import linecache
@@ -19,6 +20,7 @@ from torchkata.tools.grading import wire
 from torchkata.tools.grading.lending import names_taken
 from torchkata.tools.grading.messages import TooLarge, decode, encode
 from torchkata.verdicts import observing
+from torchkata.verdicts.isolation import kept_random_numbers
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import may_replace, put_back_torch
 from torchkata.verdicts.plain import Copier
@@ -83,31 +85,41 @@ class Worker:
         self._cells = 0
         self._replaces = False  # whether a cell so far could have replaced something in torch
         self._lent: dict[str, object] = {}  # what demos have bound
+        self._while_asked: contextlib.ExitStack | None = None  # what holds from the first question after a cell on
         vars(builtins).update(get_ipython=_Shell(module).get, display=lambda *values, **settings: None)
 
     def answer(self, request: dict) -> dict:
         """The reply to a request: {"do": "cell" | "observe" | "scenario" | "value", …}."""
+        if request["do"] == "cell":
+            self._no_more_questions()
+        elif self._while_asked is None:
+            self._while_asked = contextlib.ExitStack()
+            self._while_asked.enter_context(kept_random_numbers())
         return getattr(self, f"_{request['do']}")(request)
+
+    def _no_more_questions(self) -> None:
+        if self._while_asked is not None:
+            self._while_asked.close()
+            self._while_asked = None
 
     def _cell(self, request: dict) -> dict:
         """Run a cell; where it needs names that demos could lend, say which ones in place of that."""
-        if needs := self._needs(request["source"], request["lendable"]):
+        file = f"<cell {self._cells + 1}>"
+        code = _code_of(request["source"], file)
+        if needs := self._needs(code, request["lendable"]):
             return {"error": None, "defined": [], "needs": needs}
         self._cells += 1
-        error = self._run(request["source"], f"<cell {self._cells}>")
+        error = self._run(code, request["source"], file)
         if self._replaces:
             put_back_torch()  # as each check cell does in a notebook
         self._lent |= {name: self._space[name] for name in request["lends"] if name in self._space}
         return {"error": error, "defined": [name for name in request["asks"] if name in self._space], "needs": []}
 
-    def _needs(self, source: str, lendable: Collection[str]) -> list[str]:
+    def _needs(self, code: CodeType | None, lendable: Collection[str]) -> list[str]:
         """Those of the names that the cell takes from cells before it, where only demos can have bound them."""
         absent = object()
         open_ones = [n for n in lendable if self._space.get(n, absent) is self._lent.get(n, absent)]
-        try:
-            return sorted(names_taken(_compiled(source, "<cell>"), open_ones)) if open_ones else []
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # told when the cell is run
-            return []
+        return sorted(names_taken(code, open_ones)) if open_ones and code is not None else []
 
     def _observe(self, request: dict) -> dict:
         answer = self._space[request["answer"]]
@@ -124,11 +136,11 @@ class Worker:
             args[place] = self._space[name]
         return reply_with(observing.run_scenario(space[request["scenario"]], tuple(args), request["recorded"]))
 
-    def _run(self, source: str, file: str) -> dict | None:
+    def _run(self, code: CodeType | None, source: str, file: str) -> dict | None:
         """Run a cell as a notebook would; what it raised, or None."""
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         try:
-            self._execute(_compiled(source, file))
+            self._execute(code or _compiled(source, file))
         except BaseException as error:  # sys.exit too: the next cells are run
             described = observing.describe_error(error, None)
             return Copier().copy(described)
@@ -162,6 +174,14 @@ def _packed(ops: list[dict]) -> str:
     found = {id(op): op for op in ops}
     kinds = [[*list(found[number].values())[:-1], *found[number]["reads"]] for number in numbers]
     return json.dumps({"kinds": kinds, "order": order})
+
+
+def _code_of(source: str, file: str) -> CodeType | None:
+    """None where it is no code; what is wrong with it is told when it is run."""
+    try:
+        return _compiled(source, file)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _compiled(source: str, file: str) -> CodeType:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import importlib
 import json
 import os
 import signal
@@ -37,7 +36,7 @@ def main(control: socket.socket) -> None:
     order = json.loads(wire.receive(control, CONTROL_FRAME))
     limits = Limits(**order["limits"])
     try:
-        module = _load(order["setup"], order["confined"])
+        module = _load(order["setup"], order["confined"], order["compiles"])
         _tell(control, ready=True)
     except BaseException:
         _tell(control, ready=False, error=traceback.format_exc(limit=-3))
@@ -81,7 +80,7 @@ def _become(branch: Callable[[socket.socket], _Branch], root: socket.socket, own
         os._exit(0)
 
 
-def _load(setup: str, confined: bool) -> ModuleType:
+def _load(setup: str, confined: bool, compiles: bool) -> ModuleType:
     if confined:
         syscalls.get_ready()  # the library is found by a user who may read more than the one that follows
     if confine.LINUX and confined:
@@ -91,19 +90,24 @@ def _load(setup: str, confined: bool) -> ModuleType:
 
         sys.path.insert(0, "")  # as in a notebook
         module = worker.notebook_module(setup)
-        warm_up()
+        warm_up(compiles)
     gather_pages()
     return module
 
 
-def warm_up() -> None:
+def warm_up(compiles: bool) -> None:
     """Do once what every worker would do at first use: imports that torch and a cell with a magic need, a recording."""
-    for name in ("IPython.core.inputtransformer2", "torch._dynamo", "torch.distributed.tensor"):
-        importlib.import_module(name)
+    import IPython.core.inputtransformer2  # noqa: F401
     import torch
 
+    from torchkata.lazy_compiler import keep_compiler_unloaded
     from torchkata.verdicts import observing
 
+    if compiles:
+        import torch._dynamo
+        import torch.distributed.tensor
+    else:
+        keep_compiler_unloaded()
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     observing.run_answer(lambda x: (x * 2).sum(0).t(), (x,), {})
 

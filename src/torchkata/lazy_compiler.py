@@ -1,0 +1,42 @@
+"""torch's compiler stays unloaded until something is compiled.
+
+torch marks functions that its compiler must not look into, all optimizers' and many of those that work on meta tensors.
+The first call of one loads the compiler (`torch._dynamo`, a second of work), only to tell it so (`torch/_compile.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import inspect
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from torch import _compile
+
+COMPILER = "torch._dynamo"
+
+
+def keep_compiler_unloaded() -> None:
+    """Marked functions of all modules that are loaded by now are called as they are, as long as there is no compiler.
+    Once it is loaded, by whatever needs it, they are kept from it as ever."""
+    marks = _compile._disable_dynamo(lambda: None).__code__
+    for marked in [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__ is marks]:
+        function = inspect.getclosurevars(marked).nonlocals["fn"]
+        if not hasattr(function, "__dynamo_disable"):
+            with contextlib.suppress(AttributeError):  # no function of Python's
+                function.__dynamo_disable = _without_compiler(marked, function)
+
+
+def _without_compiler(marked: Callable, function: Any) -> Callable:
+    """What torch finds in the place of what the compiler would have made of the function."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if COMPILER not in sys.modules:
+            return function(*args, **kwargs)
+        function.__dict__.pop("__dynamo_disable", None)
+        return marked(*args, **kwargs)
+
+    return call
