@@ -30,6 +30,7 @@ def _put_in_place() -> None:
         package = importlib.util.module_from_spec(spec)
         package.__class__ = _Package
         sys.modules[NAME] = package
+        vars(package)["__version__"] = importlib.import_module(f"{NAME}._version").__version__
 
 
 _put_in_place()

@@ -7,6 +7,7 @@ import json
 import linecache
 import os
 import platform
+import random
 import socket
 import struct
 import subprocess
@@ -1065,6 +1066,18 @@ def test_a_cell_may_use_ipython(bare: Sandbox):
         assert session.run_cell("%%capture out\nz = 5", asks=["z"]).defined == {"z"}
         assert session.run_cell("x = = 3").error["types"][0] == "SyntaxError"
         assert session.run_cell("raise SystemExit").error["types"][0] == "SystemExit"
+
+
+def test_random_numbers_go_on_from_cell_to_cell_as_in_a_notebook(bare: Sandbox):
+    """Each call begins with the same ones; a cell behind them, where the cell before them has ended."""
+    numbers = "[random.random(), torch.rand(1).item()]"
+    with bare.session() as session:
+        session.run_cell(f"import random\nrandom.seed(5), torch.manual_seed(5)\ndef f():\n    return {numbers}")
+        asked = [session.observe("f", [], {}).result for _ in range(2)]
+        session.run_cell(f"after = {numbers}")
+        after = session.value("after").result
+    assert asked == [[random.Random(0).random(), torch.rand(1, generator=torch.Generator().manual_seed(0)).item()]] * 2
+    assert after == [random.Random(5).random(), torch.rand(1, generator=torch.Generator().manual_seed(5)).item()]
 
 
 def test_a_cell_is_in_the_module_main(bare: Sandbox):

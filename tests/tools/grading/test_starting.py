@@ -1,0 +1,59 @@
+"""What is loaded before the first submission: all that a chapter's answers and checks load, and nothing that takes
+long and that they don't."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from torchkata.lazy_compiler import COMPILER
+from torchkata.tools.course import Chapter, find_chapters
+from torchkata.tools.grading.intake import read_submission
+from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.records import Record, Submission, SubmittedCell
+from torchkata.tools.grading.referee import grade
+from torchkata.tools.grading.released import read_release
+from torchkata.tools.grading.sandbox import Sandbox
+
+MASTERS = {chapter.name: MasterChapter.of(chapter) for chapter in find_chapters()}
+WITHOUT = [name for name, master in MASTERS.items() if not master.compiles]
+LEAVES = f"import os, sys\nif {COMPILER!r} in sys.modules: os._exit(3)"
+
+
+def record_of(chapter: Chapter, folder: Path, further: str) -> Record:
+    """Of the author's answers, and a cell of one's own behind them."""
+    place = folder / "author" / chapter.name
+    place.mkdir(parents=True)
+    shutil.copy(chapter.solution, place)
+    submission = read_submission(place, "author", chapter, read_release(chapter))
+    assert isinstance(submission, Submission)
+    own = SubmittedCell("own", None, further)
+    sandbox = Sandbox(MASTERS[chapter.name].setup, enabled=False)
+    sandbox.compiles = MASTERS[chapter.name].compiles
+    with sandbox:
+        return grade(replace(submission, cells=[*submission.cells, own]), MASTERS[chapter.name], sandbox)
+
+
+def left_out(record: Record) -> list[str]:
+    return [note for note in record.notes if "left out" in note]
+
+
+def test_some_chapters_compile_and_some_do_not():
+    assert {"03_gather_scatter", "06_hooks"} <= set(WITHOUT) and len(WITHOUT) < len(MASTERS) / 2
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_where_the_compiler_is_not_loaded_no_answer_loads_it(name: str, tmp_path: Path):
+    """Each submission would take a second more."""
+    [chapter] = find_chapters([name])
+    record = record_of(chapter, tmp_path, LEAVES)
+    assert record.points == record.of and not left_out(record)
+
+
+def test_an_answer_that_loads_it_is_noticed(tmp_path: Path):
+    [chapter] = find_chapters(["03"])
+    record = record_of(chapter, tmp_path, f"import {COMPILER}\n{LEAVES}")
+    assert record.points == record.of and left_out(record)
