@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.modules import module
 from torch.optim import optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -871,6 +872,9 @@ def tensors() -> list[Tensor]:
         nn.Parameter(torch.ones(2)),
         torch.empty(4, 5, device="meta").t(),
         torch.arange(10.0).unfold(0, 4, 2),
+        torch.ones(3).as_strided((1, 3), (99, 1)),  # contiguous, with a stride that nobody needs
+        torch.ones(5)[:3],
+        torch.ones(0),
     ]
 
 
@@ -896,6 +900,23 @@ def test_aliasing_survives(way):
     a, b, c = way([x, x[2:], x.clone()])
     a[2] = 99
     assert b[0] == 99 and c[2] == 2
+    b, a = way([x[2:], x])
+    a[2] = 99
+    assert b[0] == 99
+
+
+def test_a_copy_is_a_plain_tensor():
+    """Whatever class of tensor an answer returns."""
+
+    class Own(Tensor):
+        pass
+
+    with FakeTensorMode():
+        fake = torch.ones(3)
+    for tensor, device in ((torch.ones(3).as_subclass(Own), "cpu"), (fake, "meta")):
+        copy = Copier().copy(tensor)
+        assert type(copy) is Tensor and copy.device.type == device
+        assert decode(encode(copy)).shape == (3,)
 
 
 def test_plain_values_survive():
@@ -913,7 +934,6 @@ def test_plain_values_survive():
 
 def test_operations_on_symbolic_sizes_are_noted():
     def doubled(x):
-        from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         fake = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(x, static_shapes=False)

@@ -121,10 +121,10 @@ class _Writer:
         if place is None:
             place = self._storages[storage._cdata] = len(self.table)
             self._kept.append(tensor)
-            size = storage.nbytes()
-            self.table.append((tensor.is_meta, size))
-            if size and not tensor.is_meta:
-                self.parts.append(ctypes.string_at(storage.data_ptr(), size))
+            meta, size = storage.device.type == "meta", storage.nbytes()
+            self.table.append((meta, size))
+            if size and not meta:
+                self.parts.append(ctypes.string_at(storage.data_ptr() or _refuse(), size))
         return place
 
 
