@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -21,13 +20,19 @@ COMPILER = "torch._dynamo"
 
 def keep_compiler_unloaded() -> None:
     """Marked functions of all modules that are loaded by now are called as they are, as long as there is no compiler.
-    Once it is loaded, by whatever needs it, they are kept from it as ever."""
-    marks = _compile._disable_dynamo(lambda: None).__code__
-    for marked in [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__ is marks]:
-        function = inspect.getclosurevars(marked).nonlocals["fn"]
-        if not hasattr(function, "__dynamo_disable"):
-            with contextlib.suppress(AttributeError):  # no function of Python's
-                function.__dynamo_disable = _without_compiler(marked, function)
+    Once it is loaded, by whatever needs it, they are kept from it as ever. Where torch marks otherwise than expected,
+    nothing changes."""
+    with contextlib.suppress(AttributeError, TypeError, ValueError):
+        marks = _compile._disable_dynamo(lambda: None).__code__
+        place = marks.co_freevars.index("fn")
+        for marked in [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__ is marks]:
+            _keep_from_loading(marked, (marked.__closure__ or ())[place].cell_contents)
+
+
+def _keep_from_loading(marked: Callable, function: Any) -> None:
+    if not hasattr(function, "__dynamo_disable"):
+        with contextlib.suppress(AttributeError):  # no function of Python's
+            function.__dynamo_disable = _without_compiler(marked, function)
 
 
 def _without_compiler(marked: Callable, function: Any) -> Callable:
