@@ -353,13 +353,13 @@ print(f"checkpointed: {lean / x.nbytes:.0f} times the input")
 # %% [markdown]
 # ## 12.6 When it explodes
 #
-# With plain SGD and a learning rate of 100 the model doesn't learn. Hooks on every layer write down the size of its
+# With plain SGD and a learning rate of 1000 the model doesn't learn. Hooks on every layer write down the size of its
 # output, the root of the mean square, step by step:
 
 # %% facts=["12-last-layer-is-the-culprit"]
 torch.manual_seed(0)
 model = SmallLM(width=48, layers=2, length=32)
-optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+optimizer = torch.optim.SGD(model.parameters(), lr=1000.0)
 stretches = text.unfold(0, 33, 1)
 sizes = {}
 for name, module in model.named_modules():
