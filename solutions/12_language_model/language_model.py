@@ -380,7 +380,7 @@ for step in range(6):
     optimizer.step()
 
 # %% [markdown]
-# Where would you look first? Not at the head, though its numbers are the largest: it only passes on what it is given.
+# Where would you look first? Not at the head, though the loss comes from there: it only passes on what it is given.
 # Go through the layers in the order in which they *run*, and stop at the first that leaves the range.
 #
 # **Predict.** A monitor asks `if size > 10` and stays silent, while the loss is nan. Why?

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.fresh_process import said_by
 
 BEFORE = "import sys, torchkata.tools.nbgrader_package\n"
 SERVER = ("nbgrader.server_extensions", "nbgrader.exchange", "nbconvert", "jupyter_server")
 
 
-def said_by(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", BEFORE + code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def test_the_gradebook_loads_nothing_of_the_server():
     code = f"import nbgrader.api, nbgrader.coursedir; print([n for n in {SERVER} if n in sys.modules])"
-    assert said_by(code) == "[]"
+    assert said_by(BEFORE + code) == "[]"
 
 
 def test_a_grading_run_loads_nothing_of_the_server():
@@ -30,7 +23,7 @@ def test_a_grading_run_loads_nothing_of_the_server():
         "config = course_config(Path.cwd(), steps=False)\n"
         f"print(config.CourseDirectory.course_id, [n for n in {SERVER} if n in sys.modules])"
     )
-    assert said_by(code) == "torchkata []"
+    assert said_by(BEFORE + code) == "torchkata []"
 
 
 @pytest.mark.parametrize(
@@ -45,4 +38,4 @@ def test_a_grading_run_loads_nothing_of_the_server():
     ],
 )
 def test_all_that_the_package_has_is_there_for_whoever_asks(code: str, says: str):
-    assert said_by(code) == says
+    assert said_by(BEFORE + code) == says

@@ -13,13 +13,10 @@ with loading():
     import torch
 
     import torchkata.tools.grading.referee  # noqa: F401
-    from torchkata.lazy_compiler import keep_compiler_unloaded
+    from torchkata.tools.grading.lazy_compiler import load_compiler
     from torchkata.verdicts import observe
 
-    if compiles:
-        import torch._dynamo
-    else:
-        keep_compiler_unloaded()
+    load_compiler(compiles)
     observe(torch.neg, torch.ones(2)).returns(torch.full((2,), -1.0000001))
     observe(torch.neg, torch.ones(2, requires_grad=True)).returns(-torch.ones(2))  # a backward pass loads sympy
     if understudy.is_wanted():

@@ -100,14 +100,10 @@ def warm_up(compiles: bool) -> None:
     import IPython.core.inputtransformer2  # noqa: F401
     import torch
 
-    from torchkata.lazy_compiler import keep_compiler_unloaded
+    from torchkata.tools.grading.lazy_compiler import load_compiler
     from torchkata.verdicts import observing
 
-    if compiles:
-        import torch._dynamo
-        import torch.distributed.tensor
-    else:
-        keep_compiler_unloaded()
+    load_compiler(compiles)
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     observing.run_answer(lambda x: (x * 2).sum(0).t(), (x,), {})
 

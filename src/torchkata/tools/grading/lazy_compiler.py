@@ -10,12 +10,21 @@ import contextlib
 import gc
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
 from torch import _compile
 
 COMPILER = "torch._dynamo"
+
+
+def load_compiler(now: bool) -> None:
+    """Load it now, or else only when something needs it."""
+    if now:
+        import_module(COMPILER)
+    else:
+        keep_compiler_unloaded()
 
 
 def keep_compiler_unloaded() -> None:

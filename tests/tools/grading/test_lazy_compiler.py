@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.fresh_process import said_by
 
 MARKED = """
 import sys, torch
-from torchkata.lazy_compiler import COMPILER, keep_compiler_unloaded
+from torchkata.tools.grading.lazy_compiler import COMPILER, keep_compiler_unloaded
 {keep}
 weight = torch.nn.Parameter(torch.ones(2))
 optimizer = torch.optim.Adam([weight])
@@ -24,17 +23,11 @@ print(getattr(function, "__dynamo_disable")._torchdynamo_disable)
 """
 
 
-def said_by(code: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
 @pytest.mark.parametrize(("keep", "loaded"), [("keep_compiler_unloaded()", "False"), ("", "True")])
 def test_a_marked_function_does_not_load_the_compiler(keep: str, loaded: str):
-    assert said_by(MARKED.format(keep=keep)) == [f"{loaded} meta"]
+    assert said_by(MARKED.format(keep=keep)) == f"{loaded} meta"
 
 
 @pytest.mark.parametrize("keep", ["keep_compiler_unloaded()", ""])
 def test_once_the_compiler_is_there_marked_functions_are_kept_from_it(keep: str):
-    assert said_by(MARKED.format(keep=keep) + COMPILED)[1:] == ["True"]
+    assert said_by(MARKED.format(keep=keep) + COMPILED).splitlines()[1:] == ["True"]
