@@ -113,9 +113,9 @@ class Desk:
         self.book.enter(self.book.lacking(records))
         self.book.enter_names(self._roster)
         self.results.write_csv()
+        marks = self.book.final_marks()
         for lms, columns in self._settings.columns.items():
-            text = lms_csv(lms, columns, self.book.final_marks(), about(self.chapter))
-            self.results.write(f"{lms}.csv", text)
+            self.results.write(f"{lms}.csv", lms_csv(lms, columns, marks, about(self.chapter)))
         overview = overview_of(self.results.all(), self.chapter.exercises)
         self.results.write("overview.html", overview_page(self._title, overview))
         return overview

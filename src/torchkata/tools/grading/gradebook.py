@@ -28,6 +28,7 @@ from nbgrader.api import (
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy import make_url
 from sqlalchemy.exc import DatabaseError
+from sqlalchemy.orm import selectinload
 
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.course_config import course_config
@@ -38,6 +39,7 @@ from torchkata.tools.grading.roster import COLUMNS as NAMES
 from torchkata.tools.grading.roster import Roster
 
 T = TypeVar("T")
+MOST_NAMES = 500  # in one question to a database: some allow no more than 999 values
 PATIENCE = 60  # seconds to wait for a gradebook that another program has locked
 QUIET = logging.getLogger("torchkata.gradebook")
 QUIET.addHandler(logging.NullHandler())
@@ -175,17 +177,15 @@ class ChapterBook:
         db.commit()
 
     def _final_marks(self) -> list[FinalMark]:
-        found = self.book.db.query(SubmittedAssignment, Student).join(
-            Student, Student.id == SubmittedAssignment.student_id
+        numbers = SubmittedAssignment.score, SubmittedAssignment.max_score, SubmittedAssignment.late_submission_penalty
+        found = (
+            self.book.db.query(Student, *numbers)
+            .join(SubmittedAssignment, SubmittedAssignment.student_id == Student.id)
+            .filter(SubmittedAssignment.assignment_id == self.assignment_id)
         )
         marks = [
-            FinalMark(
-                student.id,
-                {name: getattr(student, name) for name in NAMES},
-                max(0.0, submitted.score - (submitted.late_submission_penalty or 0.0)),
-                submitted.max_score,
-            )
-            for submitted, student in found.filter(SubmittedAssignment.assignment_id == self.assignment_id)
+            FinalMark(student.id, {name: getattr(student, name) for name in NAMES}, max(0.0, score - (late or 0.0)), of)
+            for student, score, of, late in found
         ]
         self.book.db.rollback()
         return sorted(marks, key=lambda mark: mark.student)
@@ -193,7 +193,7 @@ class ChapterBook:
     def _enter_all(self, records: list[Record]) -> None:
         db = self.book.db
         with db.no_autoflush:  # one visit to the database for all that are new
-            all_submitted = [self._submitted(record.student) for record in records]
+            all_submitted = list(self._submitted([record.student for record in records]))
         db.flush()
         pairs = zip(records, all_submitted, strict=True)
         late = [record.student for record, submitted in pairs if self._enter(record, submitted)]
@@ -215,20 +215,27 @@ class ChapterBook:
             comments[self.solution_cells[mark.exercise]].auto_comment = "No response." if unanswered else None
         return submitted.total_seconds_late > 0 or notebook.late_submission_penalty is not None
 
-    def _submitted(self, student: str) -> SubmittedAssignment:
-        """The student's submission in the gradebook; a new one mirrors the chapter's cells, as nbgrader's do."""
+    def _submitted(self, students: list[str]) -> Iterator[SubmittedAssignment]:
+        """The students' submissions in the gradebook, with all that is noted of them; new ones where there are none."""
         db = self.book.db
-        if db.get(Student, student) is None:
-            db.add(Student(id=student))
-        found = db.query(SubmittedAssignment).filter_by(assignment_id=self.assignment_id, student_id=student)
-        if (submitted := found.one_or_none()) is not None:
-            return submitted
+        notebooks = selectinload(SubmittedAssignment.notebooks)
+        at_once = notebooks.selectinload(SubmittedNotebook.grades), notebooks.selectinload(SubmittedNotebook.comments)
+        of_chapter = db.query(SubmittedAssignment).filter_by(assignment_id=self.assignment_id).options(*at_once)
+        for start in range(0, len(students), MOST_NAMES):
+            names = students[start : start + MOST_NAMES]
+            known = {student.id for student in db.query(Student).filter(Student.id.in_(names))}
+            db.add_all(Student(id=name) for name in names if name not in known)
+            found = {one.student_id: one for one in of_chapter.filter(SubmittedAssignment.student_id.in_(names))}
+            yield from (found.get(name) or self._new_submission(name) for name in names)
+
+    def _new_submission(self, student: str) -> SubmittedAssignment:
+        """It mirrors the chapter's cells, as nbgrader's do."""
         submitted = SubmittedAssignment(assignment_id=self.assignment_id, student_id=student)
         notebook = SubmittedNotebook(notebook_id=self.notebook_id)
         notebook.grades = [Grade(cell_id=cell) for cell in self.grade_cells.values()]
         notebook.comments = [Comment(cell_id=cell) for cell in self.solution_cells.values()]
         submitted.notebooks = [notebook]
-        db.add(submitted)
+        self.book.db.add(submitted)
         return submitted
 
     def _assign_late_penalty(self, student: str) -> None:
