@@ -126,9 +126,9 @@ with check("count-writers") as test:
     def by_hand(index, dim, shape):
         """Counts with a plain loop."""
         count = torch.zeros(shape, dtype=torch.int64)
-        for position in torch.cartesian_prod(*(torch.arange(n) for n in index.shape)).reshape(-1, index.dim()):
-            cell = position.tolist()
-            cell[dim] = int(index[tuple(position.tolist())])
+        places = torch.cartesian_prod(*(torch.arange(n) for n in index.shape)).reshape(-1, index.dim())
+        for cell, value in zip(places.tolist(), index.flatten().tolist(), strict=True):
+            cell[dim] = value
             count[tuple(cell)] += 1
         return count
 

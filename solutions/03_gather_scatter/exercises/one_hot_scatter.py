@@ -182,12 +182,12 @@ with check("one-hot-scatter") as test:
 
     ### BEGIN HIDDEN TESTS
     def reference(labels, num_classes, smooth=0.0, ignore_index=None, dtype=torch.float32):
-        rows = [
-            [smooth / num_classes] * num_classes if y != ignore_index else [0.0] * num_classes for y in labels.flatten()
-        ]
-        for row, y in zip(rows, labels.flatten().tolist(), strict=True):
+        rows = []
+        for y in labels.flatten().tolist():
+            row = [smooth / num_classes if y != ignore_index else 0.0] * num_classes
             if y != ignore_index:
                 row[y] += 1 - smooth
+            rows.append(row)
         return torch.tensor(rows, dtype=torch.float64).reshape(*labels.shape, num_classes).to(dtype)
 
     g = torch.Generator().manual_seed(5)
