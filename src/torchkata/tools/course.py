@@ -6,13 +6,15 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-import nbformat
+from typing import TYPE_CHECKING
 
 from torchkata.places import MARK as MARK
 from torchkata.places import PACKED
 from torchkata.tools.errors import CourseError as CourseError
 from torchkata.tools.placing import Place, here, place_of
+
+if TYPE_CHECKING:  # loaded where a notebook is read: the processes that grade read none
+    from nbformat import NotebookNode
 
 CHAPTER_FOLDER = re.compile(r"(\d\d)_([a-z0-9_]+)")
 PAGES = ("start", "gallery", "review")
@@ -75,7 +77,7 @@ class Chapter:
         return self.place.workbook / self.place_in_workbook
 
     @cached_property
-    def master(self) -> nbformat.NotebookNode:
+    def master(self) -> NotebookNode:
         """The notebook that says what the chapter is: the solution where it is there, else the release."""
         return read_notebook(self.solution if self.solution.exists() else self.release)
 
@@ -162,8 +164,10 @@ def find_chapters(
     return found
 
 
-def read_notebook(path: Path) -> nbformat.NotebookNode:
+def read_notebook(path: Path) -> NotebookNode:
     """Read a notebook (format 4). Raises CourseError, naming the file, when it is missing or not a notebook."""
+    import nbformat
+
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
@@ -172,11 +176,13 @@ def read_notebook(path: Path) -> nbformat.NotebookNode:
         raise CourseError(f"{path} is not a readable notebook: {first_line(error)}") from None
 
 
-def read_unchecked(path: Path) -> nbformat.NotebookNode:
+def read_unchecked(path: Path) -> NotebookNode:
     """Like `read_notebook`, for a notebook of the course's own: without nbformat's validation, which takes ten times as
     long."""
+    from nbformat import v4
+
     try:
-        return nbformat.v4.reads(path.read_text(encoding="utf-8"))
+        return v4.reads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CourseError(f"{path} does not exist.") from None
     except Exception as error:  # what is damaged fails anywhere
@@ -188,7 +194,7 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def exercises_of(notebook: nbformat.NotebookNode) -> list[Exercise]:
+def exercises_of(notebook: NotebookNode) -> list[Exercise]:
     """The exercises of a built notebook, in order: each check cell belongs to the answer cell before it."""
     found: list[Exercise] = []
     title = ""
@@ -205,7 +211,7 @@ def exercises_of(notebook: nbformat.NotebookNode) -> list[Exercise]:
     return found
 
 
-def exercise_of(cell: nbformat.NotebookNode) -> str | None:
+def exercise_of(cell: NotebookNode) -> str | None:
     """The id of the exercise that an answer or check cell belongs to; None for any other cell."""
     meta = cell.metadata.get("nbgrader")
     if not meta:

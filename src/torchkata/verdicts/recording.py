@@ -80,11 +80,17 @@ class Recorder:
 def asks_for_operations(code: CodeType) -> bool:
     """Whether the source in which this code stands, its check cell, names what tells of operations (see
     `torchkata.verdicts.judging.Seen`). So, too, where that source is not known."""
-    source = "".join(linecache.getlines(code.co_filename))
-    return not source or _names_operations(source)
+    lines = linecache.getlines(code.co_filename)
+    known, names = _known_sources.get(code.co_filename, ([], True))
+    if known is not lines:
+        names = not lines or _names_operations("".join(lines))
+        _known_sources[code.co_filename] = lines, names
+    return names
 
 
-@cache
+_known_sources: dict[str, tuple[list[str], bool]] = {}  # by file: its lines, and whether they name operations
+
+
 def _names_operations(source: str) -> bool:
     return any(
         isinstance(node, ast.Attribute) and node.attr in TELL_OF_OPERATIONS for node in ast.walk(ast.parse(source))

@@ -3,16 +3,21 @@ long and that they don't."""
 
 from __future__ import annotations
 
+import builtins
+import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from tests.fresh_process import said_by
 from torchkata.tools.course import Chapter, find_chapters
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.lazy_compiler import COMPILER
 from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.practice import practise
 from torchkata.tools.grading.records import Record, Submission, SubmittedCell
 from torchkata.tools.grading.referee import grade
 from torchkata.tools.grading.released import read_release
@@ -20,6 +25,8 @@ from torchkata.tools.grading.sandbox import Sandbox
 
 WITHOUT = ["02_tensors_views", "03_gather_scatter", "04_autograd", "06_hooks", "08_amp"]
 others = pytest.mark.exhaustive("a further chapter without the compiler", thorough=True)
+FORKED_FROM = ("referee", "zygote", "practice")  # modules of those processes
+FOR_THE_COMMAND = {"nbformat", "jsonschema", "IPython", "sqlalchemy", "nbgrader.api", "typer", "rich"}
 LEAVES = f"import os, sys\nif {COMPILER!r} in sys.modules: os._exit(3)"
 
 
@@ -57,3 +64,18 @@ def test_an_answer_that_loads_it_is_noticed(tmp_path: Path):
     [chapter] = find_chapters(["03"])
     record = record_of(chapter, tmp_path, f"import {COMPILER}\n{LEAVES}")
     assert record.points == record.of and left_out(record)
+
+
+def test_what_judges_and_workers_are_forked_from_loads_nothing_that_only_the_command_needs():
+    imports = "\n".join(f"import torchkata.tools.grading.{name}" for name in FORKED_FROM)
+    loaded = said_by(f"import sys\n{imports}\nprint(*sys.modules)").split()
+    assert "torch" in loaded and not FOR_THE_COMMAND & set(loaded)
+
+
+def test_practice_leaves_nothing_behind():
+    def state() -> tuple:
+        return random.getstate(), torch.get_rng_state().tolist(), torch.is_grad_enabled(), set(vars(builtins))
+
+    before = state()
+    practise.__wrapped__()
+    assert state() == before

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import CodeType
-from typing import Any
-
-from nbformat import NotebookNode
+from typing import TYPE_CHECKING, Any
 
 from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
 from torchkata.tools.names import names_bound
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 # what loads torch's compiler: optimizers do, too
 COMPILES = re.compile(r"\boptim\b|\btorch\.(compile|export|library|onnx)\b")

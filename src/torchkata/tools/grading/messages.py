@@ -176,7 +176,7 @@ class _Reader:
             raise ValueError(f"too many {what}")
 
     def _dict(self, pairs: list[tuple]) -> dict:
-        self._odd_keys += sum(type(key) is not str for key, _ in pairs)
+        self._odd_keys += len([1 for key, _ in pairs if type(key) is not str])
         self._within(self._odd_keys, self._caps.odd_keys, "keys that are no strings")
         return dict(pairs)
 

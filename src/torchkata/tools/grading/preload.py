@@ -12,7 +12,7 @@ compiles = os.environ.pop(COMPILES, "0") == "1"
 with loading():
     import torch
 
-    import torchkata.tools.grading.referee  # noqa: F401
+    import torchkata.tools.grading.referee
     from torchkata.tools.grading.lazy_compiler import load_compiler
     from torchkata.verdicts import observe
 
@@ -20,9 +20,10 @@ with loading():
     observe(torch.neg, torch.ones(2)).returns(torch.full((2,), -1.0000001))
     observe(torch.neg, torch.ones(2, requires_grad=True)).returns(-torch.ones(2))  # a backward pass loads sympy
     if understudy.is_wanted():
-        from torchkata.tools.grading.zygote import warm_up
+        import torchkata.tools.grading.zygote  # noqa: F401
+        from torchkata.tools.grading.practice import practise
 
-        warm_up(compiles)
+        practise()
 
 gather_pages()
 understudy.wait_for_part()

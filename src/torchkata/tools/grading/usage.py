@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
@@ -50,7 +49,8 @@ def _cpu_seconds(process: psutil.Process) -> float:
 def _times(process: int) -> tuple[float, float]:
     """Seconds for which the first thread of a process has run, and for which it has waited to run."""
     try:
-        ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
+        with open(f"/proc/{process}/schedstat", "rb", buffering=0) as file:
+            ran, waited, _ = file.read().split()
     except (OSError, ValueError):
         return 0.0, 0.0
     return int(ran) / 1e9, int(waited) / 1e9

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 SCENARIO = "<scenario>"
+NO_OPERATIONS = json.dumps({"kinds": [], "order": []})
 TOO_LARGE = {
     "types": ["ResultTooLarge", "ValueError", "Exception"],
     "message": "what came back is too large to be judged",
@@ -47,6 +48,7 @@ def notebook_module(setup: str) -> ModuleType:
 
 def serve(sock: socket.socket, module: ModuleType, frame: int) -> None:
     """Answer requests until the connection is closed."""
+    vars(builtins).update(get_ipython=_Shell(module).get, display=lambda *values, **settings: None)
     worker = Worker(module)
     while True:
         try:
@@ -86,18 +88,18 @@ class Worker:
         self._replaces = False  # whether a cell so far could have replaced something in torch
         self._lent: dict[str, object] = {}  # what demos have bound
         self._while_asked: contextlib.ExitStack | None = None  # what holds from the first question after a cell on
-        vars(builtins).update(get_ipython=_Shell(module).get, display=lambda *values, **settings: None)
 
     def answer(self, request: dict) -> dict:
         """The reply to a request: {"do": "cell" | "observe" | "scenario" | "value", …}."""
         if request["do"] == "cell":
-            self._no_more_questions()
+            self.no_more_questions()
         elif self._while_asked is None:
             self._while_asked = contextlib.ExitStack()
             self._while_asked.enter_context(kept_random_numbers())
         return getattr(self, f"_{request['do']}")(request)
 
-    def _no_more_questions(self) -> None:
+    def no_more_questions(self) -> None:
+        """What held while questions were asked ends."""
         if self._while_asked is not None:
             self._while_asked.close()
             self._while_asked = None
@@ -169,6 +171,8 @@ def reply_with(observation: Observation) -> dict:
 def _packed(ops: list[dict]) -> str:
     """Operations as JSON: each kind once, then which kind came when. A loop makes thousands, of few kinds, each of them
     one dict."""
+    if not ops:
+        return NO_OPERATIONS
     numbers: dict[int, int] = {}
     order = [numbers.setdefault(id(op), len(numbers)) for op in ops]
     found = {id(op): op for op in ops}

@@ -87,25 +87,15 @@ def _load(setup: str, confined: bool, compiles: bool) -> ModuleType:
         confine.give_up_root()
     with loading():
         from torchkata.tools.grading import worker
+        from torchkata.tools.grading.lazy_compiler import load_compiler
+        from torchkata.tools.grading.practice import practise
 
         sys.path.insert(0, "")  # as in a notebook
         module = worker.notebook_module(setup)
-        warm_up(compiles)
+        load_compiler(compiles)
+        practise()
     gather_pages()
     return module
-
-
-def warm_up(compiles: bool) -> None:
-    """Do once what every worker would do at first use: imports that torch and a cell with a magic need, a recording."""
-    import IPython.core.inputtransformer2  # noqa: F401
-    import torch
-
-    from torchkata.tools.grading.lazy_compiler import load_compiler
-    from torchkata.verdicts import observing
-
-    load_compiler(compiles)
-    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-    observing.run_answer(lambda x: (x * 2).sum(0).t(), (x,), {})
 
 
 def _tell(control: socket.socket, **message: object) -> None:
