@@ -250,12 +250,44 @@ def test_whatever_an_answer_switches_is_put_back():
     assert (torch.rand(1).item(), random.random()) == expected
 
 
+def test_each_call_of_an_answer_draws_the_same_random_numbers():
+    def draws(x):
+        return x + torch.rand(2), random.random()
+
+    first = observe(draws, torch.zeros(2)).noted.result
+    torch.rand(3), random.random()
+    second = observe(draws, torch.zeros(2)).noted.result
+    assert first[0].equal(second[0]) and first[1] == second[1]
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_a_mode_around_a_check_cell_goes_on_after_it(mode):
+    with mode():
+        observe(torch.neg, torch.ones(2))
+        assert not torch.is_grad_enabled()
+        assert torch.is_inference_mode_enabled() == (mode is torch.inference_mode)
+
+
 left_open = []  # keeps what an answer opened from being closed by the garbage collector
 
 
 def _opens(context):
     left_open.append(context)
     context.__enter__()
+
+
+def test_a_cast_that_an_answer_left_in_the_cache_is_not_used_again():
+    weight = torch.ones(2, 2, requires_grad=True)
+
+    def casts(x):
+        _opens(torch.autocast("cpu", torch.bfloat16))
+        return x @ weight
+
+    observe(casts, torch.ones(2, 2))
+    with torch.no_grad():
+        weight.zero_()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not (torch.ones(2, 2) @ weight).any()
 
 
 class _Calls(torch.overrides.TorchFunctionMode):
