@@ -122,6 +122,15 @@ def test_entering_twice_changes_nothing(chapter: Chapter):
     assert counts == [2, 6, 6]
 
 
+def test_more_students_than_one_question_to_the_database_may_name(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("torchkata.tools.grading.gradebook.MOST_NAMES", 2)
+    records = [record_of(f"s{number}", twice="right") for number in range(5)]
+    with ChapterBook(chapter) as book:
+        book.enter(records[2:3])
+        book.enter(records)
+        assert not book.lacking(records)
+
+
 def test_what_the_gradebook_lacks(chapter: Chapter):
     ada, bob = record_of("ada", twice="right"), record_of("bob")
     with ChapterBook(chapter) as book:
