@@ -31,7 +31,7 @@ ALLOWED = {
         "Unix only": SANDBOX,
     },
     "torchkata/tools/grading/sandbox.py": {"joined by hand": SANDBOX, "no encoding": "the kernel's files are ASCII"},
-    "torchkata/tools/grading/usage.py": {"joined by hand": SANDBOX, "no encoding": "the kernel's files are ASCII"},
+    "torchkata/tools/grading/usage.py": {"joined by hand": SANDBOX},
     "torchkata/tools/grading/watch.py": {"Unix only": "the pool calls it on Linux alone"},
     "torchkata/tools/grading/bubblewrap.py": {"Unix only": SANDBOX},
     "torchkata/tools/grading/intake.py": {"os.path": "pathlib cannot ask for a link that leads nowhere before 3.12"},
