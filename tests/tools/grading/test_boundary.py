@@ -31,7 +31,7 @@ from torchkata.tools.grading import bubblewrap, confine, messages, syscalls, und
 from torchkata.tools.grading.limits import MIB, Limits
 from torchkata.tools.grading.messages import Caps, TooLarge, decode, encode
 from torchkata.tools.grading.pool import PRELOAD
-from torchkata.tools.grading.replies import BadReply, observation_from
+from torchkata.tools.grading.replies import BadReply, observation_from, with_own_frames, words_from
 from torchkata.tools.grading.sandbox import Sandbox, Session, WorkerLost
 from torchkata.tools.grading.scenarios import ScenarioError, scenario_source
 from torchkata.verdicts.observing import Observation
@@ -295,24 +295,26 @@ def honest() -> dict:
     x = torch.ones(2, requires_grad=True)
     noted = Observation(result=x, arguments={"x": x}, gradients={"x": None}, warned=[["UserWarning", "old"]]).as_plain()
     op = ["add", "aten", "forward", False, None, 3, "x"]
-    raised = {"types": ["ValueError"], "message": "no", "frames": [[1, "f", "raise"]], "stumbled": False}
     del noted["seconds"]
+    raised = {"types": ["ValueError"], "stumbled": False}
     return noted | {"ops": json.dumps({"kinds": [op], "order": [0, 0]}), "backward_raised": raised}
 
 
+WORDS = {"backward_raised": {"message": "no", "frames": [[1, "f", "raise"]]}}
+
+
 def test_an_honest_observation_is_read():
-    seen = observation_from(honest())
+    seen = observation_from(honest(), lambda: words_from(WORDS))
     assert [(op["name"], op["reads"]) for op in seen.ops] == [("add", ["x"])] * 2 and seen.warned == [
         ["UserWarning", "old"]
     ]
-    assert seen.backward_raised["message"] == "no"
+    assert dict(seen.backward_raised) == honest()["backward_raised"] | WORDS["backward_raised"]
 
 
 BENT = {
     "a field more": {"more": 1},
     "raised is no dict": {"raised": ["ValueError"]},
-    "raised has no types": {"raised": {"types": [], "message": "", "frames": []}},
-    "a frame of two": {"raised": {"types": ["E"], "message": "", "frames": [[1, "f"]]}},
+    "raised has no types": {"raised": {"types": []}},
     "arguments are a list": {"arguments": [1]},
     "a gradient is a number": {"gradients": {"x": 1}},
     "tracked is a number": {"tracked": 1},
@@ -332,14 +334,43 @@ BENT = {
 @pytest.mark.parametrize("change", BENT.values(), ids=BENT.keys())
 def test_a_bent_observation_is_refused(change: dict):
     with pytest.raises(BadReply):
-        observation_from(honest() | change)
+        observation_from(honest() | change, dict)
     with pytest.raises(BadReply):
-        observation_from([])
+        observation_from([], dict)
+
+
+BENT_WORDS = {
+    "a list": ["raised"],
+    "a text": {"raised": "no"},
+    "no message": {"raised": {"frames": []}},
+    "a message of bytes": {"raised": {"message": b"no", "frames": []}},
+    "a frame of two": {"raised": {"message": "", "frames": [[1, "f"]]}},
+    "a line that is no number": {"backward_raised": {"message": "", "frames": [["1", "f", "c"]]}},
+}
+
+
+@pytest.mark.parametrize("words", BENT_WORDS.values(), ids=BENT_WORDS.keys())
+def test_bent_words_are_refused(words: object):
+    with pytest.raises(BadReply):
+        words_from(words)
+
+
+def test_words_that_nobody_sent_are_none():
+    none: dict = {"message": "", "frames": []}
+    assert words_from({}) == {"raised": none, "backward_raised": none}
+
+
+def test_a_frame_that_is_no_line_of_the_learners_is_left_out():
+    frames = [[1, "f", "def f(x):"], [2, "f", "return 1 / x"], [2, "f", "secret"], [3, "f", "return 1 / x"]]
+    words = {"raised": {"message": "no", "frames": frames}}
+    own = with_own_frames(words, ["def f(x):\n    return 1 / x"])
+    assert own == {"raised": {"message": "no", "frames": frames[:2]}}
 
 
 def test_long_texts_are_cut():
-    raised = {"types": ["E" * 5000], "message": "m" * 10**6, "frames": [[1, "f", "c"]] * 100}
-    seen = observation_from(honest() | {"raised": raised, "printed": "p" * 10**6})
+    words = {"raised": {"message": "m" * 10**6, "frames": [[1, "f", "c"]] * 100}}
+    raised = {"types": ["E" * 5000]}
+    seen = observation_from(honest() | {"raised": raised, "printed": "p" * 10**6}, lambda: words_from(words))
     assert len(seen.raised["message"]) == 10_000 and len(seen.raised["types"][0]) == 200
     assert len(seen.raised["frames"]) == 5 and len(seen.printed) == 10_000
 
@@ -995,6 +1026,13 @@ def our_socket():
 sock = our_socket()
 def say(data): sock.sendall(struct.pack("!Q", len(data)) + data)
 """
+ALL_WELL = {"error": None, "defined": [], "needs": []}
+
+
+def reply(value: object, number: int = 1) -> bytes:
+    return wire.LENGTH.pack(number) + wire.joined(message(value), b"")
+
+
 LIES = {
     "an oversized frame": "sock.sendall(struct.pack('!Q', 2**40))",
     "half a frame, then silence": "sock.sendall(struct.pack('!Q', 100) + b'x'); import time; time.sleep(600)",
@@ -1002,10 +1040,12 @@ LIES = {
     "an empty frame": "say(b'')",
     "binary": "say(os.urandom(1000))",
     "a pickle": "import pickle; say(pickle.dumps(print))",
-    "another request's number": "say(json.dumps({'storages': [], 'value': ['dict', [['id', 77]]]}).encode())",
-    "a bent reply": "say(json.dumps({'storages': [], 'value': ['dict', [['id', 1], ['error', 5]]]}).encode())",
-    "no dict": "say(json.dumps({'storages': [], 'value': None}).encode())",
-    "deep nesting": "say(b'[' * 10**6)",
+    "another request's number": f"say({reply(ALL_WELL, number=77)!r})",
+    "a bent reply": f"say({reply({'error': 5, 'defined': [], 'needs': []})!r})",
+    "no dict": f"say({reply(None)!r})",
+    "deep nesting": f"say({reply(lambda: b'[' * 10**4)!r})",
+    "a number and nothing else": f"say({wire.LENGTH.pack(1)!r})",
+    "a part that is cut off": f"say({wire.LENGTH.pack(1) + wire.LENGTH.pack(2**20) + message(ALL_WELL)!r})",
 }
 
 
@@ -1019,11 +1059,28 @@ def test_a_reply_that_no_honest_worker_makes(sandbox: Sandbox, lie: str):
 
 @needs_bubblewrap
 def test_a_reply_sent_in_advance_is_out_of_step(sandbox: Sandbox):
-    reply = wire.LENGTH.pack(1) + message({"error": None, "defined": [], "needs": []})
-    forged = FIND_SOCKET + f"say({reply!r})"
+    forged = FIND_SOCKET + f"say({reply(ALL_WELL)!r})"
     with sandbox.session() as session:
         session.run_cell(forged)  # this request is answered twice
         assert "nobody asked" in str(lost(session, "1"))
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("words", ["{'raised': 5}", "['raised']", "{'raised': {'message': 'no', 'frames': [[1]]}}"])
+def test_bent_words_cost_who_looks_at_them_the_process(sandbox: Sandbox, words: str):
+    source = (
+        "from torchkata.tools.grading import worker\nhonest = worker.reply_with\n"
+        f"worker.reply_with = lambda observation: (honest(observation)[0], {words})\n"
+        "def f(x): raise ValueError(x)"
+    )
+    with sandbox.session() as session:
+        session.run_cell(source)
+        seen = session.observe("f", [1], {})
+        assert seen.raised["types"][0] == "ValueError"
+        with pytest.raises(WorkerLost, match="can't be used"):
+            seen.raised["message"]
+        with pytest.raises(WorkerLost):
+            session.observe("f", [1], {})
 
 
 @needs_bubblewrap

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import permutations
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.tools.grading.test_referee import LIMITS, SOURCE, answers, mark, subm
 from torchkata.tools.grading import referee
 from torchkata.tools.grading.master import CheckCell, MasterChapter
 from torchkata.tools.grading.records import Record
+from torchkata.tools.grading.replies import Reply
 from torchkata.tools.grading.sandbox import Sandbox
 from torchkata.tools.grading.transcripts import COST, Otherwise, Transcripts, Verdict, fingerprint
 from torchkata.tools.source import notebook_of
@@ -32,6 +34,23 @@ with check("twice") as test:
     for _ in range(ran[-1]):
         observe(twice, float(ran[-1])).returns(2.0 * ran[-1])
 '''
+REFUSING = '''
+
+# %% answer="positive"
+def positive(x):
+    ### BEGIN SOLUTION
+    if x < 0:
+        raise ValueError("x is negative")
+    return x
+    ### END SOLUTION
+
+# %% check="positive" points=2
+"""Refuses what is negative, gives back the rest."""
+with check("positive") as test:
+    test("negative and positive")
+    observe(positive, -1.0).raises(ValueError)
+    observe(positive, 2.0).returns(2.0)
+'''
 
 
 class Memory:
@@ -41,22 +60,26 @@ class Memory:
         self._replies = replies
         self.asked: list[str] = []
 
-    def exchange(self, question: bytes) -> bytes:
+    def exchange(self, question: bytes) -> Reply:
         self.asked.append(question.decode())
-        return self._replies[self.asked[-1]].encode()
+        said, _, words = self._replies[self.asked[-1]].partition(": ")
+        return Reply(said.encode(), words.encode())
 
-    def known_as(self, reply: bytes) -> bytes:
-        return reply
+    def words_of(self, reply: Reply) -> dict:
+        return {"raised": reply.words.decode()}
 
 
-def judged(transcripts: Transcripts, memory: Memory, *questions: str) -> Verdict:
-    """The verdict of a cell that asks these questions; how often it ran is in its line."""
+def judged(transcripts: Transcripts, memory: Memory, *questions: str, looks: dict[str, int] | None = None) -> Verdict:
+    """The verdict of a cell that asks these questions. Where it gets a reply of `looks` it looks at the words of the
+    reply in that place."""
     known, script = transcripts.follow("cell", {"f"}, memory)
     if known:
         return known
-    replies = [script.reply_to(question.encode()).decode() for question in questions]
+    replies, words = zip(*(script.reply_to(question.encode()) for question in questions), strict=True)
+    told = [reply.said.decode() for reply in replies]
+    told += [words[place]()["raised"] for said, place in (looks or {}).items() if said in told]
     script.end()
-    verdict = Verdict(1.0, ", ".join(replies), ())
+    verdict = Verdict(1.0, ", ".join(told), ())
     transcripts.keep("cell", {"f"}, script, verdict)
     return verdict
 
@@ -91,6 +114,31 @@ def test_a_cell_that_asks_otherwise_is_noticed():
         assert judged(transcripts, alone, "a").line == "1" and alone.asked == ["a"]
 
 
+def test_words_that_no_cell_looks_at_do_not_count():
+    transcripts = Transcripts()
+    first = judged(transcripts, Memory(a="raised: too large", b="2"), "a", "b")
+    assert judged(transcripts, Memory(a="raised: that is too much", b="2")) is first
+
+
+def test_words_that_a_cell_looks_at_count():
+    transcripts, looks = Transcripts(), {"raised": 0}
+    for _ in range(2):
+        for words in ("mine", "yours"):
+            assert judged(transcripts, Memory(a=f"raised: {words}"), "a", looks=looks).line == f"raised, {words}"
+        assert judged(transcripts, Memory(a="1"), "a", looks=looks).line == "1"
+    again = transcripts.follow("cell", {"f"}, Memory(a="raised: mine"))
+    assert again[0] is not None
+
+
+@pytest.mark.parametrize("order", [*permutations(["mine 2", "yours 2", "mine 3", "yours 3"])])
+def test_a_later_reply_can_make_a_cell_look_back(order: tuple[str, ...]):
+    transcripts, looks = Transcripts(), {"3": 0}
+    for told in order * 2:
+        words, b = told.split()
+        line = {"2": "raised, 2", "3": f"raised, 3, {words}"}[b]
+        assert judged(transcripts, Memory(a=f"raised: {words}", b=b), "a", "b", looks=looks).line == line
+
+
 def test_other_names_are_another_script():
     transcripts = Transcripts()
     judged(transcripts, Memory(a="1"), "a")
@@ -118,7 +166,7 @@ def test_fingerprints_tell_parts_apart():
 
 def chapter() -> MasterChapter:
     source = SOURCE.replace("from torch import Tensor\n", "from torch import Tensor\n\nran = []\n", 1)
-    return MasterChapter.from_notebook("01_small", notebook_of((source + UNSTEADY).lstrip(), "small.py"))
+    return MasterChapter.from_notebook("01_small", notebook_of((source + UNSTEADY + REFUSING).lstrip(), "small.py"))
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +214,22 @@ def test_a_line_of_code_that_is_named_is_the_learners_own(grade):
     for _ in range(2):
         assert "# mine" in mark(grade(double=mine), "double").verdict
         assert "# yours" in mark(grade(double=yours), "double").verdict
+
+
+def test_in_which_words_an_answer_refuses_makes_no_difference_where_it_must(grade, ran: Counter):
+    refuses = "def positive(x):\n    if x < 0:\n        {}\n    return x"
+    for line in ("raise ValueError('no')", "raise ValueError(f'{x} is too small')", "import math; math.sqrt(x)"):
+        assert mark(grade(positive=refuses.format(line)), "positive").points == 2
+    assert ran["positive-check"] == 1
+
+
+def test_where_it_must_not_its_words_are_told(grade):
+    """Three answers that raise the same where nothing must be raised, in other words or in another line."""
+    source = "def positive(x):\n    if x < 0:\n        raise ValueError('x')\n    {}"
+    for _ in range(2):
+        for line in ("raise ValueError('no')", "raise ValueError('never')", "raise ValueError('no')  # mine"):
+            verdict = mark(grade(positive=source.format(line)), "positive").verdict
+            assert verdict.endswith(line) and f"raised ValueError: {line.split(chr(39))[1]}." in verdict
 
 
 def test_a_cell_that_is_no_function_of_the_replies_runs_each_time(grade, ran: Counter):

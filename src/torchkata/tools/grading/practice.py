@@ -10,8 +10,9 @@ from types import ModuleType
 
 import torch
 
+from torchkata.tools.grading.limits import MIB
 from torchkata.tools.grading.messages import decode, encode
-from torchkata.tools.grading.worker import Worker
+from torchkata.tools.grading.worker import Worker, reply_to
 
 TIMES = 10  # Python rewrites a function's code at its eighth call
 ANSWER = """
@@ -36,5 +37,5 @@ def practise() -> None:
         for args, recorded in product(calls, (False, True))
     ]
     for request in requests * TIMES:
-        encode(worker.answer(decode(request)))
+        reply_to(decode(request), worker, MIB)
     worker.no_more_questions()

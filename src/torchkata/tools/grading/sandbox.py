@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from torchkata.tools.course import CourseError
@@ -20,10 +21,10 @@ from torchkata.tools.grading import wire
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import bound_names
 from torchkata.tools.grading.messages import decode, encode
-from torchkata.tools.grading.replies import error_from, names_from, observation_from, with_own_frames
+from torchkata.tools.grading.replies import Reply, error_from, names_from, observation_from, with_own_frames, words_from
 from torchkata.tools.grading.scenarios import scenario_source
 from torchkata.tools.grading.shared_zygote import NAMESPACES, Branch, SharedZygote
-from torchkata.tools.grading.transcripts import Script, fingerprint
+from torchkata.tools.grading.transcripts import Script
 from torchkata.tools.grading.usage import Usage
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
@@ -32,7 +33,6 @@ from torchkata.verdicts.standins import StandIn
 _T = TypeVar("_T")
 SLOW = 1.0  # seconds; of a request that took longer it is asked why
 LEAST = 0.05  # seconds that are worth to be waited for
-FRAMES = b"frames"  # stands in every reply that names lines of code
 
 
 class WorkerLost(Exception):
@@ -178,7 +178,7 @@ class Session:
         self._sources.append(source)
         request = {"do": "cell", "source": source, "asks": asked, "lendable": offered, "lends": sorted(lends)}
         reply = self.exchange(encode(request))
-        return self._checked(lambda: _cell_reply(_fields(reply), {*asked}, {*offered}))
+        return self._checked(lambda: _cell_reply(_fields(reply.said), {*asked}, {*offered}))
 
     def observe(self, name: str, args: list, kwargs: dict, recorded: bool = True) -> Observation:
         return self._observation(do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
@@ -205,7 +205,7 @@ class Session:
     def close(self) -> None:
         self.kill()
 
-    def exchange(self, question: bytes) -> bytes:
+    def exchange(self, question: bytes) -> Reply:
         """The reply to an encoded request, as it came."""
         if self._lost is not None:
             raise self._lost
@@ -221,7 +221,7 @@ class Session:
             reply = wire.receive(self._sock, self._sandbox.limits.frame, deadline)
             if not reply.startswith(number):
                 raise ValueError("a reply that nobody asked for")
-            return reply[len(number) :]
+            return Reply(*wire.parted(reply[len(number) :]))
         except (wire.WireError, ValueError, MemoryError) as error:
             raise self._give_up(error) from None
         finally:
@@ -231,18 +231,19 @@ class Session:
             self.waited += spent
             self.left -= spent
 
-    def known_as(self, reply: bytes) -> bytes:
-        """Where the reply may name lines of code, it counts which of them the learner has written."""
-        own = self._sources if FRAMES in reply else ()
-        return fingerprint(reply, *(source.encode(errors="surrogatepass") for source in own))
+    def words_of(self, reply: Reply) -> dict:
+        """The words of the exceptions that a reply tells of, by where `Observation` has them."""
+        told = self._checked(lambda: words_from(_fields(reply.words) if reply.words else {}))
+        return with_own_frames(told, self._sources)
 
     def _observation(self, **request: object) -> Observation:
         question = encode(request)
-        reply = self.script.reply_to(question) if self.script else self.exchange(question)
-        return self._checked(lambda: self._observation_from(reply))
-
-    def _observation_from(self, reply: bytes) -> Observation:
-        return with_own_frames(observation_from(_fields(reply)["noted"]), self._sources)
+        if self.script:
+            reply, words = self.script.reply_to(question)
+        else:
+            reply = self.exchange(question)
+            words = partial(self.words_of, reply)
+        return self._checked(lambda: observation_from(_fields(reply.said)["noted"], words))
 
     def _more_time(self, began: float) -> float:
         """The seconds of a request, begun then, that don't count, as far as they are not known yet."""
