@@ -28,6 +28,7 @@ class ChapterGrader:
         """Raises CourseError as `Sandbox` does."""
         import torch  # only the processes that grade pay for it
 
+        from torchkata.tools.grading.alike import Alike
         from torchkata.tools.grading.referee import grade
         from torchkata.tools.grading.sandbox import Sandbox
         from torchkata.tools.grading.transcripts import Transcripts
@@ -37,7 +38,7 @@ class ChapterGrader:
         sandbox = Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch)
         sandbox.compiles = self.master.compiles
         with sandbox:
-            yield lambda submission: grade(submission, self.master, sandbox, transcripts=transcripts)
+            yield Alike(lambda submission: grade(submission, self.master, sandbox, transcripts=transcripts)).grade
 
 
 @dataclass(frozen=True)
