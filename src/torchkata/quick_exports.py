@@ -60,7 +60,8 @@ def export_once() -> None:
             h = self.layers((weights @ x).relu().sum(1))
             return torch.where(h.mean() > 0, h.clamp(min=1e-6).log(), (1 - h) / 2)
 
-    _export_some(Common, ({0: "batch", 1: "time"},))
+    with _without_logs():
+        _export_some(Common, ({0: "batch", 1: "time"},))
 
 
 def refuse_once() -> None:
@@ -71,11 +72,23 @@ def refuse_once() -> None:
         def forward(self, x: Any) -> Any:
             return x * 2 if x.sum() > 0 else x
 
+    with contextlib.suppress(Exception), _without_logs(), _without_output():
+        _export_some(OnValues, ({0: "batch"},))
+
+
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        yield
+
+
+@contextlib.contextmanager
+def _without_logs() -> Iterator[None]:
+    """torch 2.14 logs that torchvision is missing, and a refusal beside its exception."""
     before = logging.root.manager.disable
-    logging.disable(logging.ERROR)  # torch 2.14 warns of it beside the exception
+    logging.disable(logging.ERROR)
     try:
-        with contextlib.suppress(Exception), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            _export_some(OnValues, ({0: "batch"},))
+        yield
     finally:
         logging.disable(before)
 
