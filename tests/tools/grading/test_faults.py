@@ -52,7 +52,12 @@ def chapter(tmp_path: Path) -> Chapter:
     (tmp_path / "course").mkdir()
     chapter = classroom.course(tmp_path / "course")
     for number, name in enumerate(STUDENTS):
-        hand_in(chapter, name, twice=f"# by {name}\n{TWICE}", guess='answers = {"a": 1, "b": 5}', thrice=THRICE[number % 2 == 0])
+        own = {
+            "twice": f"# by {name}\n{TWICE}",
+            "guess": 'answers = {"a": 1, "b": 5}',
+            "thrice": THRICE[number % 2 == 0],
+        }
+        hand_in(chapter, name, **own)
     return chapter
 
 
