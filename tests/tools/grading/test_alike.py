@@ -64,6 +64,15 @@ def test_other_cells_are_graded(other: Submission):
     assert alike.grade(other).points == 2
 
 
+def test_a_demo_is_no_cell_of_ones_own():
+    """It runs only where an answer needs its names."""
+    grading = Grading()
+    alike = Alike(grading)
+    for kind in ("own", "demo"):
+        alike.grade(replace(MINE, cells=[SubmittedCell(kind, None, "x = 1"), ANSWER]))
+    assert grading.count == 2
+
+
 @pytest.mark.parametrize("grading", [Grading("cut off"), Grading("crashed"), Grading(note="Look at it by hand.")])
 def test_what_went_wrong_is_no_pattern_for_others(grading: Grading):
     alike = Alike(grading)
