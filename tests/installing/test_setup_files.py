@@ -273,7 +273,7 @@ class TestMake:
         assert make("install") == [LARGE, "-e ."]
         assert make("lab") == ["lab"]
 
-    @pytest.mark.parametrize("target", ["test", "build", "site", "bench", "lint", "install"])
+    @pytest.mark.parametrize("target", ["test", "replay", "build", "site", "bench", "lint", "install"])
     def test_all_but_lab_need_everything(self, make, target):
         assert make(target)[0] == LARGE
 

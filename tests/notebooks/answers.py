@@ -71,6 +71,13 @@ def corners_of(chapter: str, exercise: str) -> list[str] | None:
     return [] if found[1] == "none" else found[1].split(", ")
 
 
+def sources_in(path: Path) -> dict[str, str]:
+    """The sources of the answers in a file by their first lines, such as "wrong: scatters along dim 0"."""
+    preamble, *blocks = _blocks(path)
+    heads = (block.partition("\n") for block in blocks)
+    return {head: preamble + source for head, _, source in heads}
+
+
 @cache
 def _blocks(path: Path) -> tuple[str, ...]:
     return tuple(re.split(r"^# %% ", path.read_text(encoding="utf-8"), flags=re.M))

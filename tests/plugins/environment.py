@@ -3,7 +3,8 @@ make that started the run, for tests that call make themselves."""
 
 import os
 
-for _name in ("ARGS", "CHAPTER", "EXTENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON", "TORCH"):
+_OPTIONS = ("AGAINST", "ANSWER", "ARGS", "CHAPTER", "EXTENT", "PYTHON", "TORCH")
+for _name in (*_OPTIONS, "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"):
     os.environ.pop(_name, None)
 
 os.environ["OMP_NUM_THREADS"] = "1"
