@@ -59,7 +59,7 @@ def results_of(chapter, slow_details):
 def test_proof(chapter, fact):
     result = results_of(chapter, is_slow_detail(chapter, fact))[fact.id]
     if result.state == "skipped":
-        pytest.skip(f"{fact.id} {result.detail}")
+        pytest.skip(result.detail)
     assert result.state == "passed", (
         f"{chapter}: {fact.id} no longer holds on torch {torch.__version__}:\n{fact.fact}\n\n{result.detail}"
     )

@@ -14,9 +14,8 @@ CHAPTER = "03_gather_scatter"
 BWRAP = shutil.which("bwrap")
 OFFLINE = [BWRAP, "--dev-bind", "/", "/", "--unshare-net", "--die-with-parent", sys.executable]
 
-pytestmark = pytest.mark.skipif(
-    BWRAP is None, reason="bubblewrap, which cuts the network off, is missing: apt-get install bubblewrap"
-)
+# bubblewrap cuts the network off
+pytestmark = pytest.mark.skipif(BWRAP is None, reason="needs bubblewrap: apt-get install bubblewrap")
 
 
 @pytest.fixture(scope="module")

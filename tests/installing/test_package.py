@@ -209,7 +209,7 @@ def test_a_submission_is_graded_in_it(installed: Installed, classroom: Path):
     assert marks.count(",solved,solved,no") == 8, marks
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap")
 def test_in_the_sandbox_the_packages_solutions_are_not_to_be_seen(installed: Installed, tmp_path: Path):
     look = (
         "import os; from torchkata.places import PACKED; from pathlib import Path; print(sorted(os.listdir(PACKED)));"

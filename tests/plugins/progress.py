@@ -1,6 +1,10 @@
-"""A line for each group of tests that is done, one for each failure, and at the end what was left out or skipped.
+"""A line for each group of tests that is done, one for each failure, and at the end one for each reason why tests were
+left out or skipped.
 
 [ 42%]  tests/notebooks/test_answers.py, chapter 06: 231 passed, 48 s
+60 skipped
+    58 × needs bubblewrap: apt-get install bubblewrap
+     2 × needs two CUDA devices
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import pytest
 from tests.plugins.groups import group_of
 from tests.plugins.selection import LEFT_OUT
 
+SKIPPED_FILES = pytest.StashKey[Counter]()
+COUNTED = {LEFT_OUT: "left_out", SKIPPED_FILES: "skipped_files"}  # while tests are collected, by each worker
 QUIET = {outcome: (outcome, "", outcome.upper()) for outcome in ("passed", "skipped", "failed")}
 
 
@@ -21,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SKIPPED_FILES] = Counter()
+    config.pluginmanager.register(SkippedFiles(config))
     if not hasattr(config, "workerinput"):  # this is the process that prints
         config.pluginmanager.register(Progress(config), "progress")
 
@@ -28,7 +36,23 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
+        for key, name in COUNTED.items():
+            session.config.workeroutput[name] = dict(session.config.stash[key])
+
+
+def _reasons(report: pytest.TestReport | pytest.CollectReport) -> list[str]:
+    """Why the test or file of a report was skipped; none where it was not."""
+    return [report.longrepr[2].removeprefix("Skipped: ")] if isinstance(report.longrepr, tuple) else []
+
+
+class SkippedFiles:
+    """Counts the files that are skipped as a whole."""
+
+    def __init__(self, config: pytest.Config):
+        self.config = config
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.config.stash[SKIPPED_FILES].update(_reasons(report))
 
 
 class Progress:
@@ -49,8 +73,9 @@ class Progress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        left_out = getattr(node, "workeroutput", {}).get("left_out", {})
-        self.config.stash[LEFT_OUT] |= Counter(left_out)  # the workers have collected the same
+        for key in COUNTED:
+            counted = getattr(node, "workeroutput", {}).get(COUNTED[key], {})
+            self.config.stash[key] |= Counter(counted)  # the workers have collected the same
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._expect([item.nodeid for item in session.items])
@@ -71,8 +96,8 @@ class Progress:
             self._write(
                 f"{report.outcome.upper()}  {report.nodeid}" + ("" if report.when == "call" else f" ({report.when})")
             )
-        if report.skipped and isinstance(report.longrepr, tuple):
-            self.skipped[report.longrepr[2].removeprefix("Skipped: ")] += 1
+        if report.skipped:
+            self.skipped.update(_reasons(report))
         if report.when == "teardown" and self.groups.get(group):
             self.groups[group].discard(report.nodeid)
             if self.by_group and not self.groups[group]:
@@ -97,8 +122,9 @@ class Progress:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for what, reasons in [
             ("left out (make test-all runs them)", self.config.stash[LEFT_OUT]),
-            ("skipped", self.skipped),
+            ("skipped", self.skipped + self.config.stash[SKIPPED_FILES]),
         ]:
             if reasons:
-                told = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
-                terminalreporter.write_line(f"{sum(reasons.values())} {what}: {told}")
+                terminalreporter.write_line(f"{sum(reasons.values())} {what}")
+            for reason, count in reasons.most_common():
+                terminalreporter.write_line(f"{count:6d} × {' '.join(reason.split())}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,13 @@ def test_costly(n): ...
 def test_one(chapter): ...
 
 @pytest.mark.skip(reason="needs a whale")
-def test_skipped(): ...
+@pytest.mark.parametrize("n", [1, 2])
+def test_skipped(n): ...
+
+@pytest.mark.skip(reason="needs a whale")
+def test_another(): ...
 """
+WITHOUT_SHIPS = 'import pytest\n\npytest.importorskip("ships", reason="needs a ship:\\n  make ship")\n'
 
 
 def test_nothing_of_make_is_inherited():
@@ -55,6 +61,7 @@ def test_groups(test: str, group: str):
 def run(folder: Path, *options: str) -> str:
     """What pytest prints for a file of costly, skipped and ordinary tests."""
     (folder / "test_costly.py").write_text(COSTLY, encoding="utf-8")
+    (folder / "test_ships.py").write_text(WITHOUT_SHIPS, encoding="utf-8")
     plugins = [part for name in ("selection", "groups", "progress") for part in ("-p", f"tests.plugins.{name}")]
     command = [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider", f"--rootdir={folder}", *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -66,15 +73,23 @@ def run(folder: Path, *options: str) -> str:
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_what_is_left_out_is_told(tmp_path: Path, workers: str):
     told = run(tmp_path, "-n", workers, "--by-group", "--extent=sample")
-    assert "2 left out (make test-all runs them): 2 × a long story" in told
-    assert "1 skipped: 1 × needs a whale" in told
+    assert "2 left out (make test-all runs them)\n     2 × a long story\n" in told
     assert "test_costly.py, chapter 06: 1 passed, 0 s" in told
-    assert "2 passed, 1 skipped" in told
+    assert "2 passed, " in told
     everything = run(tmp_path, "-n", workers)
-    assert "4 passed, 1 skipped" in everything and "left out" not in everything
+    assert "4 passed, " in everything and "left out" not in everything
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_each_reason_for_skipping_is_told_in_one_line(tmp_path: Path, workers: str):
+    """With pytest's own options of this course."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    told = run(tmp_path, "-n", workers, *(one for one in options["addopts"].split() if one.startswith("-r")))
+    assert "4 skipped\n     3 × needs a whale\n     1 × needs a ship: make ship\n" in told
+    assert told.count("needs a whale") == told.count("needs a ship") == 1
 
 
 def test_one_chapter(tmp_path: Path):
-    assert "1 passed, 4 deselected" in run(tmp_path, "--chapter", "06")
+    assert "1 passed, 1 skipped, 6 deselected" in run(tmp_path, "--chapter", "06")
     told = run(tmp_path, "--chapter", "66")
     assert "ERROR: There is no chapter '66'" in told and "Traceback" not in told

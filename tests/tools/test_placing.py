@@ -173,7 +173,7 @@ def test_a_class_folder_wants_an_empty_folder(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.skipif(BWRAP is None, reason="bubblewrap, which makes a folder read-only, is missing")
+@pytest.mark.skipif(BWRAP is None, reason="needs bubblewrap: apt-get install bubblewrap")
 @pytest.mark.parametrize("words", [("workbook", "."), ("workbook", "mine"), ("lab", "mine"), ("course", "class")])
 def test_a_read_only_folder(tmp_path: Path, words: tuple[str, ...]):
     outer = [str(BWRAP), "--dev-bind", "/", "/", "--ro-bind", str(tmp_path), str(tmp_path), "--chdir", str(tmp_path)]

@@ -18,7 +18,7 @@ from torchkata.tools.learning.lab import lab_options
 from torchkata.tools.learning.preflight import preflight
 
 BWRAP = shutil.which("bwrap")
-needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is missing: apt-get install bubblewrap")
+needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="needs bubblewrap: apt-get install bubblewrap")
 
 
 @pytest.fixture
