@@ -72,7 +72,7 @@ def grade(
 
     grader, jobs = grader_of(found, sandboxed=not no_sandbox), jobs or usable_cores()
     if scheduler is None:  # the processes that grade load torch while this one loads nbgrader
-        get_ready(sandboxed=not no_sandbox, compiles=grader.master.compiles)
+        get_ready()
     with nullcontext(grader) if scheduler else sharing(grader) as opener:
         with loading():
             from torchkata.tools.grading.batch import grade_chapter

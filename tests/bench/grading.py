@@ -256,7 +256,7 @@ def _kind(process: psutil.Process, command: int) -> str:
     inside = [
         one for one in (process, *process.parents()) if one.name() != "bwrap" and _namespace(one) not in ("", own)
     ]
-    if process.name() in ("bwrap", "sh") or (process.ppid() == command and not inside):
+    if process.name() == "bwrap" or (process.ppid() == command and not inside):
         return "shared"  # bubblewrap; and what the judges are forked from
     return ("judge", "zygote", "branch", "submission")[min(len(inside), 3)]
 

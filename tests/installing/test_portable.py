@@ -26,10 +26,6 @@ ALLOWED = {
         "no encoding": "the kernel's files in /proc are ASCII, and so is a number in a pipe",
         "Unix only": SANDBOX,
     },
-    "torchkata/tools/grading/understudy.py": {
-        "fork": SANDBOX + "; elsewhere nobody wants an understudy",
-        "Unix only": SANDBOX,
-    },
     "torchkata/tools/grading/sandbox.py": {"joined by hand": SANDBOX, "no encoding": "the kernel's files are ASCII"},
     "torchkata/tools/grading/usage.py": {"joined by hand": SANDBOX},
     "torchkata/tools/grading/watch.py": {"Unix only": "the pool calls it on Linux alone"},

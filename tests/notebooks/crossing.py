@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from torchkata.tools.grading.messages import decode, encode
-from torchkata.tools.grading.replies import RAISED, observation_from, words_from
+from torchkata.tools.grading.replies import observation_from
 from torchkata.tools.grading.worker import reply_with
 from torchkata.verdicts.observing import Observation
 
 
 def through_bytes(noted: Observation) -> Observation:
     """The observation from its bytes. AssertionError when anything about it has changed on the way."""
-    said, words = map(_same_from_bytes, reply_with(noted))
-    received = observation_from(said["noted"], lambda: words_from(words))
+    said = _same_from_bytes(reply_with(noted))
+    received = observation_from(said["noted"], _sources_of(noted))
     assert received.ops == noted.ops
     assert_same(_compared(noted), _compared(received), {})
     return received
@@ -31,8 +31,18 @@ def _same_from_bytes(part: dict) -> dict:
 
 
 def _compared(observation: Observation) -> dict:
-    raised = {what: one and dict(sorted(one.items())) for what, one in observation.as_plain().items() if what in RAISED}
+    raised = {what: one and dict(sorted(one.items())) for what, one in _raised(observation).items()}
     return observation.as_plain() | raised | {"ops": None, "seconds": None}
+
+
+def _raised(observation: Observation) -> dict:
+    return {"raised": observation.raised, "backward_raised": observation.backward_raised}
+
+
+def _sources_of(observation: Observation) -> list[str]:
+    """A cell for each frame of what was raised, in which the frame's line stands."""
+    frames = [frame for one in _raised(observation).values() if one for frame in one["frames"]]
+    return ["\n" * (line - 1) + f"{code}\n# {where}" for line, where, code in frames]
 
 
 def assert_same(a: object, b: object, storages: dict[int, int]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 
-from torchkata.huge_pages import gather_pages
 from torchkata.loading import loading
 
 
@@ -30,5 +29,3 @@ with loading():
 
     with contextlib.suppress(Exception):  # then each rank does it, and tells what is wrong
         use()
-
-gather_pages()

@@ -160,14 +160,12 @@ def _without_main() -> Iterator[None]:
 def _as_no_daemon() -> Iterator[None]:
     """multiprocessing forbids children to daemons, such as Dask's workers: they could stay behind. Ranks end by
     themselves when their parent does."""
-    settings = multiprocessing.current_process()._config  # type: ignore[attr-defined] # not in typeshed: private
-    kept = dict(settings)
-    settings["daemon"] = False
+    own = multiprocessing.current_process()
+    kept, own.daemon = own.daemon, False
     try:
         yield
     finally:
-        settings.clear()
-        settings.update(kept)
+        own.daemon = kept
 
 
 def _end(ranks: list[_Rank]) -> None:

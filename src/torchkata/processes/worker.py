@@ -51,8 +51,7 @@ def work(rank: int, world: int, folder: str, connection: Connection, backend: st
 def _detach() -> None:
     """A process group of its own, so that it and its children can be ended together; silence outside of Python; and an
     end when the notebook's process ends."""
-    # a rank may have children: DataLoader's workers
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined] # not in typeshed: private
+    multiprocessing.current_process().daemon = False  # a rank may have children: DataLoader's workers
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupting is the notebook's business

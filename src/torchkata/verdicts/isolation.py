@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -41,15 +40,16 @@ class clean_state:  # used as torch.no_grad is
         self._module_hooks = [dict(hooks) for hooks in _GLOBAL_HOOKS] if any(_GLOBAL_HOOKS) else None
         self._nesting = _autocast_nesting()
         self._switches = [read() for read, _ in _SWITCHES]
-        self._random_numbers = None if _random_numbers_are_kept else _random_numbers()
+        self._random_numbers = random.getstate(), torch.default_generator.get_state()
         self._no_inference = torch.inference_mode(False)  # switches gradients on, too
         self._no_inference.__enter__()
         _set_defaults()
 
     def __exit__(self, *error: object) -> None:
         self._no_inference.__exit__(*error)
-        if self._random_numbers is not None:
-            _set_random_numbers(*self._random_numbers)
+        python, of_torch = self._random_numbers
+        random.setstate(python)
+        torch.default_generator.set_state(of_torch)
         _leave_autocast(self._nesting)
         for (read, write), before in zip(_SWITCHES, self._switches, strict=True):
             if read() != before:
@@ -89,32 +89,6 @@ for _device in _AUTOCAST_DEVICES:
         (partial(torch.is_autocast_enabled, _device), partial(torch.set_autocast_enabled, _device)),
         (partial(torch.get_autocast_dtype, _device), partial(torch.set_autocast_dtype, _device)),
     ]
-
-
-_random_numbers_are_kept = False
-
-
-@contextlib.contextmanager
-def kept_random_numbers() -> Iterator[None]:
-    """Random numbers are put back at the end of this, not of each clean state inside: to note them takes a third of its
-    time."""
-    global _random_numbers_are_kept
-    before, kept = _random_numbers(), _random_numbers_are_kept
-    _random_numbers_are_kept = True
-    try:
-        yield
-    finally:
-        _random_numbers_are_kept = kept
-        _set_random_numbers(*before)
-
-
-def _random_numbers() -> tuple[Any, torch.Tensor]:
-    return random.getstate(), torch.default_generator.get_state()
-
-
-def _set_random_numbers(python: Any, of_torch: torch.Tensor) -> None:
-    random.setstate(python)
-    torch.default_generator.set_state(of_torch)
 
 
 def _leave_autocast(nesting: int) -> None:

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import FunctionType
@@ -57,12 +57,12 @@ class Observation:
     """
 
     result: object = None
-    raised: Mapping | None = None
+    raised: dict | None = None
     arguments: dict = field(default_factory=dict)
     identical: list = field(default_factory=list)
     tracked: bool = False
     gradients: dict = field(default_factory=dict)
-    backward_raised: Mapping | None = None
+    backward_raised: dict | None = None
     ops: list = field(default_factory=list)
     warned: list = field(default_factory=list)
     printed: str = ""

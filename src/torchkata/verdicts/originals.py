@@ -6,10 +6,8 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from opcode import opmap
 from operator import is_
 from pathlib import Path
-from types import CodeType
 
 import torch
 import torch.utils.data
@@ -17,13 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _TORCH = str(Path(torch.__file__).parent)
-_BINDING = frozenset(opmap[name] for name in ("STORE_ATTR", "DELETE_ATTR") if name in opmap)
-_CAN_BIND = frozenset(
-    [
-        *("setattr", "delattr", "__setattr__", "__delattr__", "__dict__", "vars", "globals", "locals", "patch"),
-        *("exec", "eval", "get_ipython", "__import__", "import_module", "update_wrapper", "ctypes", "gc"),
-    ]
-)
 _SPECIAL = ("__init__", "__call__", "__iter__", "__getattr__", "__setattr__", "__torch_function__")
 
 
@@ -129,14 +120,6 @@ def put_back_torch() -> list[str]:
     if not _answers_here:
         return []
     return [name for original in _ORIGINALS if not original.is_unchanged for name in original.put_back()]
-
-
-def may_replace(code: CodeType) -> bool:
-    """Whether this code, or a function in it, binds or deletes attributes, or names what can: else it leaves torch as
-    it is. To look at all of torch takes a millisecond, and much longer in a process that shares its memory."""
-    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    binds = not _BINDING.isdisjoint(code.co_code[::2]) or not _CAN_BIND.isdisjoint(code.co_names)
-    return binds or any(map(may_replace, inner))
 
 
 def _is_torchs(value: object) -> bool:

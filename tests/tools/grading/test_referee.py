@@ -18,11 +18,11 @@ from torchkata.tools.course import CourseError
 from torchkata.tools.grading import referee
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter, bound_names
-from torchkata.tools.grading.messages import decode
+from torchkata.tools.grading.messages import encode
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
-from torchkata.tools.grading.sandbox import Sandbox, Session
+from torchkata.tools.grading.sandbox import Sandbox
 from torchkata.tools.source import notebook_of
-from torchkata.verdicts.originals import answers_elsewhere, may_replace, put_back_torch
+from torchkata.verdicts.originals import answers_elsewhere, put_back_torch
 
 SOURCE = '''
 # %% setup=true
@@ -206,6 +206,7 @@ REPLACING = {
     "by an assignment": ["torch.add = len"],
     "by a function of an earlier cell": ["def change(): torch.add = len", "change()"],
     "by a name": ["setattr(torch, 'add', len)"],
+    "by a name that stands nowhere": ["getattr(torch, '__seta' + 'ttr__')('add', len)"],
 }
 
 
@@ -213,16 +214,6 @@ REPLACING = {
 def test_what_a_cell_replaces_in_torch_is_put_back_before_the_next(grade, cells):
     adding = GOOD["double"].replace("x + x", "torch.add(x, x)")
     assert grade(*((None, cell) for cell in cells), *answers(double=adding)).points == 8
-
-
-CHANGES = ["torch.add = len", "def f():\n    del x.add", "class A:\n    def f(self): self.x = 1", "setattr(x, 'a', 1)"]
-CHANGES += ["x.__dict__", "exec('')", "from unittest.mock import patch", "lambda: vars(torch)"]
-HARMLESS = ["x = torch.add(1, 2)", "def f(x):\n    x[0] = 1\n    return x.add_(2)", "class A: size = 3"]
-
-
-def test_code_that_can_change_attributes_is_told_from_the_rest():
-    assert all(may_replace(compile(source, "cell", "exec")) for source in CHANGES)
-    assert not any(may_replace(compile(source, "cell", "exec")) for source in HARMLESS)
 
 
 def test_submissions_do_not_see_each_other(grade):
@@ -238,9 +229,8 @@ def test_submissions_do_not_see_each_other(grade):
 
 def test_expected_values_and_other_parts_of_a_check_do_not_travel(grade, monkeypatch: pytest.MonkeyPatch):
     sent = []
-    honest = Session.exchange
     monkeypatch.setattr(
-        Session, "exchange", lambda self, asked: sent.append(repr(decode(asked))) or honest(self, asked)
+        "torchkata.tools.grading.sandbox.encode", lambda request: sent.append(repr(request)) or encode(request)
     )
     grade(*answers())
     text = "\n".join(sent)

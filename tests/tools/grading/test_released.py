@@ -13,7 +13,7 @@ from torchkata.tools.grading.released import digest_of
 
 PROCESSES = ("referee", "grader", "zygote", "worker")  # what the processes that judge, and those they ask, load
 DECIDE_NOTHING = {  # loaded there, and no mark depends on them
-    *("torchkata", "torchkata.demos", "torchkata.huge_pages", "torchkata.loading", "torchkata.places"),
+    *("torchkata", "torchkata.demos", "torchkata.loading", "torchkata.places"),
     *("torchkata.quick_decompositions", "torchkata.quick_exports", "torchkata.quick_fakes", "torchkata.remembering"),
     *("torchkata.tools", "torchkata.tools.errors", "torchkata.tools.nbgrader_package", "torchkata.tools.placing"),
 }

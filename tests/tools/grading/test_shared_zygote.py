@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -19,15 +17,12 @@ from tests.tools.grading.test_boundary import (
     LIMITS,
     LOOK,
     SETUP,
-    ZYGOTES,
-    assert_zygote_is,
     needs_bubblewrap,
     run,
     wait_for,
-    zygote_that_is,
 )
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.grading import confine, understudy
+from torchkata.tools.grading import confine
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of, sharing
 from torchkata.tools.grading.sandbox import Sandbox
@@ -53,12 +48,9 @@ def namespace(process: psutil.Process) -> str:
     return os.readlink(f"/proc/{process.pid}/ns/pid")
 
 
-@pytest.fixture(scope="module", params=ZYGOTES)
-def zygote(request: pytest.FixtureRequest) -> Iterator[SharedZygote]:
-    with zygote_that_is(request.param), SharedZygote(SETUP, LIMITS) as running:
-        with running.branch():  # it is there then
-            pass
-        assert_zygote_is(request.param)
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[SharedZygote]:
+    with SharedZygote(SETUP, LIMITS) as running:
         yield running
 
 
@@ -67,12 +59,6 @@ def two(zygote: SharedZygote) -> Iterator[tuple[Sandbox, Sandbox]]:
     """The sandboxes of two jobs."""
     with ExitStack() as stack:
         yield tuple(_sandbox(stack, zygote) for _ in range(2))
-
-
-@contextmanager
-def _sandbox_of(zygote: SharedZygote) -> Iterator[Sandbox]:
-    with zygote.branch() as branch, Sandbox(SETUP, LIMITS, True, branch) as box:
-        yield box
 
 
 def _sandbox(stack: ExitStack, zygote: SharedZygote, enabled: bool = True) -> Sandbox:
@@ -190,10 +176,9 @@ def test_a_branch_has_no_rights_and_can_not_be_looked_into(two: tuple[Sandbox, S
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("kind", ZYGOTES)
-def test_a_zygote_that_is_killed_is_started_anew(kind: str):
+def test_a_zygote_that_is_killed_is_started_anew():
     others = zygotes()
-    with zygote_that_is(kind), SharedZygote(SETUP, LIMITS) as zygote, ExitStack() as stack:
+    with SharedZygote(SETUP, LIMITS) as zygote, ExitStack() as stack:
         before = _sandbox(stack, zygote)
         with before.session() as session:
             assert run(session, "def probe(): return 1") == 1
@@ -232,45 +217,6 @@ def test_a_branch_ends_with_its_job_and_all_with_the_zygote():
         [other] = root.children()
         assert other.pid != one.pid  # and the first one was taken note of
     assert not root.is_running() and not other.is_running()
-
-
-@needs_bubblewrap
-@pytest.mark.parametrize("fails", ["enter_namespaces_of", "close_all_but"])
-def test_without_an_understudy_bubblewrap_starts_the_zygote(fails: str, monkeypatch: pytest.MonkeyPatch):
-    """It ends before, or can't enter."""
-    hired = understudy.Hired()
-    monkeypatch.setattr(understudy, "_hired", hired)
-    if child := os.fork():
-        with SharedZygote(SETUP, LIMITS) as zygote, _sandbox_of(zygote) as box, box.session() as session:
-            assert run(session, "def probe(): return 1") == 1
-        understudy.wait_for(child)
-        assert not Path(hired.address).exists()
-    else:
-        monkeypatch.setattr(confine, fails, lambda *_: os._exit(1))
-        try:
-            understudy._play(hired.address)
-        finally:
-            os._exit(0)
-
-
-@needs_bubblewrap
-def test_an_understudy_without_a_part_ends():
-    with understudy.hiring():
-        environment = dict(os.environ)
-    confine.adopt_orphans(False)
-    hired = understudy.take_hired()
-    program = "from torchkata.tools.grading.understudy import wait_for_part as wait; wait()"
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
-    waiting = [one for one in psutil.process_iter() if _has_in_environment(one, hired.address)]
-    assert len(waiting) == 1
-    hired.close()
-    assert wait_for(lambda: not waiting[0].is_running() or waiting[0].status() == psutil.STATUS_ZOMBIE)
-
-
-def _has_in_environment(one: psutil.Process, text: str) -> bool:
-    with suppress(psutil.Error):
-        return text in one.environ().values()
-    return False
 
 
 @needs_bubblewrap

@@ -21,16 +21,6 @@ NOBODY = 65533  # a user id that owns nothing
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x8000000, 0x10000000, 0x20000000
 CLONE_NEWNET, SIOCSIFFLAGS, IFF_UP = 0x40000000, 0x8914, 1
-CLONE_NEWCGROUP, CLONE_NEWUTS = 0x2000000, 0x4000000
-NAMESPACES = {
-    "user": CLONE_NEWUSER,
-    "mnt": CLONE_NEWNS,
-    "pid": CLONE_NEWPID,
-    "net": CLONE_NEWNET,
-    "ipc": CLONE_NEWIPC,
-    "uts": CLONE_NEWUTS,
-    "cgroup": CLONE_NEWCGROUP,
-}
 MS_NOSUID, MS_NODEV, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 2, 4, 4096, 8192, 16384, 1 << 18
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 24, 36, 38
 CAPABILITY_VERSION = 0x20080522
@@ -57,27 +47,14 @@ def give_up_root() -> None:
     _call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def adopt_orphans(adopt: bool = True) -> None:
-    """Processes below this one whose parents end become children of this one, from now on or no longer."""
-    _call("prctl", PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+def adopt_orphans() -> None:
+    """Processes below this one whose parents end become children of this one."""
+    _call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def enter_namespaces() -> None:
     """New namespaces of users, mounts and System V IPC for this process, and of processes for its next child."""
     _enter(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC)
-
-
-def enter_namespaces_of(handle: int) -> None:
-    """Enter all namespaces of the process behind a handle that are not those of this one; that of processes is for
-    children only. Raises OSError where that is not allowed."""
-    with open(f"/proc/self/fdinfo/{handle}") as file:
-        process = next(line.split()[1] for line in file if line.startswith("Pid:"))
-    other = [kind for name, kind in NAMESPACES.items() if _namespace(process, name) != _namespace("self", name)]
-    _call("setns", handle, sum(other))
-
-
-def _namespace(process: str, name: str) -> str:
-    return os.readlink(f"/proc/{process}/ns/{name}")
 
 
 def own_network() -> None:

@@ -28,17 +28,12 @@ class ChapterGrader:
         """Raises CourseError as `Sandbox` does."""
         import torch  # only the processes that grade pay for it
 
-        from torchkata.tools.grading.alike import Alike
         from torchkata.tools.grading.referee import grade
         from torchkata.tools.grading.sandbox import Sandbox
-        from torchkata.tools.grading.transcripts import Transcripts
 
         torch.set_num_threads(1)  # several of them grade side by side
-        transcripts = Transcripts()
-        sandbox = Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch)
-        sandbox.compiles = self.master.compiles
-        with sandbox:
-            yield Alike(lambda submission: grade(submission, self.master, sandbox, transcripts=transcripts)).grade
+        with Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch) as sandbox:
+            yield lambda submission: grade(submission, self.master, sandbox)
 
 
 @dataclass(frozen=True)
@@ -67,6 +62,5 @@ def grader_of(chapter: Chapter, sandboxed: bool = True, limits: Limits | None = 
 @contextmanager
 def sharing(grader: ChapterGrader) -> Iterator[SharingGrader]:
     """What all processes of this machine share begins to load, in the background."""
-    master = grader.master
-    with SharedZygote(master.setup, grader.limits, grader.sandboxed, compiles=master.compiles) as zygote:
+    with SharedZygote(grader.master.setup, grader.limits, grader.sandboxed) as zygote:
         yield SharingGrader(grader, zygote)

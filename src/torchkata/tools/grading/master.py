@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -16,9 +15,6 @@ from torchkata.tools.names import names_bound
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
-
-# what loads torch's compiler: optimizers do, too
-COMPILES = re.compile(r"\boptim\b|\btorch\.(compile|export|library|onnx)\b")
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,6 @@ class MasterChapter:
         exercises: in the chapter's order.
         names: by exercise, the names that the author's answer cell binds.
         checks: by exercise, its check cells in order.
-        compiles: whether torch's compiler is likely to be loaded by answers and check cells.
     """
 
     name: str
@@ -71,7 +66,6 @@ class MasterChapter:
     exercises: tuple[Exercise, ...]
     names: dict[str, frozenset[str]]
     checks: dict[str, tuple[CheckCell, ...]]
-    compiles: bool = True
 
     @classmethod
     def of(cls, chapter: Chapter) -> MasterChapter:
@@ -83,19 +77,17 @@ class MasterChapter:
         setup = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
         names: dict[str, frozenset[str]] = {}
         checks: dict[str, tuple[CheckCell, ...]] = {}
-        compiles = False
         for cell in notebook.cells:
             exercise = exercise_of(cell)
             if exercise is None:
                 continue
             meta = cell.metadata.nbgrader
-            compiles = compiles or COMPILES.search(cell.source) is not None
             if meta.solution:
                 names[exercise] = frozenset(bound_names(cell.source))
             else:
                 check = CheckCell(meta.grade_id, cell.source, float(meta.points))
                 checks[exercise] = (*checks.get(exercise, ()), check)
-        return cls(name, setup, tuple(exercises_of(notebook)), names, checks, compiles)
+        return cls(name, setup, tuple(exercises_of(notebook)), names, checks)
 
     @cached_property
     def _setup_space(self) -> dict:

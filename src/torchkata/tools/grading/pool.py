@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import understudy, watch
+from torchkata.tools.grading import watch
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class Sharing(Protocol):
 
 
 PRELOAD = ["torchkata.tools.grading.preload"]
-COMPILES = "TORCHKATA_COMPILES"  # tells what is preloaded whether torch's compiler is
 ATTEMPTS = 2
 LIMITED = sys.platform == "linux"  # where the kernel can end a process that judges for too long
 
@@ -54,22 +53,11 @@ def _context() -> ForkServerContext | SpawnContext:
     return context
 
 
-def get_ready(sandboxed: bool = False, compiles: bool = False) -> None:
-    """Let what all graders are forked from begin to load torch, in the background, and where they are `sandboxed` the
-    zygote, too; torch's compiler with it, if check cells or answers are likely to load it (`compiles`). Needed by
-    nothing, saves time."""
-    if _context().get_start_method() == "forkserver" and not _server_runs():
-        with understudy.hiring() if sandboxed and understudy.can_be_hired() else nullcontext():
-            os.environ[COMPILES] = str(int(compiles))
-            try:
-                forkserver.ensure_running()
-            finally:
-                del os.environ[COMPILES]
-
-
-def _server_runs() -> bool:
-    """Whether something in this process has started it before: then it forks no understudy."""
-    return getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None) is not None
+def get_ready() -> None:
+    """Let the process that all graders are forked from begin to load torch, in the background. Needed by nothing, saves
+    time."""
+    if _context().get_start_method() == "forkserver":
+        forkserver.ensure_running()
 
 
 def usable_cores() -> int:

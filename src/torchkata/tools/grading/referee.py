@@ -22,7 +22,6 @@ from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import CheckCell, MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox import CellReply, Sandbox, Session, WorkerLost
-from torchkata.tools.grading.transcripts import Otherwise, Transcripts, Verdict
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
 from torchkata.verdicts.originals import answers_elsewhere
 
@@ -38,17 +37,16 @@ def grade(
     master: MasterChapter,
     sandbox: Sandbox,
     limits: Limits | None = None,
-    transcripts: Transcripts | None = None,
 ) -> Record:
     """Grade a submission: its cells in the learner's order, each answer followed by its check cells.
 
     A cell that crashes its process or takes too long is marked; the rest goes on in a fresh process, in which the
-    cells that went well are run again. `transcripts`, of this chapter's check cells, save time.
+    cells that went well are run again.
     Raises CourseError when the sandbox itself fails.
     """
     began = time.monotonic()
     with _one_at_a_time:
-        run = _Run(master, sandbox, limits or sandbox.limits, transcripts or Transcripts())
+        run = _Run(master, sandbox, limits or sandbox.limits)
         marks = run.marks(submission.cells, submission.unjudged)
     seconds = time.monotonic() - began
     waited = sum(run.stages.values())
@@ -64,6 +62,16 @@ def grade(
         seconds=round(seconds, 4),
         stages={name: round(s, 4) for name, s in (run.stages | {"judge": seconds - waited}).items()},
     )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check cell said: the points, the verdict in one line, all that was shown, whether there is an answer."""
+
+    points: float
+    line: str
+    shown: tuple[str, ...]
+    solved_yet: bool = True
 
 
 @dataclass
@@ -106,8 +114,8 @@ def run_check(check: CheckCell, space: dict) -> Verdict:
 class _Run:
     """The grading of one submission."""
 
-    def __init__(self, master: MasterChapter, sandbox: Sandbox, limits: Limits, transcripts: Transcripts):
-        self._master, self._sandbox, self._limits, self._transcripts = master, sandbox, limits, transcripts
+    def __init__(self, master: MasterChapter, sandbox: Sandbox, limits: Limits):
+        self._master, self._sandbox, self._limits = master, sandbox, limits
         self._left = limits.submission_seconds
         self._losses = 0
         self._went_well: list[SubmittedCell] = []
@@ -169,9 +177,8 @@ class _Run:
             return 0.0
         try:
             with self._spending(session, "observe"):
-                said.take(check, self._verdict(check, defined, session))
-        except Otherwise:
-            return self._judge_anew(check, said, defined, session.left)
+                answers = {name: StandIn(name, session) for name in defined}
+                said.take(check, run_check(check, self._master.space(answers)))
         except WorkerLost as lost:
             self._drop_session()
             self._note_loss(said, lost, f"your code did not get through this check: {lost}.")
@@ -188,27 +195,6 @@ class _Run:
                 )
             )
         return session.left
-
-    def _judge_anew(self, check: CheckCell, said: _Said, defined: set[str], left: float) -> float:
-        """Run a check cell that was asked for what it does not ask this time, with a process that knows of nothing."""
-        self._transcripts.distrust(check.id, defined)
-        self._end_session()
-        return self._judge(check, said, defined, left)
-
-    def _verdict(self, check: CheckCell, defined: set[str], session: Session) -> Verdict:
-        """What the check cell says; it is run where that does not follow from earlier replies like these. Raises what
-        the cell raises, and Otherwise."""
-        known, script = self._transcripts.follow(check.id, defined, session)
-        if known is not None:
-            return known
-        session.script = script
-        try:
-            verdict = run_check(check, self._master.space({name: StandIn(name, session) for name in defined}))
-            script.end()
-        finally:
-            session.script = None
-        self._transcripts.keep(check.id, defined, script, verdict)
-        return verdict
 
     # ------------------------------------------------ the worker
 

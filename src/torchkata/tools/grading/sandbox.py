@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 from torchkata.tools.course import CourseError
@@ -21,10 +20,9 @@ from torchkata.tools.grading import wire
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import bound_names
 from torchkata.tools.grading.messages import decode, encode
-from torchkata.tools.grading.replies import Reply, error_from, names_from, observation_from, with_own_frames, words_from
+from torchkata.tools.grading.replies import error_from, names_from, observation_from
 from torchkata.tools.grading.scenarios import scenario_source
 from torchkata.tools.grading.shared_zygote import NAMESPACES, Branch, SharedZygote
-from torchkata.tools.grading.transcripts import Script
 from torchkata.tools.grading.usage import Usage
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
@@ -75,7 +73,6 @@ class Sandbox:
     ):
         self.enabled, self.limits, self._branch = enabled, limits or Limits(), branch
         self.filtered = enabled  # whether system calls are refused, where that can be done; all else holds without it
-        self.compiles = True  # whether its own zygote loads torch's compiler
         self._setup = setup_source
         self.known_names = bound_names(setup_source)  # the names that the chapter's setup cell binds
         self._open = contextlib.ExitStack()
@@ -83,7 +80,7 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         with contextlib.ExitStack() as opened:
             if self._branch is None:
-                zygote = SharedZygote(self._setup, self.limits, self.enabled, self.filtered, self.compiles)
+                zygote = SharedZygote(self._setup, self.limits, self.enabled, self.filtered)
                 self._branch = opened.enter_context(opened.enter_context(zygote).branch())
             opened.enter_context(self._branch.control)
             self._open = opened.pop_all()
@@ -141,7 +138,6 @@ class Session:
         waited: seconds spent waiting for replies.
         uncounted: those of them that don't count.
         left: seconds that the worker may still take.
-        script: of the check cell that asks, if there is one: it may know the replies already.
     """
 
     def __init__(self, sandbox: Sandbox, sock: socket.socket, worker: int, usage: Usage):
@@ -149,7 +145,6 @@ class Session:
         self._number = 0
         self._sources: list[str] = []
         self._lost: WorkerLost | None = None
-        self.script: Script | None = None
         self.waited = self.uncounted = 0.0
         self.allow(sandbox.limits.exercise_seconds)
 
@@ -177,8 +172,8 @@ class Session:
         asked, offered = sorted(asks), sorted(lendable)
         self._sources.append(source)
         request = {"do": "cell", "source": source, "asks": asked, "lendable": offered, "lends": sorted(lends)}
-        reply = self.exchange(encode(request))
-        return self._checked(lambda: _cell_reply(_fields(reply.said), {*asked}, {*offered}))
+        reply = self._exchange(encode(request))
+        return self._checked(lambda: _cell_reply(_fields(reply), {*asked}, {*offered}))
 
     def observe(self, name: str, args: list, kwargs: dict, recorded: bool = True) -> Observation:
         return self._observation(do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
@@ -205,7 +200,7 @@ class Session:
     def close(self) -> None:
         self.kill()
 
-    def exchange(self, question: bytes) -> Reply:
+    def _exchange(self, question: bytes) -> bytes:
         """The reply to an encoded request, as it came."""
         if self._lost is not None:
             raise self._lost
@@ -221,7 +216,7 @@ class Session:
             reply = wire.receive(self._sock, self._sandbox.limits.frame, deadline)
             if not reply.startswith(number):
                 raise ValueError("a reply that nobody asked for")
-            return Reply(*wire.parted(reply[len(number) :]))
+            return reply[len(number) :]
         except (wire.WireError, ValueError, MemoryError) as error:
             raise self._give_up(error) from None
         finally:
@@ -231,19 +226,9 @@ class Session:
             self.waited += spent
             self.left -= spent
 
-    def words_of(self, reply: Reply) -> dict:
-        """The words of the exceptions that a reply tells of, by where `Observation` has them."""
-        told = self._checked(lambda: words_from(_fields(reply.words) if reply.words else {}))
-        return with_own_frames(told, self._sources)
-
     def _observation(self, **request: object) -> Observation:
-        question = encode(request)
-        if self.script:
-            reply, words = self.script.reply_to(question)
-        else:
-            reply = self.exchange(question)
-            words = partial(self.words_of, reply)
-        return self._checked(lambda: observation_from(_fields(reply.said)["noted"], words))
+        reply = self._exchange(encode(request))
+        return self._checked(lambda: observation_from(_fields(reply)["noted"], self._sources))
 
     def _more_time(self, began: float) -> float:
         """The seconds of a request, begun then, that don't count, as far as they are not known yet."""

@@ -1,7 +1,5 @@
-"""The zygote, seen from outside: started once for all jobs on this machine; each job gets a branch of it.
-
-Where there is an understudy it becomes the zygote; else bubblewrap starts one, which loads torch a second time. This
-module loads no torch.
+"""The zygote, seen from outside: started once for all jobs on this machine; each job gets a branch of it. This module
+loads no torch.
 """
 
 from __future__ import annotations
@@ -15,15 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import bubblewrap, understudy, wire
+from torchkata.tools.grading import bubblewrap, wire
 from torchkata.tools.grading.limits import Limits
-from torchkata.tools.grading.understudy import Hired, Holder
 
 CONTROL_FRAME = 2**20
 CONTROL_SECONDS = 120.0  # the zygote does nothing that takes long, but may have to wait for a CPU
@@ -60,25 +56,20 @@ class SharedZygote:
     CourseError where bubblewrap is missing or does not work, or the setup cell fails.
 
     `enabled=False` starts the same processes without bubblewrap. `filtered` says whether system calls are refused,
-    where that can be done; `compiles`, whether torch's compiler is loaded, too, which those workers that need it would
-    else do themselves. The zygote ends with the thread that starts it.
+    where that can be done. The zygote ends with the thread that starts it.
     """
 
-    def __init__(self, setup: str, limits: Limits, enabled: bool = True, filtered: bool = True, compiles: bool = True):
+    def __init__(self, setup: str, limits: Limits, enabled: bool = True, filtered: bool = True):
         self._limits, self._enabled = limits, enabled
         self._start_order = {
             "setup": setup,
             "limits": asdict(limits),
             "confined": enabled,
             "filtered": filtered and enabled,
-            "compiles": compiles,
         }
         self._open = contextlib.ExitStack()
         self._ready = False
         self._failure: CourseError | None = None
-        self._hired: Hired | None = None  # who is to be the zygote, as long as he has not got his part
-        self._holder: Holder | None = None  # has the namespaces that he enters
-        self._number = 0  # of his process
         self.process: subprocess.Popen | None = None
 
     def __enter__(self) -> SharedZygote:
@@ -132,12 +123,12 @@ class SharedZygote:
             raise CourseError(f"The sandbox has ended: {error}.{_reason(self._errors)}") from None
 
     def _begin(self) -> None:
-        self._ready, self._failure, self._holder, self._number = False, None, None, 0
-        self._control, self._theirs = socket.socketpair()
-        self._hired = understudy.take_hired() if self._enabled else None
+        self._ready, self._failure, self.process = False, None, None
+        self._control, theirs = socket.socketpair()
         with self._errors.open("wb") as stream:
             try:
-                self._start(stream)
+                with theirs:
+                    self.process = _start(theirs, stream, None if self._enabled else self._errors.parent)
                 kept = bubblewrap.folders_in_tmp() if self._enabled else []
                 wire.send(self._control, json.dumps(self._start_order | {"kept": kept}).encode(), CONTROL_SECONDS)
             except CourseError as error:
@@ -145,53 +136,22 @@ class SharedZygote:
             except wire.WireError:
                 pass  # it has ended; the reason is told when it is waited for
 
-    def _start(self, errors: IO[bytes]) -> None:
-        """Start the zygote, or where there is an understudy what it will enter."""
-        if self._hired is None:
-            with self._theirs:
-                self.process = _start(self._theirs, errors, None if self._enabled else self._errors.parent)
-        else:
-            self._holder = Holder(errors)
-            self.process = self._holder.process
-
     def _wait_until_ready(self) -> None:
         if self._failure is not None:
             raise self._failure
         if self._ready:
             return
         try:
-            if self._hired is not None and self._holder is not None:
-                self._give_part(self._hired, self._holder)
             told = json.loads(wire.receive(self._control, CONTROL_FRAME, self._limits.start_seconds))
-        except (OSError, wire.WireError) as error:
-            if self._holder is None:
-                raise CourseError(f"The sandbox did not start: {error}.{_last_words(self._errors)}") from None
-            self._end()  # without an understudy it takes longer, and works where namespaces can't be entered
-            self._begin()
-            return self._wait_until_ready()
+        except wire.WireError as error:
+            raise CourseError(f"The sandbox did not start: {error}.{_last_words(self._errors)}") from None
         if not told["ready"]:
             raise CourseError(f"The sandbox could not load the chapter's setup cell.\n{told['error']}")
         self._ready = True
 
-    def _give_part(self, hired: Hired, holder: Holder) -> None:
-        """Raises OSError where the understudy or the sandbox is not there."""
-        self._hired = None
-        with closing(hired), self._theirs, self._errors.open("ab") as errors, holder.handle() as handle:
-            self._number = hired.give([self._theirs.fileno(), errors.fileno(), handle], self._limits.start_seconds)
-
     def _end(self) -> None:
         """The zygote ends itself when its control socket closes; bubblewrap's end is that of all below it."""
-        if self._hired is not None:
-            self._hired.close()
-        if self._holder is not None and self._ready:
-            self._wait_for_end()
         self._control.close()
-        self._theirs.close()
-        if self._holder is not None:
-            self._holder.end()
-            if self._number:
-                understudy.wait_for(self._number)
-            return
         if self.process is None:
             return
         try:
@@ -199,12 +159,6 @@ class SharedZygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-
-    def _wait_for_end(self) -> None:
-        """Bubblewrap would not wait for it."""
-        with contextlib.suppress(OSError, wire.WireError):
-            self._control.shutdown(socket.SHUT_WR)
-            wire.receive(self._control, CONTROL_FRAME, 5)
 
 
 def _reason(errors: Path) -> str:

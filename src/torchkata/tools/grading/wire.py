@@ -79,19 +79,3 @@ def _receive_exactly(sock: socket.socket, count: int, deadline: Deadline | None)
             raise Ended("the connection is closed")
         view = view[got:]
     return data
-
-
-def joined(first: bytes, second: bytes) -> bytes:
-    """Two parts as one message."""
-    return LENGTH.pack(len(first)) + first + second
-
-
-def parted(data: bytes) -> tuple[bytes, bytes]:
-    """The inverse of `joined`. Raises ValueError for what it does not make."""
-    if len(data) < LENGTH.size:
-        raise ValueError("a message without a length")
-    (length,) = LENGTH.unpack_from(data)
-    end = LENGTH.size + length
-    if end > len(data):
-        raise ValueError("a message that is cut off")
-    return data[LENGTH.size : end], data[end:]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
-import contextlib
 import inspect
 import json
 import linecache
@@ -19,11 +18,9 @@ from typing import TYPE_CHECKING
 from torchkata.tools.grading import wire
 from torchkata.tools.grading.lending import names_taken
 from torchkata.tools.grading.messages import TooLarge, decode, encode
-from torchkata.tools.grading.replies import RAISED, WORDS
 from torchkata.verdicts import observing
-from torchkata.verdicts.isolation import kept_random_numbers
 from torchkata.verdicts.observing import Observation
-from torchkata.verdicts.originals import may_replace, put_back_torch
+from torchkata.verdicts.originals import put_back_torch
 from torchkata.verdicts.plain import Copier
 
 if TYPE_CHECKING:
@@ -61,9 +58,9 @@ def serve(sock: socket.socket, module: ModuleType, frame: int) -> None:
 
 
 def reply_to(request: dict, worker: Worker, room: int) -> bytes:
-    """The worker's reply to a request in at most so many bytes (see `torchkata.tools.grading.replies.Reply`)."""
+    """The worker's reply to a request in at most so many bytes."""
     try:
-        data = _encoded(*worker.answer(request))
+        data = encode(worker.answer(request))
         if len(data) <= room:
             return data
         raised = TOO_LARGE
@@ -71,12 +68,8 @@ def reply_to(request: dict, worker: Worker, room: int) -> bytes:
         raised = TOO_LARGE
     except BaseException as error:  # a learner's code may have broken anything, sys.exit and interrupts included
         raised = observing.describe_error(error, SCENARIO)
-    said, words = reply_with(Observation(raised=_plain(raised)))
-    return _encoded(said | {"error": _plain(raised), "defined": [], "needs": []}, words)
-
-
-def _encoded(said: dict, words: dict) -> bytes:
-    return wire.joined(encode(said), encode(words) if words else b"")
+    plain = _plain(raised)
+    return encode(reply_with(Observation(raised=plain)) | {"error": plain, "defined": [], "needs": []})
 
 
 def _plain(raised: dict) -> dict:
@@ -91,37 +84,23 @@ class Worker:
         self._space = module.__dict__
         self._setup = dict(self._space)  # scenarios run with the chapter's own names
         self._cells = 0
-        self._replaces = False  # whether a cell so far could have replaced something in torch
         self._lent: dict[str, object] = {}  # what demos have bound
-        self._while_asked: contextlib.ExitStack | None = None  # what holds from the first question after a cell on
 
-    def answer(self, request: dict) -> tuple[dict, dict]:
-        """The two parts of the reply to a request: {"do": "cell" | "observe" | "scenario" | "value", …}."""
-        if request["do"] == "cell":
-            self.no_more_questions()
-        elif self._while_asked is None:
-            self._while_asked = contextlib.ExitStack()
-            self._while_asked.enter_context(kept_random_numbers())
+    def answer(self, request: dict) -> dict:
+        """The reply to a request: {"do": "cell" | "observe" | "scenario" | "value", …}."""
         return getattr(self, f"_{request['do']}")(request)
 
-    def no_more_questions(self) -> None:
-        """What held while questions were asked ends."""
-        if self._while_asked is not None:
-            self._while_asked.close()
-            self._while_asked = None
-
-    def _cell(self, request: dict) -> tuple[dict, dict]:
+    def _cell(self, request: dict) -> dict:
         """Run a cell; where it needs names that demos could lend, say which ones in place of that."""
         file = f"<cell {self._cells + 1}>"
         code = _code_of(request["source"], file)
         if needs := self._needs(code, request["lendable"]):
-            return {"error": None, "defined": [], "needs": needs}, {}
+            return {"error": None, "defined": [], "needs": needs}
         self._cells += 1
         error = self._run(code, request["source"], file)
-        if self._replaces:
-            put_back_torch()  # as each check cell does in a notebook
+        put_back_torch()  # as each check cell does in a notebook
         self._lent |= {name: self._space[name] for name in request["lends"] if name in self._space}
-        return {"error": error, "defined": [name for name in request["asks"] if name in self._space], "needs": []}, {}
+        return {"error": error, "defined": [name for name in request["asks"] if name in self._space], "needs": []}
 
     def _needs(self, code: CodeType | None, lendable: Collection[str]) -> list[str]:
         """Those of the names that the cell takes from cells before it, where only demos can have bound them."""
@@ -129,14 +108,14 @@ class Worker:
         open_ones = [n for n in lendable if self._space.get(n, absent) is self._lent.get(n, absent)]
         return sorted(names_taken(code, open_ones)) if open_ones and code is not None else []
 
-    def _observe(self, request: dict) -> tuple[dict, dict]:
+    def _observe(self, request: dict) -> dict:
         answer = self._space[request["answer"]]
         return reply_with(observing.run_answer_on(answer, request["args"], request["kwargs"], request["recorded"]))
 
-    def _value(self, request: dict) -> tuple[dict, dict]:
+    def _value(self, request: dict) -> dict:
         return reply_with(observing.note_value(self._space[request["answer"]]))
 
-    def _scenario(self, request: dict) -> tuple[dict, dict]:
+    def _scenario(self, request: dict) -> dict:
         space = dict(self._setup)
         exec(compile(request["source"], SCENARIO, "exec", dont_inherit=True), space)
         args = list(request["args"])
@@ -155,7 +134,6 @@ class Worker:
         return None
 
     def _execute(self, code: CodeType) -> None:
-        self._replaces = self._replaces or may_replace(code)
         running = eval(code, self._space)
         if inspect.iscoroutine(running):  # a cell with await outside of functions, which notebooks allow
             self._loop.run_until_complete(running)
@@ -166,17 +144,12 @@ class Worker:
         return asyncio.new_event_loop()
 
 
-def reply_with(observation: Observation) -> tuple[dict, dict]:
-    """An observation as what is sent of it; `replies.observation_from` reads it. How long it took is left out: answers
-    that do the same give the same reply. The words of what was raised, and where, stand apart."""
+def reply_with(observation: Observation) -> dict:
+    """An observation as what is sent of it, which `replies.observation_from` reads. How long it took is left out: no
+    mark depends on that."""
     fields = observation.as_plain()
     del fields["seconds"]
-    words = {}
-    for what in RAISED:
-        if (raised := fields[what]) is not None:
-            words[what] = {part: raised[part] for part in WORDS}
-            fields[what] = {part: value for part, value in raised.items() if part not in WORDS}
-    return {"noted": fields | {"ops": _packed(fields["ops"])}}, words
+    return {"noted": fields | {"ops": _packed(fields["ops"])}}
 
 
 def _packed(ops: list[dict]) -> str:

@@ -23,7 +23,6 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
-from torchkata.huge_pages import gather_pages
 from torchkata.loading import loading
 from torchkata.tools.grading import confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
@@ -36,7 +35,7 @@ def main(control: socket.socket) -> None:
     order = json.loads(wire.receive(control, CONTROL_FRAME))
     limits = Limits(**order["limits"])
     try:
-        module = _load(order["setup"], order["confined"], order["compiles"])
+        module = _load(order["setup"], order["confined"])
         _tell(control, ready=True)
     except BaseException:
         _tell(control, ready=False, error=traceback.format_exc(limit=-3))
@@ -80,22 +79,18 @@ def _become(branch: Callable[[socket.socket], _Branch], root: socket.socket, own
         os._exit(0)
 
 
-def _load(setup: str, confined: bool, compiles: bool) -> ModuleType:
+def _load(setup: str, confined: bool) -> ModuleType:
     if confined:
         syscalls.get_ready()  # the library is found by a user who may read more than the one that follows
     if confine.LINUX and confined:
         confine.give_up_root()
     with loading():
+        import torch._dynamo  # noqa: F401 # any optimizer loads it
+
         from torchkata.tools.grading import worker
-        from torchkata.tools.grading.lazy_compiler import load_compiler
-        from torchkata.tools.grading.practice import practise
 
         sys.path.insert(0, "")  # as in a notebook
-        module = worker.notebook_module(setup)
-        load_compiler(compiles)
-        practise()
-    gather_pages()
-    return module
+        return worker.notebook_module(setup)
 
 
 def _tell(control: socket.socket, **message: object) -> None:
