@@ -76,10 +76,9 @@ def test_marks_arrive(chapter: Chapter):
 
 
 def test_nbgrader_exports_them(chapter: Chapter):
-    hand_in(chapter, "ada")
-    (folder_of(chapter, "ada") / "timestamp.txt").write_text("2026-03-01 12:00:00 UTC")
+    ada = replace(record_of("ada", twice="right", guess="half"), handed_in="2026-03-01 12:00:00")
     with ChapterBook(chapter) as book:
-        book.enter([record_of("ada", twice="right", guess="half"), record_of("Bob Ö", guess="no")])
+        book.enter([ada, record_of("Bob Ö", guess="no")])
     nbgrader(chapter, "export", "--to=grades.csv")
     rows = {row["student_id"]: row for row in csv.DictReader((chapter.root / "grades.csv").open())}
     assert {name: (row["raw_score"], row["max_score"]) for name, row in rows.items()} == {
@@ -163,12 +162,9 @@ def test_late_submissions_get_the_penalty_that_the_course_sets(chapter: Chapter)
     with look(chapter) as book:
         book.find_assignment(NAME).duedate = datetime(2026, 3, 1)
         book.db.commit()
-    for student, day in (("ada", 1), ("late", 2)):
-        hand_in(chapter, student)
-        (folder_of(chapter, student) / "timestamp.txt").write_text(f"2026-0{day}-28 12:00:00 UTC")
-    (folder_of(chapter, "late") / "timestamp.txt").write_text("2026-03-28 12:00:00 UTC")
+    days = {"ada": "2026-02-28 12:00:00", "late": "2026-03-28 12:00:00"}
     with ChapterBook(chapter) as book:
-        book.enter([record_of("ada", twice="right"), record_of("late", twice="right")])
+        book.enter([replace(record_of(student, twice="right"), handed_in=day) for student, day in days.items()])
     with look(chapter) as book:
         penalties = {s: book.find_submission(NAME, s).late_submission_penalty for s in ("ada", "late")}
     assert penalties == {"ada": 0.0, "late": 2.0}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,9 @@ def feedback() -> str:
     record, submission = graded("ada", twice=f"def twice(x):\n    return {LONG!r}", guess="half", thrice="right")
     first, *others = record.marks
     marks = [replace(first, title="Exercise 98.1 · " + "A long title " * 6, verdict=f"{UNBROKEN}\n{LONG}"), *others]
-    when = datetime(2026, 11, 22, 14, 5)
-    return feedback_page("Three things", replace(record, marks=marks), submission, when, "https://example.org/3.html")
+    when = "2026-11-22 14:05:00"
+    record = replace(record, marks=marks, handed_in=when)
+    return feedback_page("Three things", record, submission, "https://example.org/3.html")
 
 
 PAGES = {

@@ -15,7 +15,7 @@ PROCESSES = ("referee", "grader", "zygote", "worker")  # what the processes that
 DECIDE_NOTHING = {  # loaded there, and no mark depends on them
     *("torchkata", "torchkata.demos", "torchkata.loading", "torchkata.places"),
     *("torchkata.quick_decompositions", "torchkata.quick_exports", "torchkata.quick_fakes", "torchkata.remembering"),
-    *("torchkata.tools", "torchkata.tools.errors", "torchkata.tools.nbgrader_package", "torchkata.tools.placing"),
+    *("torchkata.tools", "torchkata.tools.errors", "torchkata.tools.placing"),
 }
 LOADED = """
 import sys

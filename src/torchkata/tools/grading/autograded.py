@@ -8,8 +8,7 @@ import re
 from nbformat import NotebookNode
 
 from torchkata.tools.course import exercise_of
-from torchkata.tools.grading.intake import ABOUT_FILES
-from torchkata.tools.grading.records import ExerciseMark, Record, Submission
+from torchkata.tools.grading.records import ABOUT_FILES, ExerciseMark, Record, Submission
 
 NAMES = {"not solved": "NotSolvedYet", "wrong": "WrongAnswer", "cut off": "TooLong"}
 

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading.pool import ATTEMPTS, Grade, Lost, graded
+from torchkata.tools.grading.grader import Grade
+from torchkata.tools.grading.pool import ATTEMPTS, Lost, graded
 from torchkata.tools.grading.records import Submission
 from torchkata.tools.grading.released import grader_digest
 

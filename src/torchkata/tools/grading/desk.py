@@ -15,7 +15,7 @@ from torchkata.tools.grading.class_settings import about, class_settings
 from torchkata.tools.grading.feedback import feedback_page, refusal_page
 from torchkata.tools.grading.files import remove_unfinished, write_whole
 from torchkata.tools.grading.gradebook import ChapterBook
-from torchkata.tools.grading.intake import read_submission, read_timestamp
+from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.lms import lms_csv
 from torchkata.tools.grading.overview import Overview, overview_of
 from torchkata.tools.grading.overview_page import overview_page
@@ -88,12 +88,12 @@ class Desk:
 
     def hand_out(self, record: Record, submission: Submission) -> None:
         """Write the pages of a graded submission and keep its record; its marks reach the gradebook in groups."""
-        student, when = record.student, read_timestamp(self._submitted(record.student))[0]
+        student = record.student
         write_whole(self._autograded(student), self._frame.graded(record, submission))
-        if when:
-            write_whole(self._autograded(student).with_name("timestamp.txt"), f"{when} UTC\n")
+        if record.handed_in:
+            write_whole(self._autograded(student).with_name("timestamp.txt"), f"{record.handed_in} UTC\n")
         address = self._settings.address_of(self.chapter)
-        write_whole(self._feedback(student), feedback_page(self._title, record, submission, when, address))
+        write_whole(self._feedback(student), feedback_page(self._title, record, submission, address))
         self.results.keep(record)  # comes last: from here on the submission counts as graded
         self._to_enter = [*(one for one in self._to_enter if one.student != student), record]  # the last one counts
         if len(self._to_enter) >= GROUP:

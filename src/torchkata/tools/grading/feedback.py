@@ -14,12 +14,10 @@ MAX_WHY = 200  # characters of a sentence in the summary
 FIRST = 3  # exercises that the summary names
 
 
-def feedback_page(
-    title: str, record: Record, submission: Submission, handed_in: datetime | None = None, site: str | None = None
-) -> str:
+def feedback_page(title: str, record: Record, submission: Submission, site: str | None = None) -> str:
     """The page of a graded submission, as HTML that needs no other file. All that comes from a learner is escaped.
 
-    `handed_in` is a time in UTC, `site` the address of the chapter on the course's site; None where they are unknown.
+    `site` is the address of the chapter on the course's site; None where that is unknown.
     """
     code = {cell.exercise: cell.source for cell in submission.cells if cell.kind == "answer"}
     return rendered(
@@ -32,7 +30,7 @@ def feedback_page(
         solved=sum(mark.state == "solved" for mark in record.marks),
         first=[{"why": _why(mark), "title": mark.title, "anchor": _anchor(mark)} for mark in look_first(record.marks)],
         marks=[_shown(mark, code.get(mark.exercise, "")) for mark in record.marks],
-        handed_in=handed_in and shown_date(handed_in),
+        handed_in=shown_date(datetime.fromisoformat(record.handed_in)) if record.handed_in else None,
         site=site,
     )
 

@@ -10,10 +10,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from nbformat.v4 import new_notebook
+from sqlalchemy import make_url
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.orm import selectinload
+
+import torchkata.tools.nbgrader_package  # noqa: F401 # before nbgrader's modules
+from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course_config import course_config
+from torchkata.tools.grading.lms import FinalMark
+from torchkata.tools.grading.records import Record
+from torchkata.tools.grading.roster import COLUMNS as NAMES
+from torchkata.tools.grading.roster import Roster
+
+# isort: split
 from nbgrader.api import (
     Assignment,
     BaseCell,
@@ -26,17 +40,6 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 from nbgrader.coursedir import CourseDirectory
-from sqlalchemy import make_url
-from sqlalchemy.exc import DatabaseError
-from sqlalchemy.orm import selectinload
-
-from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.course_config import course_config
-from torchkata.tools.grading.intake import read_timestamp
-from torchkata.tools.grading.lms import FinalMark
-from torchkata.tools.grading.records import Record
-from torchkata.tools.grading.roster import COLUMNS as NAMES
-from torchkata.tools.grading.roster import Roster
 
 T = TypeVar("T")
 MOST_NAMES = 500  # in one question to a database: some allow no more than 999 values
@@ -204,8 +207,8 @@ class ChapterBook:
     def _enter(self, record: Record, submitted: SubmittedAssignment) -> bool:
         """Enter one record; whether nbgrader has to look at a penalty for being late."""
         notebook = next(one for one in submitted.notebooks if one.notebook_id == self.notebook_id)
-        if timestamp := read_timestamp(self.chapter.root / "submitted" / record.student / self.chapter.name)[0]:
-            submitted.timestamp = timestamp
+        if record.handed_in:
+            submitted.timestamp = datetime.fromisoformat(record.handed_in)
         grades = {grade.cell_id: grade for grade in notebook.grades}
         for check, points in points_of(record).items():
             _give(grades[self.grade_cells[check]], points)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter
-from torchkata.tools.grading.pool import Grade
+from torchkata.tools.grading.records import Record, Submission
 from torchkata.tools.grading.released import need_built
 from torchkata.tools.grading.shared_zygote import Branch, SharedZygote
+
+Grade = Callable[[Submission], Record]
+OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """An OpenGrader whose processes share something that this process holds; each gets its part when it is started."""
+
+    def __call__(self) -> AbstractContextManager[Grade]: ...
+
+    def part(self) -> AbstractContextManager[OpenGrader]: ...
 
 
 @dataclass(frozen=True)

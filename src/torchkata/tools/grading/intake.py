@@ -12,20 +12,21 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from nbgrader.utils import parse_utc
-
+import torchkata.tools.nbgrader_package  # noqa: F401 # before nbgrader's modules
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.files import Unreadable, read_plain_file
 from torchkata.tools.grading.reaching import suspect_lines
-from torchkata.tools.grading.records import NotGradable, Submission, SubmittedCell
+from torchkata.tools.grading.records import ABOUT_FILES, NotGradable, Submission, SubmittedCell
 from torchkata.tools.grading.released import Release
+
+# isort: split
+from nbgrader.utils import parse_utc
 
 MAX_NOTEBOOK = 16 * 2**20  # bytes; a notebook with many pictures has a few million
 MAX_CODE = 300_000  # characters in all code cells together
 MAX_CELLS = 2000
 MAX_FILES = 200  # names looked at in a submission's folder
 TIMESTAMP = "timestamp.txt"
-ABOUT_FILES = ("The notebook is named", "Other files are ignored")  # beginnings of notes on names of files
 
 
 class _Damaged(Exception):
@@ -57,7 +58,8 @@ def read_submission(folder: Path, student: str, chapter: Chapter, release: Relea
         taken = _taken(cells, release, notes)
     except _Damaged as error:
         return NotGradable(student, chapter.name, str(error), digest)
-    return Submission(student, chapter.name, taken, notes + complaint + suspect_lines(taken), digest)
+    notes += complaint + suspect_lines(taken)
+    return Submission(student, chapter.name, taken, notes, digest, handed_in=str(timestamp or ""))
 
 
 def read_timestamp(folder: Path) -> tuple[datetime | None, list[str]]:

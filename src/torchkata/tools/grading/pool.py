@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from ctypes import Array, c_char
 from dataclasses import dataclass, replace
@@ -17,27 +17,15 @@ from itertools import islice
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import watch
+from torchkata.tools.grading.grader import Grade, OpenGrader, Sharing
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
-
-Grade = Callable[[Submission], Record]
-OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
-
-
-@runtime_checkable
-class Sharing(Protocol):
-    """An OpenGrader whose processes share something that this process holds; each gets its part when it is started."""
-
-    def __call__(self) -> AbstractContextManager[Grade]: ...
-
-    def part(self) -> AbstractContextManager[OpenGrader]: ...
-
 
 PRELOAD = ["torchkata.tools.grading.preload"]
 ATTEMPTS = 2

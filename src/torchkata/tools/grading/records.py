@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 
 STATES = ("solved", "partly", "wrong", "not solved", "cut off", "crashed", "missing")
+ABOUT_FILES = ("The notebook is named", "Other files are ignored")  # beginnings of notes on names of files
 UNTRIED = ("not solved", "missing")  # states of an exercise that a student left as it was
 
 
@@ -24,7 +25,8 @@ class Submission:
     """What a student handed in for a chapter: the cells to run, in the learner's order, each exercise at most once.
 
     `notes` tell the teacher in words what was unusual. `digest` changes with the notebook, the chapter and the grader;
-    its part behind the dash with the notebook alone.
+    its part behind the dash with the notebook alone. `handed_in` is when that was, in UTC (2026-03-01 12:00:00); empty
+    where it is not known.
     `unjudged` are exercises whose judging has already ended a process by its limits: they are not judged again.
     """
 
@@ -34,6 +36,7 @@ class Submission:
     notes: list[str] = field(default_factory=list)
     digest: str = ""
     unjudged: list[str] = field(default_factory=list)
+    handed_in: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -89,6 +92,7 @@ class Record:
         sandboxed: whether the learner's code ran behind the boundary.
         seconds: wall time of the grading; `stages` holds the seconds of its parts by name.
         final: false for the first run of a submission that was cut off: it is run once more, alone.
+        handed_in: when that was, as in Submission.
     """
 
     student: str
@@ -102,6 +106,7 @@ class Record:
     seconds: float
     stages: dict[str, float] = field(default_factory=dict)
     final: bool = True
+    handed_in: str = ""
 
     def in_short(self) -> Record:
         """The record with those marks only that a run still speaks of at its end, so that a large class fits into

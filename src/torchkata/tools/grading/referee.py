@@ -61,6 +61,7 @@ def grade(
         digest=submission.digest,
         seconds=round(seconds, 4),
         stages={name: round(s, 4) for name, s in (run.stages | {"judge": seconds - waited}).items()},
+        handed_in=submission.handed_in,
     )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading.batch import Progress, first_try, pool_of
 from torchkata.tools.grading.desk import Desk, at_desk
+from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.overview import Overview
-from torchkata.tools.grading.pool import OpenGrader
 from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission
 from torchkata.tools.grading.results import Results
 
@@ -155,6 +155,7 @@ class _Regrade:
             of=sum(one.of for one in marks),
             sandboxed=record.sandboxed and change.sandboxed,
             digest=submission.digest if current else record.digest,
+            handed_in=submission.handed_in,
         )
 
     def _others_changed(self) -> list[str]:
