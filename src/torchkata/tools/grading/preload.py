@@ -1,8 +1,9 @@
 """Imported once, by name, in the process that all graders are forked from: what each of them would load for itself."""
 
-from torchkata.loading import loading
+import gc
 
-with loading():
-    import torch._dynamo  # noqa: F401 # any optimizer loads it
+import torch._dynamo  # noqa: F401 # any optimizer loads it
 
-    import torchkata.tools.grading.referee  # noqa: F401
+import torchkata.tools.grading.referee  # noqa: F401
+
+gc.freeze()  # else each process that is forked would copy the pages of all that is loaded here, to collect none of it

@@ -10,6 +10,7 @@ learner's code, and no worker inherits a control socket.
 from __future__ import annotations
 
 import contextlib
+import gc
 import glob
 import json
 import os
@@ -23,7 +24,6 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
-from torchkata.loading import loading
 from torchkata.tools.grading import confine, syscalls, wire
 from torchkata.tools.grading.limits import MIB, Limits
 
@@ -84,13 +84,14 @@ def _load(setup: str, confined: bool) -> ModuleType:
         syscalls.get_ready()  # the library is found by a user who may read more than the one that follows
     if confine.LINUX and confined:
         confine.give_up_root()
-    with loading():
-        import torch._dynamo  # noqa: F401 # any optimizer loads it
+    import torch._dynamo  # noqa: F401 # any optimizer loads it
 
-        from torchkata.tools.grading import worker
+    from torchkata.tools.grading import worker
 
-        sys.path.insert(0, "")  # as in a notebook
-        return worker.notebook_module(setup)
+    sys.path.insert(0, "")  # as in a notebook
+    module = worker.notebook_module(setup)
+    gc.freeze()  # else each worker would copy the pages of all that is loaded here, to collect none of it
+    return module
 
 
 def _tell(control: socket.socket, **message: object) -> None:
