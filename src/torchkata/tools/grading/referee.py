@@ -12,7 +12,7 @@ import threading
 import time
 import unicodedata
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchkata.tools.course import CourseError, Exercise
@@ -178,7 +178,7 @@ class _Run:
             return 0.0
         try:
             with self._spending(session, "observe"):
-                answers = {name: StandIn(name, session) for name in defined}
+                answers: dict[str, Callable] = {name: StandIn(name, session) for name in defined}
                 said.take(check, run_check(check, self._master.space(answers)))
         except WorkerLost as lost:
             self._drop_session()
