@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torchkata.tools.grading.batch import Progress as Tell
     from torchkata.tools.grading.batch import Run
-    from torchkata.tools.grading.overview import Overview
+    from torchkata.tools.grading.handed_out.overview import Overview
     from torchkata.tools.grading.regrading import Regrading
 
 NOTES_SHOWN = 30

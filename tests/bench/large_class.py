@@ -35,9 +35,9 @@ from tests.bench.grading import CHAPTER, MIB, course, scores
 from tests.tools.grading.test_cluster import Machines
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.batch import students_of
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.pool import usable_cores
 from torchkata.tools.grading.records import Record
-from torchkata.tools.grading.results import Results
 
 WORKERS = 4
 LOOK, TELL = 0.5, 5.0  # seconds between two looks, and two lines

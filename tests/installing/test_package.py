@@ -216,7 +216,7 @@ def test_in_the_sandbox_the_packages_solutions_are_not_to_be_seen(installed: Ins
         "(PACKED / 'left').touch()"
     )
     script = (
-        "import subprocess, sys; from torchkata.tools.grading.bubblewrap import command;"
+        "import subprocess, sys; from torchkata.tools.grading.sandbox.bubblewrap import command;"
         f"done = subprocess.run(command([sys.executable, '-c', {look!r}]), capture_output=True, text=True);"
         "print(done.stdout + done.stderr)"
     )

@@ -15,21 +15,27 @@ SRC = ROOT / "src"
 SANDBOX = "the sandbox of torchkata grade is made of Linux's namespaces"
 # by file and kind of problem: why it may be there
 ALLOWED = {
-    "torchkata/tools/grading/confine.py": {
+    "torchkata/tools/grading/sandbox/inside/confine.py": {
         "os.path": SANDBOX,
         "joined by hand": SANDBOX,
         "no encoding": "the kernel's files in /proc are ASCII",
         "Unix only": SANDBOX,
     },
-    "torchkata/tools/grading/zygote.py": {
+    "torchkata/tools/grading/sandbox/inside/zygote.py": {
         "fork": SANDBOX + "; workers are forked so that they need not load torch",
         "no encoding": "the kernel's files in /proc are ASCII, and so is a number in a pipe",
         "Unix only": SANDBOX,
     },
-    "torchkata/tools/grading/sandbox.py": {"joined by hand": SANDBOX, "no encoding": "the kernel's files are ASCII"},
-    "torchkata/tools/grading/usage.py": {"joined by hand": SANDBOX},
-    "torchkata/tools/grading/watch.py": {"Unix only": "the pool calls it on Linux alone"},
-    "torchkata/tools/grading/bubblewrap.py": {"Unix only": SANDBOX},
+    "torchkata/tools/grading/sandbox/session.py": {
+        "joined by hand": SANDBOX,
+        "no encoding": "the kernel's files are ASCII",
+    },
+    "torchkata/tools/grading/sandbox/usage.py": {"joined by hand": SANDBOX},
+    "torchkata/tools/grading/watch.py": {
+        "no encoding": "the kernel's files in /proc are ASCII",
+        "Unix only": "the pool calls it on Linux alone",
+    },
+    "torchkata/tools/grading/sandbox/bubblewrap.py": {"Unix only": SANDBOX},
     "torchkata/tools/grading/intake.py": {"os.path": "pathlib cannot ask for a link that leads nowhere before 3.12"},
     "torchkata/tools/grading/batch.py": {"os.path": "pathlib cannot ask for a link that leads nowhere before 3.12"},
     "torchkata/tools/grading/pool.py": {"forkserver": "where the system has none, it takes spawn"},

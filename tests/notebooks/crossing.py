@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from torchkata.tools.grading.messages import decode, encode
-from torchkata.tools.grading.replies import observation_from
-from torchkata.tools.grading.worker import reply_with
+from torchkata.tools.grading.sandbox.inside.worker import reply_with
+from torchkata.tools.grading.sandbox.messages import decode, encode
+from torchkata.tools.grading.sandbox.replies import observation_from
 from torchkata.verdicts.observing import Observation
 
 

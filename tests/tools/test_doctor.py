@@ -8,7 +8,8 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
 from torchkata.tools import doctor
-from torchkata.tools.grading import bubblewrap, syscalls
+from torchkata.tools.grading.sandbox import bubblewrap
+from torchkata.tools.grading.sandbox.inside import syscalls
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.notebooks import running
-from torchkata.tools.grading.messages import decode, encode
+from torchkata.tools.grading.sandbox.messages import decode, encode
 from torchkata.verdicts import (
     NotSolvedYet,
     WrongAnswer,

@@ -11,7 +11,7 @@ from torchkata.places import MARK, course_of_package, is_course
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import need_empty
 
-README = Path(__file__).parent / "grading" / "class_folder.md"
+README = Path(__file__).parent / "grading" / "handed_out" / "class_folder.md"
 SETTINGS = README.with_name("class.yaml")
 PATTERNS = ("notebooks/*/*", "solutions/*/*.py", "solutions/*/*.ipynb", "solutions/*/exercises/*.py", MARK)
 

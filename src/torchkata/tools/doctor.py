@@ -183,7 +183,8 @@ def _classroom() -> Iterator[Finding]:
     """The sandbox of `torchkata grade`; nothing where that is not installed."""
     if find_spec("nbgrader") is None:
         return
-    from torchkata.tools.grading import bubblewrap, syscalls
+    from torchkata.tools.grading.sandbox import bubblewrap
+    from torchkata.tools.grading.sandbox.inside import syscalls
 
     try:
         bubblewrap.program()

@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from tests.tools.grading.fake_grading import NAME
 from tests.tools.learning.small_course import SOURCE
 from torchkata.tools.course import MARK, Chapter, course_root
-from torchkata.tools.grading.gradebook import ChapterBook
+from torchkata.tools.grading.handed_out.gradebook import ChapterBook
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import watch
-from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission
+from torchkata.tools.grading.sandbox.limits import Limits
 
 NAME = "98_things"
 EXERCISES = {"twice": 2.0, "guess": 3.0, "thrice": 1.0}

@@ -33,10 +33,10 @@ from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import batch, desk
 from torchkata.tools.grading.batch import Run, grade_chapter, students_of
 from torchkata.tools.grading.desk import LOCK, complaint_about
-from torchkata.tools.grading.limits import MIB, Limits
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Submission
-from torchkata.tools.grading.results import Results
+from torchkata.tools.grading.sandbox.limits import MIB, Limits
 
 a_further_trouble = pytest.mark.exhaustive("a further trouble of a grading run", thorough=True)
 
@@ -462,7 +462,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(desk, "write_whole", write_until_full)
-        patch.setattr("torchkata.tools.grading.results.write_whole", write_until_full)
+        patch.setattr("torchkata.tools.grading.handed_out.results.write_whole", write_until_full)
         with pytest.raises(CourseError, match=r"can't be written: No space left on device .*bob"):
             grade()
     run = grade()

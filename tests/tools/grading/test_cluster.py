@@ -19,14 +19,14 @@ from tests import ROOT
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import closed_grader, fake_grader, held_grader, stubborn_grader
+from tests.tools.grading.sandbox.test_boundary import WHY_NOT
 from tests.tools.grading.test_batch import scores, students
-from tests.tools.grading.test_boundary import WHY_NOT
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import cluster
 from torchkata.tools.grading.batch import Run, grade_chapter
 from torchkata.tools.grading.grader import grader_of
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import Record
-from torchkata.tools.grading.results import Results
 
 pytest.importorskip("distributed", reason="needs dask.distributed: pip install 'torchkata[cluster]'")
 
@@ -76,7 +76,7 @@ class Machines:
             return client.nthreads()
 
 
-ZYGOTE = "torchkata.tools.grading.zygote"
+ZYGOTE = "torchkata.tools.grading.sandbox.inside.zygote"
 
 
 def wait_until(so: Callable[[], object], seconds: float = 60) -> None:

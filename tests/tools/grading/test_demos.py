@@ -8,15 +8,15 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.tools.grading.test_boundary import WHY_NOT
+from tests.tools.grading.sandbox.test_boundary import WHY_NOT
 from tests.tools.grading.test_parity import nbgraders_points
 from tests.tools.test_nbgrader import nbgrader
 from torchkata.tools.course import MARK, Chapter, course_root, read_notebook
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.lending import names_taken
 from torchkata.tools.grading.records import Record
-from torchkata.tools.grading.results import Results
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 

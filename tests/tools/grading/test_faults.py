@@ -27,13 +27,13 @@ from tests import ROOT
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import NAME, fake_grader
-from tests.tools.grading.test_shared_zygote import namespace
+from tests.tools.grading.sandbox.test_zygotes import namespace
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import batch, desk
 from torchkata.tools.grading.batch import grade_chapter
-from torchkata.tools.grading.gradebook import ChapterBook
+from torchkata.tools.grading.handed_out.gradebook import ChapterBook
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import Record
-from torchkata.tools.grading.results import Results
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox for submissions needs Linux")
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap")

@@ -30,8 +30,8 @@ from tests import ROOT
 from tests.tools.grading.hostile import course
 from tests.tools.grading.hostile.corpus import CORPUS
 from tests.tools.grading.hostile.handin import CHAPTER, Attack, HandIn, Surroundings
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import NotGradable, Record
-from torchkata.tools.grading.results import Results
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox for submissions needs Linux"),

@@ -19,7 +19,7 @@ def noted(source: str, kind: str = "answer") -> list[str]:
     [
         "from torchkata.verdicts import observing",
         "import torchkata.verdicts.observing as o",
-        "sys.modules['torchkata.tools.grading.worker']",
+        "sys.modules['torchkata.tools.grading.sandbox.inside.worker']",
         "[o for o in gc.get_objects() if isinstance(o, dict)]",
         "libc = ctypes.CDLL(None)",
         "sys._getframe(3).f_locals",

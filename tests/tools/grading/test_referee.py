@@ -13,14 +13,14 @@ import torch
 
 from tests.notebooks import running
 from tests.notebooks.answers import Answer, answers_of
-from tests.tools.grading.test_boundary import WHY_NOT, needs_bubblewrap
+from tests.tools.grading.sandbox.test_boundary import WHY_NOT, needs_bubblewrap
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import referee
-from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter, bound_names
-from torchkata.tools.grading.messages import encode
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
-from torchkata.tools.grading.sandbox import Sandbox
+from torchkata.tools.grading.sandbox.limits import Limits
+from torchkata.tools.grading.sandbox.messages import encode
+from torchkata.tools.grading.sandbox.session import Sandbox
 from torchkata.tools.source import notebook_of
 from torchkata.verdicts.originals import answers_elsewhere, put_back_torch
 
@@ -230,7 +230,7 @@ def test_submissions_do_not_see_each_other(grade):
 def test_expected_values_and_other_parts_of_a_check_do_not_travel(grade, monkeypatch: pytest.MonkeyPatch):
     sent = []
     monkeypatch.setattr(
-        "torchkata.tools.grading.sandbox.encode", lambda request: sent.append(repr(request)) or encode(request)
+        "torchkata.tools.grading.sandbox.session.encode", lambda request: sent.append(repr(request)) or encode(request)
     )
     grade(*answers())
     text = "\n".join(sent)

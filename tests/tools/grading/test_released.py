@@ -11,7 +11,12 @@ from tests.fresh_process import said_by
 from torchkata.places import PACKAGE
 from torchkata.tools.grading.released import digest_of
 
-PROCESSES = ("referee", "grader", "zygote", "worker")  # what the processes that judge, and those they ask, load
+PROCESSES = (
+    "referee",
+    "grader",
+    "sandbox.inside.zygote",
+    "sandbox.inside.worker",
+)  # what the processes that judge, and those they ask, load
 DECIDE_NOTHING = {  # loaded there, and no mark depends on them
     *("torchkata", "torchkata.demos", "torchkata.loading", "torchkata.places"),
     *("torchkata.quick_decompositions", "torchkata.quick_exports", "torchkata.quick_fakes", "torchkata.remembering"),
@@ -58,7 +63,7 @@ def test_the_digest_changes_with_each_file_that_judging_loads(judges: dict[str, 
     assert [name for name, file in judges.items() if digest_with_a_change(package, file) == whole] == []
 
 
-@pytest.mark.parametrize("file", ["tools/grading/feedback.py", "tools/grading/lms.py", "cli.py"])
+@pytest.mark.parametrize("file", ["tools/grading/handed_out/feedback.py", "tools/grading/handed_out/lms.py", "cli.py"])
 def test_what_is_only_handed_out_grades_nobody_anew(file: str, tmp_path: Path):
     package = package_copy(tmp_path / "torchkata")
     assert digest_with_a_change(package, Path(file)) == digest_of(PACKAGE)

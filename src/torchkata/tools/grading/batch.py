@@ -19,7 +19,7 @@ from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading.cluster import Cluster
 from torchkata.tools.grading.desk import Desk, at_desk
 from torchkata.tools.grading.grader import OpenGrader
-from torchkata.tools.grading.overview import Overview
+from torchkata.tools.grading.handed_out.overview import Overview
 from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 from torchkata.tools.grading.released import judged_by

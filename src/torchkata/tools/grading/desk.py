@@ -10,20 +10,20 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from torchkata.tools.course import Chapter, CourseError, read_notebook
-from torchkata.tools.grading.autograded import Frame
-from torchkata.tools.grading.class_settings import about, class_settings
-from torchkata.tools.grading.feedback import feedback_page, refusal_page
 from torchkata.tools.grading.files import remove_unfinished, write_whole
-from torchkata.tools.grading.gradebook import ChapterBook
+from torchkata.tools.grading.handed_out.class_settings import about, class_settings
+from torchkata.tools.grading.handed_out.feedback import feedback_page, refusal_page
+from torchkata.tools.grading.handed_out.formgrader import Frame
+from torchkata.tools.grading.handed_out.gradebook import ChapterBook
+from torchkata.tools.grading.handed_out.lms import lms_csv
+from torchkata.tools.grading.handed_out.overview import Overview, overview_of
+from torchkata.tools.grading.handed_out.overview_page import overview_page
+from torchkata.tools.grading.handed_out.results import Results
+from torchkata.tools.grading.handed_out.roster import FILE as ROSTER
+from torchkata.tools.grading.handed_out.roster import read_roster
 from torchkata.tools.grading.intake import read_submission
-from torchkata.tools.grading.lms import lms_csv
-from torchkata.tools.grading.overview import Overview, overview_of
-from torchkata.tools.grading.overview_page import overview_page
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 from torchkata.tools.grading.released import Release, read_release
-from torchkata.tools.grading.results import Results
-from torchkata.tools.grading.roster import FILE as ROSTER
-from torchkata.tools.grading.roster import read_roster
 
 LOCK = ".torchkata-grade.lock"
 GROUP = 20  # records that are entered into the gradebook together

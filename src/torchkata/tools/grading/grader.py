@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from torchkata.tools.course import Chapter
-from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import MasterChapter
 from torchkata.tools.grading.records import Record, Submission
 from torchkata.tools.grading.released import need_built
-from torchkata.tools.grading.shared_zygote import Branch, SharedZygote
+from torchkata.tools.grading.sandbox.limits import Limits
+from torchkata.tools.grading.sandbox.zygotes import Branch, SharedZygote
 
 Grade = Callable[[Submission], Record]
 OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
@@ -42,7 +42,7 @@ class ChapterGrader:
         import torch  # only the processes that grade pay for it
 
         from torchkata.tools.grading.referee import grade
-        from torchkata.tools.grading.sandbox import Sandbox
+        from torchkata.tools.grading.sandbox.session import Sandbox
 
         torch.set_num_threads(1)  # several of them grade side by side
         with Sandbox(self.master.setup, self.limits, self.sandboxed, self.branch) as sandbox:

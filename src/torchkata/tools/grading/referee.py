@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from torchkata.tools.course import CourseError, Exercise
 from torchkata.tools.grading import watch
 from torchkata.tools.grading.lending import names_taken_by
-from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import CheckCell, MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
-from torchkata.tools.grading.sandbox import CellReply, Sandbox, Session, WorkerLost
+from torchkata.tools.grading.sandbox.limits import Limits
+from torchkata.tools.grading.sandbox.session import CellReply, Sandbox, Session, WorkerLost
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
 from torchkata.verdicts.originals import answers_elsewhere
 

@@ -10,9 +10,9 @@ from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading.batch import Progress, first_try, pool_of
 from torchkata.tools.grading.desk import Desk, at_desk
 from torchkata.tools.grading.grader import OpenGrader
-from torchkata.tools.grading.overview import Overview
+from torchkata.tools.grading.handed_out.overview import Overview
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission
-from torchkata.tools.grading.results import Results
 
 Agree = Callable[["Regrading"], bool]
 NEW = "handed in anew or graded by another version: the next `torchkata grade` grades it whole"

@@ -16,10 +16,7 @@ from torchkata.tools.grading.master import MasterChapter, bound_names
 from torchkata.tools.grading.records import Record
 
 JUDGES = ("verdicts", "processes", "tools/grading", "tools/course.py", "tools/names.py")  # where marks are decided on
-PAPERS = (  # what is only handed out: other words on a page change no mark
-    *("autograded.py", "class_settings.py", "feedback.py", "gradebook.py", "lms.py", "overview.py", "overview_page.py"),
-    *("pages.py", "results.py", "roster.py"),
-)
+HANDED_OUT = "handed_out"  # pages and tables: other words there change no mark
 
 
 @dataclass(frozen=True)
@@ -115,4 +112,4 @@ def digest_of(package: Path) -> str:
 def judging_files(package: Path) -> list[Path]:
     """The source files that decide on marks, in a fixed order."""
     found = [path for judge in JUDGES for path in sorted((package / judge).rglob("*.py")) or [package / judge]]
-    return [path for path in found if path.name not in PAPERS]
+    return [path for path in found if path.parent.name != HANDED_OUT]

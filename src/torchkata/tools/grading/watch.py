@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterator
 from ctypes import Array, c_char
 
-from torchkata.tools.grading.limits import Limits
+from torchkata.tools.grading.sandbox.limits import Limits
 
 NOTE_SIZE = 200  # bytes
 OUT_OF_MEMORY = 77  # exit code

@@ -31,8 +31,8 @@ from rich.table import Table
 from tests.tools.grading.hostile import course
 from tests.tools.grading.hostile.corpus import CORPUS
 from tests.tools.grading.hostile.handin import CHAPTER, Attack, HandIn, Surroundings
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import Record
-from torchkata.tools.grading.results import Results
 
 SETTINGS = "\nc.Execute.timeout = 5\nc.Execute.startup_timeout = 20\n"
 PATIENCE = 300  # seconds for one run of nbgrader

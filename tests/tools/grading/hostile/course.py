@@ -11,7 +11,7 @@ from tests.tools.grading.hostile.handin import CHAPTER, Attack, HandIn, Surround
 from torchkata.tools.course import MARK, Chapter
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of, sharing
-from torchkata.tools.grading.limits import MIB, Limits
+from torchkata.tools.grading.sandbox.limits import MIB, Limits
 
 LIMITS = Limits(exercise_seconds=5, submission_seconds=30, memory=1024 * MIB, disk=16 * MIB)
 

@@ -24,7 +24,7 @@ def shown_date(when: datetime) -> str:
 @cache
 def _templates() -> Environment:
     return Environment(
-        loader=PackageLoader("torchkata.tools.grading", "."),
+        loader=PackageLoader("torchkata.tools.grading.handed_out", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

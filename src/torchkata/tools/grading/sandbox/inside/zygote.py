@@ -1,7 +1,7 @@
 """The zygote: loads torch and a chapter's setup once, then forks a branch of itself for each job, which forks a worker
 for each submission.
 
-    python -m torchkata.tools.grading.zygote SOCKET
+    python -m torchkata.tools.grading.sandbox.inside.zygote SOCKET
 
 SOCKET is the number of the inherited control socket; each branch gets one of its own. Zygote and branches never run a
 learner's code, and no worker inherits a control socket.
@@ -24,8 +24,9 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
-from torchkata.tools.grading import confine, syscalls, wire
-from torchkata.tools.grading.limits import MIB, Limits
+from torchkata.tools.grading.sandbox import wire
+from torchkata.tools.grading.sandbox.inside import confine, syscalls
+from torchkata.tools.grading.sandbox.limits import MIB, Limits
 
 CONTROL_FRAME = MIB
 
@@ -86,7 +87,7 @@ def _load(setup: str, confined: bool) -> ModuleType:
         confine.give_up_root()
     import torch._dynamo  # noqa: F401 # any optimizer loads it
 
-    from torchkata.tools.grading import worker
+    from torchkata.tools.grading.sandbox.inside import worker
 
     sys.path.insert(0, "")  # as in a notebook
     module = worker.notebook_module(setup)
@@ -177,7 +178,7 @@ class _Branch:
             os._exit(1)
         os.close(pipe)
         try:
-            from torchkata.tools.grading import worker
+            from torchkata.tools.grading.sandbox.inside import worker
 
             worker.serve(socket.socket(fileno=sock), self._module, self._limits.frame)
         finally:

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import wire
-from torchkata.tools.grading.limits import Limits
 from torchkata.tools.grading.master import bound_names
-from torchkata.tools.grading.messages import decode, encode
-from torchkata.tools.grading.replies import error_from, names_from, observation_from
-from torchkata.tools.grading.scenarios import scenario_source
-from torchkata.tools.grading.shared_zygote import NAMESPACES, Branch, SharedZygote
-from torchkata.tools.grading.usage import Usage
+from torchkata.tools.grading.sandbox import wire
+from torchkata.tools.grading.sandbox.limits import Limits
+from torchkata.tools.grading.sandbox.messages import decode, encode
+from torchkata.tools.grading.sandbox.replies import error_from, names_from, observation_from
+from torchkata.tools.grading.sandbox.scenarios import scenario_source
+from torchkata.tools.grading.sandbox.usage import Usage
+from torchkata.tools.grading.sandbox.zygotes import NAMESPACES, Branch, SharedZygote
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.standins import StandIn

@@ -10,12 +10,12 @@ import pytest
 
 from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import NAME
-from tests.tools.grading.test_gradebook import look, nbgrader, record_of
+from tests.tools.grading.handed_out.test_gradebook import look, nbgrader, record_of
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.grading.class_settings import FILE, about, class_settings
-from torchkata.tools.grading.gradebook import ChapterBook
-from torchkata.tools.grading.lms import FinalMark, lms_csv
-from torchkata.tools.grading.roster import read_roster
+from torchkata.tools.grading.handed_out.class_settings import FILE, about, class_settings
+from torchkata.tools.grading.handed_out.gradebook import ChapterBook
+from torchkata.tools.grading.handed_out.lms import FinalMark, lms_csv
+from torchkata.tools.grading.handed_out.roster import read_roster
 
 ADA = {"first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.org", "lms_user_id": "17"}
 MARKS = [FinalMark("ada", ADA, 3.5, 6.0), FinalMark("bob", {}, 0.0, 6.0)]

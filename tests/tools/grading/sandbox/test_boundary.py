@@ -25,12 +25,13 @@ import pytest
 import torch
 
 from torchkata.tools.course import CourseError, course_root
-from torchkata.tools.grading import bubblewrap, confine, messages, syscalls, usage, wire
-from torchkata.tools.grading.limits import MIB, Limits
-from torchkata.tools.grading.messages import Caps, TooLarge, decode, encode
-from torchkata.tools.grading.replies import BadReply, observation_from
-from torchkata.tools.grading.sandbox import Sandbox, Session, WorkerLost
-from torchkata.tools.grading.scenarios import ScenarioError, scenario_source
+from torchkata.tools.grading.sandbox import bubblewrap, messages, usage, wire
+from torchkata.tools.grading.sandbox.inside import confine, syscalls
+from torchkata.tools.grading.sandbox.limits import MIB, Limits
+from torchkata.tools.grading.sandbox.messages import Caps, TooLarge, decode, encode
+from torchkata.tools.grading.sandbox.replies import BadReply, observation_from
+from torchkata.tools.grading.sandbox.scenarios import ScenarioError, scenario_source
+from torchkata.tools.grading.sandbox.session import Sandbox, Session, WorkerLost
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
 
@@ -761,7 +762,7 @@ def test_no_process_outlives_the_sandbox_even_when_its_owner_is_killed():
     mark = f"left-owner-{os.getpid()}"
     source = f"""
 import time
-from torchkata.tools.grading.sandbox import Sandbox
+from torchkata.tools.grading.sandbox.session import Sandbox
 box = Sandbox({SETUP!r}).__enter__()
 session = box.session()
 session.run_cell({DAEMON.format(mark=mark)!r})
@@ -1011,7 +1012,7 @@ def test_a_reply_sent_in_advance_is_out_of_step(sandbox: Sandbox):
 @pytest.mark.parametrize("raised", ["5", "['raised']", "{'types': ['E'], 'message': 'no', 'frames': [[1]]}"])
 def test_a_bent_exception_costs_the_process(sandbox: Sandbox, raised: str):
     source = (
-        "from torchkata.tools.grading import worker\nhonest = worker.reply_with\n"
+        "from torchkata.tools.grading.sandbox.inside import worker\nhonest = worker.reply_with\n"
         f"worker.reply_with = lambda seen: {{'noted': honest(seen)['noted'] | {{'raised': {raised}}}}}\n"
         "def f(x): raise ValueError(x)"
     )

@@ -15,9 +15,9 @@ from functools import cached_property
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
-from torchkata.tools.grading import wire
 from torchkata.tools.grading.lending import names_taken
-from torchkata.tools.grading.messages import TooLarge, decode, encode
+from torchkata.tools.grading.sandbox import wire
+from torchkata.tools.grading.sandbox.messages import TooLarge, decode, encode
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import put_back_torch

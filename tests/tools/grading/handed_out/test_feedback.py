@@ -12,10 +12,10 @@ import pytest
 
 from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import NAME, fake_record
-from torchkata.tools.grading import feedback
-from torchkata.tools.grading.feedback import feedback_page, refusal_page
+from torchkata.tools.grading.handed_out import feedback
+from torchkata.tools.grading.handed_out.feedback import feedback_page, refusal_page
+from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import NotGradable, Record, Submission, SubmittedCell
-from torchkata.tools.grading.results import Results
 
 SCRIPT = "</code></pre></section><script>alert(1)</script><img src=x onerror=alert(2)>&lt;b&gt;"
 

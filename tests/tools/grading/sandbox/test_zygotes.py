@@ -12,7 +12,7 @@ import pytest
 
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import hand_in
-from tests.tools.grading.test_boundary import (
+from tests.tools.grading.sandbox.test_boundary import (
     LEAVE,
     LIMITS,
     LOOK,
@@ -22,11 +22,11 @@ from tests.tools.grading.test_boundary import (
     wait_for,
 )
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.grading import confine
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of, sharing
-from torchkata.tools.grading.sandbox import Sandbox
-from torchkata.tools.grading.shared_zygote import SharedZygote
+from torchkata.tools.grading.sandbox.inside import confine
+from torchkata.tools.grading.sandbox.session import Sandbox
+from torchkata.tools.grading.sandbox.zygotes import SharedZygote
 
 needs_linux = pytest.mark.skipif(not confine.LINUX, reason="looks at processes as Linux shows them")
 
@@ -222,7 +222,7 @@ def test_a_branch_ends_with_its_job_and_all_with_the_zygote():
 @needs_bubblewrap
 def test_without_namespaces_there_is_no_branch(monkeypatch: pytest.MonkeyPatch):
     without = ["--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
-    monkeypatch.setattr("torchkata.tools.grading.bubblewrap._user", lambda: without)
+    monkeypatch.setattr("torchkata.tools.grading.sandbox.bubblewrap._user", lambda: without)
     with SharedZygote(SETUP, LIMITS) as zygote, pytest.raises(CourseError, match=r"unshare: .*needs user namespaces"):
         zygote.branch().__enter__()
 

@@ -22,10 +22,10 @@ from sqlalchemy.orm import selectinload
 import torchkata.tools.nbgrader_package  # noqa: F401 # before nbgrader's modules
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.course_config import course_config
-from torchkata.tools.grading.lms import FinalMark
+from torchkata.tools.grading.handed_out.lms import FinalMark
+from torchkata.tools.grading.handed_out.roster import COLUMNS as NAMES
+from torchkata.tools.grading.handed_out.roster import Roster
 from torchkata.tools.grading.records import Record
-from torchkata.tools.grading.roster import COLUMNS as NAMES
-from torchkata.tools.grading.roster import Roster
 
 # isort: split
 from nbgrader.api import (

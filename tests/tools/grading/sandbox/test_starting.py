@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.fresh_process import said_by
 
-FORKED_FROM = ("preload", "zygote")  # modules of those processes
+FORKED_FROM = ("preload", "sandbox.inside.zygote")  # modules of those processes
 FOR_THE_COMMAND = {"nbformat", "jsonschema", "IPython", "sqlalchemy", "nbgrader.api", "typer", "rich"}
 
 

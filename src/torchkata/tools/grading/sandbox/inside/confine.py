@@ -14,7 +14,7 @@ import struct
 import sys
 from collections.abc import Iterable
 
-from torchkata.tools.grading.limits import Limits
+from torchkata.tools.grading.sandbox.limits import Limits
 
 LINUX = sys.platform == "linux"
 NOBODY = 65533  # a user id that owns nothing

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchkata.tools.grading.overview import GROUPS, ExerciseOverview, Overview
-from torchkata.tools.grading.pages import rendered
+from torchkata.tools.grading.handed_out.overview import GROUPS, ExerciseOverview, Overview
+from torchkata.tools.grading.handed_out.pages import rendered
 
 MISTAKES = 5  # sentences of one exercise
 MAX_SENTENCE = 300  # characters

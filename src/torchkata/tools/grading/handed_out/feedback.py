@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from torchkata.tools.grading.pages import rendered, shown_date
+from torchkata.tools.grading.handed_out.pages import rendered, shown_date
 from torchkata.tools.grading.records import UNTRIED, ExerciseMark, NotGradable, Record, Submission
 
 PLAIN = {"solved": "Solved.", "not solved": "Not solved yet."}  # states that need no details

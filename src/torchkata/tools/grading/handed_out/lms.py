@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from torchkata.tools.grading.class_settings import OF_STUDENT
-from torchkata.tools.grading.results import plain
+from torchkata.tools.grading.handed_out.class_settings import OF_STUDENT
+from torchkata.tools.grading.handed_out.results import plain
 
 POINTS_POSSIBLE = "    Points Possible"  # Canvas' second line begins with it, spaces included
 

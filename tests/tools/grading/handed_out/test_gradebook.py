@@ -20,8 +20,9 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import folder_of, hand_in
 from tests.tools.grading.fake_grading import NAME, fake_record
 from torchkata.tools.course import Chapter, CourseError, read_notebook
-from torchkata.tools.grading.autograded import Frame, summary
-from torchkata.tools.grading.gradebook import ChapterBook, points_of
+from torchkata.tools.grading.handed_out import gradebook
+from torchkata.tools.grading.handed_out.formgrader import Frame, summary
+from torchkata.tools.grading.handed_out.gradebook import ChapterBook, points_of
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import Record, Submission, SubmittedCell
 from torchkata.tools.grading.released import read_release
@@ -122,7 +123,7 @@ def test_entering_twice_changes_nothing(chapter: Chapter):
 
 
 def test_more_students_than_one_question_to_the_database_may_name(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("torchkata.tools.grading.gradebook.MOST_NAMES", 2)
+    monkeypatch.setattr("torchkata.tools.grading.handed_out.gradebook.MOST_NAMES", 2)
     records = [record_of(f"s{number}", twice="right") for number in range(5)]
     with ChapterBook(chapter) as book:
         book.enter(records[2:3])
@@ -233,7 +234,7 @@ def test_a_gradebook_that_is_locked_from_the_start(impatient: Chapter):
 def test_a_lock_that_goes_away_is_waited_for(impatient: Chapter, monkeypatch: pytest.MonkeyPatch):
     with ChapterBook(impatient, patience=60) as book:
         other = lock(impatient)
-        monkeypatch.setattr("torchkata.tools.grading.gradebook.time.sleep", lambda seconds: other.execute("rollback"))
+        monkeypatch.setattr(gradebook.time, "sleep", lambda seconds: other.execute("rollback"))
         book.enter([record_of("ada", twice="right")])
     assert grades(impatient, "ada")["twice-check"][0] == 2.0
 

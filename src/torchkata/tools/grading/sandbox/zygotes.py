@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import bubblewrap, wire
-from torchkata.tools.grading.limits import Limits
+from torchkata.tools.grading.sandbox import bubblewrap, wire
+from torchkata.tools.grading.sandbox.limits import Limits
 
 CONTROL_FRAME = 2**20
 CONTROL_SECONDS = 120.0  # the zygote does nothing that takes long, but may have to wait for a CPU
@@ -176,7 +176,7 @@ def _last_words(errors: Path) -> str:
 def _start(control: socket.socket, errors: IO[bytes], bare: Path | None) -> subprocess.Popen:
     """Start the zygote: behind bubblewrap, or bare, in a folder."""
     number = control.fileno()
-    command = [sys.executable, "-P", "-s", "-m", "torchkata.tools.grading.zygote", str(number)]
+    command = [sys.executable, "-P", "-s", "-m", "torchkata.tools.grading.sandbox.inside.zygote", str(number)]
     return subprocess.Popen(
         bubblewrap.command(command) if bare is None else command,
         pass_fds=[number],
