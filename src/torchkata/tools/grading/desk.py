@@ -11,16 +11,12 @@ from filelock import FileLock, Timeout
 
 from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.grading.files import remove_unfinished, write_whole
-from torchkata.tools.grading.handed_out.class_settings import about, class_settings
-from torchkata.tools.grading.handed_out.feedback import feedback_page, refusal_page
 from torchkata.tools.grading.handed_out.formgrader import Frame
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
-from torchkata.tools.grading.handed_out.lms import lms_csv
 from torchkata.tools.grading.handed_out.overview import Overview, overview_of
-from torchkata.tools.grading.handed_out.overview_page import overview_page
-from torchkata.tools.grading.handed_out.results import Results
-from torchkata.tools.grading.handed_out.roster import FILE as ROSTER
-from torchkata.tools.grading.handed_out.roster import read_roster
+from torchkata.tools.grading.handed_out.pages import feedback_page, overview_page, refusal_page
+from torchkata.tools.grading.handed_out.results import Results, lms_csv
+from torchkata.tools.grading.handed_out.the_class import STUDENTS, about, class_settings, read_roster
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 from torchkata.tools.grading.released import Release, read_release
@@ -68,7 +64,7 @@ class Desk:
     def __init__(self, chapter: Chapter, release: Release, book: ChapterBook, results: Results):
         self.chapter, self.release, self.book, self.results = chapter, release, book, results
         self._settings = class_settings(chapter.root)
-        self._roster = read_roster(chapter.root / ROSTER) if (chapter.root / ROSTER).exists() else {}
+        self._roster = read_roster(chapter.root / STUDENTS) if (chapter.root / STUDENTS).exists() else {}
         self._frame = Frame(chapter.master, read_notebook(chapter.release))
         self._title = chapter.title
         self._to_enter: list[Record] = []

@@ -12,8 +12,8 @@ import pytest
 
 from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import NAME, fake_record
-from torchkata.tools.grading.handed_out import feedback
-from torchkata.tools.grading.handed_out.feedback import feedback_page, refusal_page
+from torchkata.tools.grading.handed_out import pages
+from torchkata.tools.grading.handed_out.pages import feedback_page, refusal_page
 from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import NotGradable, Record, Submission, SubmittedCell
 
@@ -97,9 +97,9 @@ def test_the_page_needs_nothing_else_and_follows_the_systems_colours():
 
 
 def test_long_answers_are_cut():
-    record, submission = graded(twice="#" * 10 * feedback.MAX_SHOWN)
-    record = replace(record, marks=[replace(mark, verdict="!" * 10 * feedback.MAX_SHOWN) for mark in record.marks])
-    assert len(feedback_page("Three things", record, submission)) < 6 * feedback.MAX_SHOWN
+    record, submission = graded(twice="#" * 10 * pages.MAX_SHOWN)
+    record = replace(record, marks=[replace(mark, verdict="!" * 10 * pages.MAX_SHOWN) for mark in record.marks])
+    assert len(feedback_page("Three things", record, submission)) < 6 * pages.MAX_SHOWN
 
 
 def test_null_bytes_and_directions_do_no_harm():

@@ -12,10 +12,9 @@ from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import NAME
 from tests.tools.grading.handed_out.test_gradebook import look, nbgrader, record_of
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.grading.handed_out.class_settings import FILE, about, class_settings
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
-from torchkata.tools.grading.handed_out.lms import FinalMark, lms_csv
-from torchkata.tools.grading.handed_out.roster import read_roster
+from torchkata.tools.grading.handed_out.results import FinalMark, lms_csv
+from torchkata.tools.grading.handed_out.the_class import SETTINGS, about, class_settings, read_roster
 
 ADA = {"first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.org", "lms_user_id": "17"}
 MARKS = [FinalMark("ada", ADA, 3.5, 6.0), FinalMark("bob", {}, 0.0, 6.0)]
@@ -50,7 +49,9 @@ def test_moodle_by_default(chapter: Chapter):
 
 
 def test_columns_are_the_teachers(chapter: Chapter):
-    (chapter.root / FILE).write_text('canvas:\n  ID: "{lms_user_id}"\n  "{topic} (1234)": "{percent} of {number}"\n')
+    (chapter.root / SETTINGS).write_text(
+        'canvas:\n  ID: "{lms_user_id}"\n  "{topic} (1234)": "{percent} of {number}"\n'
+    )
     settings = class_settings(chapter.root)
     assert rows(lms_csv("canvas", settings.columns["canvas"], MARKS[:1], about(chapter)))[::2] == [
         ["ID", "things (1234)"],
@@ -60,7 +61,7 @@ def test_columns_are_the_teachers(chapter: Chapter):
 
 
 def test_the_sites_address(chapter: Chapter):
-    (chapter.root / FILE).write_text("site: https://example.org/{chapter}/{topic}.html\n")
+    (chapter.root / SETTINGS).write_text("site: https://example.org/{chapter}/{topic}.html\n")
     assert class_settings(chapter.root).address_of(chapter) == f"https://example.org/{NAME}/things.html"
 
 
@@ -79,10 +80,10 @@ def test_the_sites_address(chapter: Chapter):
     ],
 )
 def test_what_can_not_be_used_is_said(chapter: Chapter, text: str, words: str):
-    (chapter.root / FILE).write_text(text)
+    (chapter.root / SETTINGS).write_text(text)
     with pytest.raises(CourseError) as said:
         class_settings(chapter.root)
-    assert words in str(said.value) and FILE in str(said.value)
+    assert words in str(said.value) and SETTINGS in str(said.value)
 
 
 @pytest.mark.parametrize("formula", ["=HYPERLINK(1)", "+1", "@x"])

@@ -13,8 +13,7 @@ from tests.tools.grading.fake_grading import NAME
 from tests.tools.grading.handed_out.test_feedback import graded
 from tests.tools.grading.handed_out.test_overview import a_class
 from torchkata import __version__
-from torchkata.tools.grading.handed_out.feedback import feedback_page, refusal_page
-from torchkata.tools.grading.handed_out.overview_page import overview_page
+from torchkata.tools.grading.handed_out.pages import feedback_page, overview_page, refusal_page
 from torchkata.tools.grading.records import NotGradable
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

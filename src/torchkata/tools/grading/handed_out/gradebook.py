@@ -22,9 +22,8 @@ from sqlalchemy.orm import selectinload
 import torchkata.tools.nbgrader_package  # noqa: F401 # before nbgrader's modules
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.course_config import course_config
-from torchkata.tools.grading.handed_out.lms import FinalMark
-from torchkata.tools.grading.handed_out.roster import COLUMNS as NAMES
-from torchkata.tools.grading.handed_out.roster import Roster
+from torchkata.tools.grading.handed_out.results import FinalMark
+from torchkata.tools.grading.handed_out.the_class import NAMES, Roster
 from torchkata.tools.grading.records import Record
 
 # isort: split

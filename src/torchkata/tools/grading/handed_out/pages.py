@@ -1,13 +1,118 @@
-"""The HTML pages of grading: their templates, and what stands on each of them. A page needs no other file."""
+"""The HTML pages of grading: what stands on each of them. A page needs no other file, and shows no test."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from torchkata import __version__
+from torchkata.tools.grading.handed_out.overview import GROUPS, ExerciseOverview, Overview
+from torchkata.tools.grading.records import UNTRIED, ExerciseMark, NotGradable, Record, Submission
+
+PLAIN = {"solved": "Solved.", "not solved": "Not solved yet."}  # states that need no details
+MAX_SHOWN = 20_000  # characters of one answer or verdict
+MAX_WHY = 200  # characters of a sentence in the summary
+FIRST = 3  # exercises that the summary names
+MISTAKES = 5  # sentences of one exercise in the overview
+MAX_SENTENCE = 300  # characters of one of them
+
+# ---------------------------------------------------------------- what a student gets back
+
+
+def feedback_page(title: str, record: Record, submission: Submission, site: str | None = None) -> str:
+    """The page of a graded submission, as HTML that needs no other file. All that comes from a learner is escaped.
+
+    `site` is the address of the chapter on the course's site; None where that is unknown.
+    """
+    code = {cell.exercise: cell.source for cell in submission.cells if cell.kind == "answer"}
+    return rendered(
+        "feedback.html.j2",
+        title=title,
+        student=record.student,
+        reason="",
+        points=f"{record.points:g}",
+        of=f"{record.of:g}",
+        solved=sum(mark.state == "solved" for mark in record.marks),
+        first=[{"why": _why(mark), "title": mark.title, "anchor": _anchor(mark)} for mark in look_first(record.marks)],
+        marks=[_shown(mark, code.get(mark.exercise, "")) for mark in record.marks],
+        handed_in=shown_date(datetime.fromisoformat(record.handed_in)) if record.handed_in else None,
+        site=site,
+    )
+
+
+def refusal_page(title: str, refusal: NotGradable) -> str:
+    """The page of a submission that could not be graded: why, and what to do."""
+    about = {"title": title, "student": refusal.student, "reason": refusal.reason}
+    return rendered("feedback.html.j2", **about, handed_in=None, site=None)
+
+
+def look_first(marks: Sequence[ExerciseMark]) -> list[ExerciseMark]:
+    """The exercises to look at first: those that were tried before those that were not, where most is lost first."""
+    open_ones = [mark for mark in marks if mark.state != "solved"]
+    return sorted(open_ones, key=lambda mark: (mark.state in UNTRIED, mark.points - mark.of))[:FIRST]
+
+
+def _why(mark: ExerciseMark) -> str:
+    return _shortened(_sentence(mark), MAX_WHY)
+
+
+def _sentence(mark: ExerciseMark) -> str:
+    return PLAIN.get(mark.state) or _cut(mark.verdict.partition("\n")[0]) or mark.state
+
+
+def _anchor(mark: ExerciseMark) -> str:
+    return f"exercise-{mark.exercise}"
+
+
+def _shown(mark: ExerciseMark, code: str) -> dict[str, str]:
+    return {
+        "title": mark.title,
+        "anchor": _anchor(mark),
+        "points": f"{mark.points:g}",
+        "of": f"{mark.of:g}",
+        "style": mark.state if mark.state in ("solved", "partly") else "wrong",
+        "sentence": _sentence(mark),
+        "details": "" if mark.state in PLAIN else _cut(mark.verdict.partition("\n")[2]),
+        "code": _cut(code.strip("\n")),
+    }
+
+
+# ---------------------------------------------------------------- the overview of a class
+
+
+def overview_page(title: str, overview: Overview) -> str:
+    """The page, as HTML that needs no other file. All that comes from a learner is escaped."""
+    return rendered(
+        "overview.html.j2",
+        title=title,
+        overview=overview,
+        groups=GROUPS,
+        rows=[shown(one, overview.graded) for one in overview.exercises],
+    )
+
+
+def shown(one: ExerciseOverview, students: int) -> dict:
+    """What the template says of an exercise; bars are in percent of the class."""
+    bars, before = [], 0.0
+    for group in GROUPS:
+        width = 100 * one.counts[group] / students if students else 0.0
+        bars.append({"group": group, "count": one.counts[group], "x": round(before, 2), "width": round(width, 2)})
+        before += width
+    mistakes = [(_shortened(sentence, MAX_SENTENCE), count) for sentence, count in one.mistakes[:MISTAKES]]
+    return {
+        "title": one.title,
+        "anchor": f"exercise-{one.exercise}",
+        "counts": one.counts,
+        "bars": bars,
+        "mistakes": mistakes,
+        "more": len(one.mistakes) - len(mistakes),
+    }
+
+
+# ---------------------------------------------------------------- both
 
 
 def rendered(template: str, **values: object) -> str:
@@ -30,3 +135,11 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _shortened(sentence: str, limit: int) -> str:
+    return sentence if len(sentence) <= limit else f"{sentence[:limit]}…"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}\n[… {len(text) - MAX_SHOWN} more characters]"

@@ -1,19 +1,22 @@
-"""What grading runs leave behind for the teacher: a JSON record for each submission, tables, one summary."""
+"""What grading runs leave behind for the teacher: a JSON record for each submission; tables for a spreadsheet, and for
+Canvas and Moodle."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torchkata.tools.grading.files import write_whole
-from torchkata.tools.grading.records import NotGradable, Record
+from torchkata.tools.grading.handed_out.the_class import OF_STUDENT
+from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record
 
 Result = Record | NotGradable
 COLUMNS = ("chapter", "student", "exercise", "title", "points", "of", "state", "verdict", "sandboxed")
+POINTS_POSSIBLE = "    Points Possible"  # Canvas' second line begins with it, spaces included
 
 
 class Results:
@@ -69,24 +72,60 @@ def _read(path: Path) -> Result | None:
 def _rows(result: Result) -> list[tuple]:
     if isinstance(result, NotGradable):
         return [(result.chapter, result.student, "", "", "", "", "not graded", result.reason, "")]
-    return [
-        (
-            *(
-                result.chapter,
-                result.student,
-                mark.exercise,
-                mark.title,
-                f"{mark.points:g}",
-                f"{mark.of:g}",
-                mark.state,
-            ),
-            *(mark.verdict.split("\n")[0], "yes" if result.sandboxed else "no"),
-        )
-        for mark in result.marks
-    ]
+    sandboxed = "yes" if result.sandboxed else "no"
+    return [_row(result, mark, sandboxed) for mark in result.marks]
+
+
+def _row(record: Record, mark: ExerciseMark, sandboxed: str) -> tuple:
+    points, line = (f"{mark.points:g}", f"{mark.of:g}"), mark.verdict.split("\n")[0]
+    return record.chapter, record.student, mark.exercise, mark.title, *points, mark.state, line, sandboxed
 
 
 def plain(value: str) -> str:
     """The value as a spreadsheet must show it: without control characters, and not run as a formula."""
     text = "".join(char if char.isprintable() else " " for char in value).strip()
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+# ---------------------------------------------------------------- for Canvas and Moodle
+
+
+@dataclass(frozen=True)
+class FinalMark:
+    """What counts for a student in the gradebook: points given by hand included, penalties for being late taken off.
+
+    `names` holds first_name, last_name, email and lms_user_id, as far as they are known.
+    """
+
+    student: str
+    names: Mapping[str, str | None]
+    points: float
+    of: float
+
+    def fields(self) -> dict[str, str]:
+        """What templates may say of it."""
+        known = {name: self.names.get(name) or "" for name in OF_STUDENT}
+        percent = 100 * self.points / self.of if self.of else 0.0
+        numbers = {"points": self.points, "of": self.of, "percent": percent}
+        return known | {name: f"{round(value, 2):g}" for name, value in numbers.items()} | {"student": self.student}
+
+
+def lms_csv(lms: str, columns: Mapping[str, str], marks: Iterable[FinalMark], about: Mapping[str, str]) -> str:
+    """The text of a file for an LMS ("canvas" or "moodle"): one line for each student.
+
+    `columns` are headings with templates of values, `about` is what templates may say of the chapter.
+    """
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([plain(heading.format(**about)) for heading in columns])
+    rows = [{**about, **mark.fields()} for mark in marks]
+    if lms == "canvas" and rows:
+        table.writerow(_points_possible(columns, rows[0]["of"]))
+    table.writerows([plain(value.format(**row).strip(" ,")) for value in columns.values()] for row in rows)
+    return text.getvalue()
+
+
+def _points_possible(columns: Mapping[str, str], of: str) -> list[str]:
+    """Canvas' line of the points that can be had, below the headings."""
+    _, *others = columns.values()
+    return [POINTS_POSSIBLE, *(of if "{points}" in value else "" for value in others)]
