@@ -89,7 +89,7 @@ def test_the_sdist_holds_what_its_tests_need(sdist: Path, tree: Path):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = files_in(ROOT, "tests/**/*.py", "tests/**/*.json", "tests/**/*.txt", "notebooks/**/*.ipynb")
-    wanted |= files_in(ROOT, "solutions/**/*.*", "src/torchkata/**/*.*", ".github/workflows/*.yml")
+    wanted |= files_in(ROOT, "solutions/**/*.*", "src/torchkata/**/*.*", ".github/**/*.*", "docs/**/*.*")
     wanted |= {"conftest.py", "Makefile", "pyproject.toml", "requirements.lock", "requirements-lab.lock", ".ci/run"}
     assert wanted <= names
     assert not [name for name in names if re.search(r"^(workbook|\.venv|\.git|build)/|\.pyc$|_cache/", name)]

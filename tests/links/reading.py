@@ -13,7 +13,7 @@ from markdown_it.tree import SyntaxTreeNode
 from tests import ROOT
 
 NOTEBOOKS = "solutions/*/*.ipynb"
-TEXTS = ("*.md", "src/torchkata/**/*.md")
+TEXTS = ("*.md", "docs/*.md", "src/torchkata/**/*.md")
 READ_ON = "Where to read on"  # the heading of each chapter's last section
 
 

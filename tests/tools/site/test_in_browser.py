@@ -19,8 +19,10 @@ KINDS = (
     "gallery",
     "folklore/index",
     "folklore/03_gather_scatter",
+    "learners",
     "teachers",
     "authors",
+    "maintainers",
     "search",
 )
 NARROW = {"width": 390, "height": 844}

@@ -17,6 +17,7 @@ from tests.tools.site.html import PageParts, parts_of
 from torchkata.facts.collection import chapter_names, load
 from torchkata.tools.course import chapters, pages, read_unchecked
 from torchkata.tools.placing import Place
+from torchkata.tools.site.text_pages import TEXTS
 
 pytestmark = pytest.mark.exhaustive("the website as a whole", thorough=True)
 THEME_LIMIT, PAGE_LIMIT = 100_000, 150_000  # bytes, compressed
@@ -37,7 +38,7 @@ def all_pages(site: Path) -> list[Path]:
 def test_each_chapter_and_page_is_there(site: Path):
     wanted = [f"chapters/{chapter.name}.html" for chapter in COURSE]
     wanted += [f"folklore/{name}.html" for name in ("index", *chapter_names())]
-    wanted += [f"{name}.html" for name in ("index", "start", "gallery", "teachers", "authors", "search", "404")]
+    wanted += [f"{name}.html" for name in ("index", "start", "gallery", *TEXTS, "search", "404")]
     assert [name for name in wanted if not (site / name).is_file()] == []
 
 

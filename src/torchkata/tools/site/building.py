@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -87,14 +87,10 @@ def _write_texts(root: Path, course: Sequence[Chapter], others: Sequence[Chapter
     titles = {chapter.name: f"{chapter.number} {chapter.title}" for chapter in course}
     exercises = sum(len(chapter.exercises) for chapter in course)
     landing = text_pages.landing_page(root, gallery, titles, all_told(), exercises, at)
-    texts: dict[str, Callable[[], str]] = {
-        "index": lambda: landing,
-        "teachers": lambda: text_pages.teachers_page(root),
-        "authors": lambda: text_pages.authors_page(root),
-        "404": text_pages.missing_page,
-    }
-    for name, text in texts.items():
-        _write(source / f"{name}.md", site_links(text()))
+    texts = {name: text_pages.text_page(root, name, at) for name in text_pages.TEXTS}
+    for name, text in {"index": landing, "404": text_pages.missing_page(), **texts}.items():
+        _write(source / f"{name}.md", site_links(text))
+    shutil.copytree(root / "docs" / "images", source / "images")
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,8 +1,9 @@
-"""The pages that are neither chapters nor folklore: the landing page, for teachers, for authors, the page that is shown
-where there is none."""
+"""The pages that are neither chapters nor folklore: the landing page, the texts of the repository, and the page that is
+shown for a missing address."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from html import escape
@@ -15,28 +16,32 @@ from torchkata.tools.site.proved import Told
 
 PICTURE_OF = "ring_stepper()"  # the cell of the gallery whose picture stands on the landing page
 BELIEF = "03-scatter-writes-all-of-src"
-START = "pip install 'torchkata[lab]' && torchkata lab"
-FILE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#|chapters/|folklore/)([^)]+)\)")
-VERDICT = re.compile(r"^    ✗ .*\n(?:    .*\n)+", re.M)
+VERDICT = "docs/images/verdict.txt"  # what the check says to the wrong answer in verdict.png
+# the texts that are pages, by the name of the page; GitHub shows the same files
+TEXTS = {
+    "learners": "docs/learners.md",
+    "teachers": "docs/teachers.md",
+    "large-classes": "docs/large-classes.md",
+    "authors": "docs/authors.md",
+    "contributing": "CONTRIBUTING.md",
+    "maintainers": "docs/maintainers.md",
+    "changelog": "CHANGELOG.md",
+}
+PAGE_OF = {path: f"{name}.md" for name, path in TEXTS.items()} | {"README.md": "index.md"}
+FILE_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#]+)(#[^)]*)?\)")
 
 
 def landing_page(
     root: Path, gallery: Chapter, chapters: Mapping[str, str], facts: list[Told], exercises: int, home: Home
 ) -> str:
-    """The first page. chapters: title by name; exercises: how many there are.
-
-    Raises CourseError where the README shows no verdict.
-    """
-    shown = VERDICT.search((root / "README.md").read_text(encoding="utf-8"))
-    if shown is None:
-        raise CourseError("README.md shows no verdict (lines that are indented by four and begin with ✗).")
-    verdict = "\n".join(line[4:] for line in shown[0].splitlines())
+    """The first page. chapters: title by name; exercises: how many there are."""
+    verdict = _read(root, VERDICT)
     colab = home.colab("start/start.ipynb")
     return LANDING.format(
-        start=escape(START),
+        start=escape(start_command(home)),
         colab=f'<a class="button" href="{colab}">Open in Colab</a>' if colab else "",
         picture=_picture(gallery),
-        verdict=escape(verdict),
+        verdict=escape(verdict.rstrip()),
         belief=_belief(next(told for told in facts if told.fact.id == BELIEF)),
         count=len(facts),
         exercises=exercises,
@@ -63,24 +68,43 @@ def _belief(told: Told) -> str:
     )
 
 
-def teachers_page(root: Path) -> str:
-    """The part of the README that is for teachers."""
-    text = (root / "README.md").read_text(encoding="utf-8")
-    part = re.search(r"^## Teach a class\n.*?(?=^## )", text, re.M | re.S)
-    if part is None:
-        raise CourseError("README.md has no section `## Teach a class`.")
-    text = without_file_links(part[0]).replace("| | |\n", "| file | what it holds |\n")  # a head has to say something
-    return re.sub(r"^#(#+)", r"\1", text, flags=re.M)
+def start_command(home: Home) -> str:
+    """What begins the course in a terminal."""
+    if not home.repository:
+        return "make lab"
+    return f"git clone {home.repository_address} && make -C {home.repository.rpartition('/')[2]} lab"
 
 
-def authors_page(root: Path) -> str:
-    """CONTRIBUTING.md."""
-    return without_file_links((root / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+def text_page(root: Path, name: str, home: Home) -> str:
+    """The page that is made of a text of the repository, with links that lead to the other pages.
+
+    Raises CourseError where the text is missing.
+    """
+    source = TEXTS[name]
+    return with_page_links(_read(root, source), source, home)
 
 
-def without_file_links(text: str) -> str:
-    """The text with links to files of the repository as their names alone: they are not on the site."""
-    return FILE_LINK.sub(r"\1", text)
+def with_page_links(text: str, source: str, home: Home) -> str:
+    """The text of the file `source` with its links to files as links to their pages.
+
+    A file that is no page is linked on GitHub, or named without a link where nobody knows the repository.
+    """
+
+    def to_page(match: re.Match[str]) -> str:
+        words, target, anchor = match[1], match[2], match[3] or ""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if path in PAGE_OF:
+            return f"[{words}]({PAGE_OF[path]}{anchor})"
+        return f"[{words}]({home.repository_address}/blob/main/{path}{anchor})" if home.repository else words
+
+    return FILE_LINK.sub(to_page, text)
+
+
+def _read(root: Path, name: str) -> str:
+    try:
+        return (root / name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise CourseError(f"{name} is missing, of which the website makes a page.") from None
 
 
 def missing_page() -> str:
@@ -110,8 +134,8 @@ hide-toc: true
 
 ::::::{{container}} lead
 A course on how PyTorch really works: JupyterLab notebooks whose exercises grade themselves.
-You predict what a few lines do, run them, and see; then you write code, and hear at once what is wrong with it and why.
-Whatever the course says has been run: each belief about PyTorch stands beside its proof.
+You predict what a few lines do and run them. Then you write code of your own, and learn at once whether it is right or,
+if not, what it does wrong and why. Every claim in the course is backed by code that runs.
 ::::::
 
 <div class="start">
@@ -123,13 +147,13 @@ Whatever the course says has been run: each belief about PyTorch stands beside i
 
 {picture}
 
-A ring all-reduce: press *step*. It is one of the [pictures that move](gallery.ipynb), here and in the notebooks.
+This is a ring all-reduce. Press *step*. The [gallery](gallery.ipynb) has all pictures that you can play with.
 
-## A wrong answer hears why
+## A wrong answer and its verdict
 
 <pre class="told">{verdict}</pre>
 
-{exercises} exercises, each tested with right and wrong answers. A verdict names the mistake, not just the line.
+The course has {exercises} exercises, each tested with right and wrong answers. A verdict says what your code did.
 
 ## A belief, checked
 
@@ -141,10 +165,10 @@ A ring all-reduce: press *step*. It is one of the [pictures that move](gallery.i
 
 {list}
 
-The last chapter puts your answers together: a small language model, which you train and which writes. You leave with
+In the last chapter you put your answers together into a small language model and train it. You leave with
 `my_model.py`, an ONNX file that runs without PyTorch, and `my_model.html`, a page that you can send to a friend.
 
-You need Python 3.11 or newer, and no GPU.
+You need Python 3.11 or newer, and no GPU. [For learners](learners.md) says how to install the course.
 
 ```{{toctree}}
 :hidden:
@@ -167,7 +191,12 @@ folklore/index
 :hidden:
 :caption: More
 
+For learners <learners>
 For teachers <teachers>
+What a large class costs <large-classes>
 For authors <authors>
+How to contribute <contributing>
+For maintainers <maintainers>
+changelog
 ```
 """
