@@ -22,7 +22,7 @@ PATIENCE = 900.0  # seconds for one submission, when its own limits have not end
 _thread = ThreadPoolExecutor(1, "torchkata-grader")
 
 
-class _Desk:
+class _OpenedGrader:
     """The grader of one chapter; another chapter's takes its place."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _Desk:
         self._open.close()
 
 
-_desk = _Desk()
+_opened = _OpenedGrader()
 
 
 def grade(opening: bytes, token: str, digest: str, submission: str) -> str:
@@ -59,7 +59,7 @@ def grade(opening: bytes, token: str, digest: str, submission: str) -> str:
 
 def close(token: str) -> None:
     """Close the grader that the token stands for, when it is through with what it has. Does not wait."""
-    _thread.submit(lambda: _desk.close() if _desk.token == token else None)
+    _thread.submit(lambda: _opened.close() if _opened.token == token else None)
 
 
 def _grade(opening: bytes, token: str, submission: Submission) -> dict[str, str]:
@@ -75,7 +75,7 @@ def _grade(opening: bytes, token: str, submission: Submission) -> dict[str, str]
 def _patiently(opening: bytes, token: str, submission: Submission) -> dict[str, str]:
     for _ in range(ATTEMPTS):
         try:
-            grader = _desk.open(opening, token)
+            grader = _opened.open(opening, token)
         except CourseError as error:
             return {"closed": str(error)}
         except Exception as error:
@@ -84,8 +84,8 @@ def _patiently(opening: bytes, token: str, submission: Submission) -> dict[str, 
         if not isinstance(result, Lost):
             return {"failed": result} if isinstance(result, str) else {"record": result.to_json()}
         reason = result.reason
-        _desk.close()
+        _opened.close()
     return {"failed": f"{reason}, {ATTEMPTS} times. Run the command again"}
 
 
-atexit.register(_desk.close)
+atexit.register(_opened.close)

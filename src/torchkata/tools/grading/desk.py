@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.grading.files import remove_unfinished, write_whole
-from torchkata.tools.grading.handed_out.formgrader import Frame
+from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
 from torchkata.tools.grading.handed_out.overview import Overview, overview_of
 from torchkata.tools.grading.handed_out.pages import feedback_page, overview_page, refusal_page
@@ -65,7 +65,7 @@ class Desk:
         self.chapter, self.release, self.book, self.results = chapter, release, book, results
         self._settings = class_settings(chapter.root)
         self._roster = read_roster(chapter.root / STUDENTS) if (chapter.root / STUDENTS).exists() else {}
-        self._frame = Frame(chapter.master, read_notebook(chapter.release))
+        self._notebooks = GradedNotebooks(chapter.master, read_notebook(chapter.release))
         self._title = chapter.title
         self._to_enter: list[Record] = []
 
@@ -85,7 +85,7 @@ class Desk:
     def hand_out(self, record: Record, submission: Submission) -> None:
         """Write the pages of a graded submission and keep its record; its marks reach the gradebook in groups."""
         student = record.student
-        write_whole(self._autograded(student), self._frame.graded(record, submission))
+        write_whole(self._autograded(student), self._notebooks.graded(record, submission))
         if record.handed_in:
             write_whole(self._autograded(student).with_name("timestamp.txt"), f"{record.handed_in} UTC\n")
         address = self._settings.address_of(self.chapter)

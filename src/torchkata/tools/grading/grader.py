@@ -12,7 +12,7 @@ from torchkata.tools.grading.master import MasterChapter
 from torchkata.tools.grading.records import Record, Submission
 from torchkata.tools.grading.released import need_built
 from torchkata.tools.grading.sandbox.limits import Limits
-from torchkata.tools.grading.sandbox.zygotes import Branch, SharedZygote
+from torchkata.tools.grading.sandbox.zygotes import BranchClient, SharedZygote
 
 Grade = Callable[[Submission], Record]
 OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: it is called in each process
@@ -20,11 +20,13 @@ OpenGrader = Callable[[], AbstractContextManager[Grade]]  # must be picklable: i
 
 @runtime_checkable
 class Sharing(Protocol):
-    """An OpenGrader whose processes share something that this process holds; each gets its part when it is started."""
+    """An OpenGrader for processes that share something which this process holds."""
 
     def __call__(self) -> AbstractContextManager[Grade]: ...
 
-    def part(self) -> AbstractContextManager[OpenGrader]: ...
+    def for_one_process(self) -> AbstractContextManager[OpenGrader]:
+        """What the next process calls in place of this one."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class ChapterGrader:
     master: MasterChapter
     sandboxed: bool
     limits: Limits
-    branch: Branch | None = None
+    branch: BranchClient | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[Grade]:
@@ -60,7 +62,7 @@ class SharingGrader:
         return self.grader()
 
     @contextmanager
-    def part(self) -> Iterator[ChapterGrader]:
+    def for_one_process(self) -> Iterator[ChapterGrader]:
         """The grader of one process, with a branch of its own. Raises CourseError as `SharedZygote.branch` does."""
         with self.zygote.branch() as branch:
             yield replace(self.grader, branch=branch)

@@ -144,16 +144,17 @@ class Pool:
     def _start(self) -> _Worker:
         ours, theirs = _context().Pipe()
         note = _context().RawArray(c_char, watch.NOTE_SIZE)
-        with self._part() as open_grader:
+        with self._opener() as open_grader:
             process = _context().Process(target=_work, args=(theirs, open_grader, note, dict(os.environ)), daemon=False)
             process.start()
         theirs.close()
         self.workers.append(_Worker(process, ours, note))
         return self.workers[-1]
 
-    def _part(self) -> AbstractContextManager[OpenGrader]:
+    def _opener(self) -> AbstractContextManager[OpenGrader]:
         """What the next process calls."""
-        return self.open_grader.part() if isinstance(self.open_grader, Sharing) else nullcontext(self.open_grader)
+        opener = self.open_grader
+        return opener.for_one_process() if isinstance(opener, Sharing) else nullcontext(opener)
 
     def _replies(self, busy: list[_Worker]) -> Iterator[tuple[_Worker, object]]:
         """Wait for answers; Lost is the answer of a process that ended or was too late."""

@@ -21,7 +21,7 @@ from torchkata.tools.grading.lending import names_taken_by
 from torchkata.tools.grading.master import CheckCell, MasterChapter, bound_names
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
-from torchkata.tools.grading.sandbox.session import CellReply, Sandbox, Session, WorkerLost
+from torchkata.tools.grading.sandbox.session import CellReply, Sandbox, SubmissionSession, WorkerLost
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
 from torchkata.verdicts.originals import answers_elsewhere
 
@@ -66,7 +66,7 @@ def grade(
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CellVerdict:
     """What a check cell said: the points, the verdict in one line, all that was shown, whether there is an answer."""
 
     points: float
@@ -89,14 +89,14 @@ class _Said:
         self.line = self.line or line
         self.shown.append(line)
 
-    def take(self, check: CheckCell, verdict: Verdict) -> None:
+    def take(self, check: CheckCell, verdict: CellVerdict) -> None:
         self.points[check.id] = verdict.points
         self.line = self.line or verdict.line
         self.shown += verdict.shown
         self.solved_yet = self.solved_yet or verdict.solved_yet
 
 
-def run_check(check: CheckCell, space: dict) -> Verdict:
+def run_check(check: CheckCell, space: dict) -> CellVerdict:
     """What a check cell says in a namespace. Raises what it raises, but for its verdicts."""
     out = io.StringIO()
     try:
@@ -104,12 +104,12 @@ def run_check(check: CheckCell, space: dict) -> Verdict:
             warnings.simplefilter("ignore")
             points = check.run(space)
     except NotSolvedYet as verdict:
-        return Verdict(0.0, "not solved yet.", tuple(verdict.lines), solved_yet=False)
+        return CellVerdict(0.0, "not solved yet.", tuple(verdict.lines), solved_yet=False)
     except WrongAnswer as verdict:
-        return Verdict(0.0, str(verdict).partition(": ")[2], tuple(verdict.lines))
+        return CellVerdict(0.0, str(verdict).partition(": ")[2], tuple(verdict.lines))
     printed = out.getvalue().splitlines()
     missed = next((line[2:] for line in printed if line.startswith("✗ ")), "") if points < check.points else ""
-    return Verdict(points, missed, tuple(printed))
+    return CellVerdict(points, missed, tuple(printed))
 
 
 class _Run:
@@ -121,7 +121,7 @@ class _Run:
         self._losses = 0
         self._went_well: list[SubmittedCell] = []
         self._demos: list[SubmittedCell] = []  # those that stand before the cell that runs, and have not been run
-        self._session: Session | None = None
+        self._session: SubmissionSession | None = None
         self.notes: list[str] = []
         self.stages = {"fork": 0.0, "cells": 0.0, "observe": 0.0, "end": 0.0}
 
@@ -226,7 +226,7 @@ class _Run:
     def _lent_by(self, cell: SubmittedCell) -> frozenset[str]:
         return bound_names(cell.source) if cell.kind == "demo" else frozenset()
 
-    def _ready(self, seconds: float) -> Session:
+    def _ready(self, seconds: float) -> SubmissionSession:
         """A session that may take so many seconds, in which the cells that went well have run. Raises WorkerLost."""
         if self._left <= 0 or sum(self.stages.values()) > self._limits.submission_seconds * self._limits.patience:
             raise WorkerLost(f"the {self._limits.submission_seconds:g} seconds for a submission are over", "cut off")
@@ -235,7 +235,7 @@ class _Run:
         self._session.allow(min(seconds, self._left))
         return self._session
 
-    def _new_session(self) -> Session:
+    def _new_session(self) -> SubmissionSession:
         if self._losses > self._limits.losses:
             raise WorkerLost("processes of this submission ended too often")
         began = time.monotonic()
@@ -263,7 +263,7 @@ class _Run:
             self.stages["end"] += time.monotonic() - began
 
     @contextlib.contextmanager
-    def _spending(self, session: Session, stage: str) -> Iterator[None]:
+    def _spending(self, session: SubmissionSession, stage: str) -> Iterator[None]:
         """What is waited for the session inside belongs to a stage, and as far as it counts it is no longer left."""
         waited, uncounted = session.waited, session.uncounted
         try:

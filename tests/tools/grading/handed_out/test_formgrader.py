@@ -16,7 +16,7 @@ from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import fake_record
 from torchkata.tools.course import read_notebook
 from torchkata.tools.course_config import course_config
-from torchkata.tools.grading.handed_out.formgrader import Frame
+from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.released import read_release
 from torchkata.tools.nbgrader_parts import FoldChecks
@@ -33,7 +33,7 @@ def notebook(tmp_path: Path):
     folder = classroom.folder_of(chapter, "ada99")
     submission = read_submission(folder, "ada99", chapter, read_release(chapter))
     record = replace(fake_record(submission), notes=NOTES)
-    return nbformat.reads(Frame(chapter.master, read_notebook(chapter.release)).graded(record, submission), 4)
+    return nbformat.reads(GradedNotebooks(chapter.master, read_notebook(chapter.release)).graded(record, submission), 4)
 
 
 def in_formgrader(notebook, resources: dict) -> str:

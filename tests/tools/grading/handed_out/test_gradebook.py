@@ -21,7 +21,7 @@ from tests.tools.grading.classroom import folder_of, hand_in
 from tests.tools.grading.fake_grading import NAME, fake_record
 from torchkata.tools.course import Chapter, CourseError, read_notebook
 from torchkata.tools.grading.handed_out import gradebook
-from torchkata.tools.grading.handed_out.formgrader import Frame, summary
+from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks, summary
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook, points_of
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import Record, Submission, SubmittedCell
@@ -274,7 +274,7 @@ def graded(chapter: Chapter):
         hand_in(chapter, "ada", notebook)
         submission = read_submission(folder_of(chapter, "ada"), "ada", chapter, read_release(chapter))
         record = fake_record(submission)
-        text = Frame(chapter.master, read_notebook(chapter.release)).graded(record, submission)
+        text = GradedNotebooks(chapter.master, read_notebook(chapter.release)).graded(record, submission)
         made = nbformat.reads(text, as_version=4)
         nbformat.validate(made)
         return made, record
@@ -309,7 +309,7 @@ def test_formgrader_and_nbgraders_feedback_take_it(chapter: Chapter, graded):
     submission = read_submission(folder_of(chapter, "ada"), "ada", chapter, read_release(chapter))
     path = chapter.root / "autograded" / "ada" / NAME / "things.ipynb"
     path.parent.mkdir(parents=True)
-    path.write_text(Frame(chapter.master, read_notebook(chapter.release)).graded(record, submission))
+    path.write_text(GradedNotebooks(chapter.master, read_notebook(chapter.release)).graded(record, submission))
     with ChapterBook(chapter) as book:
         book.enter([record])
     nbgrader(chapter, "generate_feedback", NAME)

@@ -31,7 +31,7 @@ from torchkata.tools.grading.sandbox.limits import MIB, Limits
 from torchkata.tools.grading.sandbox.messages import Caps, TooLarge, decode, encode
 from torchkata.tools.grading.sandbox.replies import BadReply, observation_from
 from torchkata.tools.grading.sandbox.scenarios import ScenarioError, scenario_source
-from torchkata.tools.grading.sandbox.session import Sandbox, Session, WorkerLost
+from torchkata.tools.grading.sandbox.session import Sandbox, SubmissionSession, WorkerLost
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
 
@@ -67,7 +67,7 @@ def bare() -> Iterator[Sandbox]:
         yield running
 
 
-def run(session: Session, source: str, *args: object) -> object:
+def run(session: SubmissionSession, source: str, *args: object) -> object:
     """Define `probe` inside and call it; what it returns, as plain data."""
     reply = session.run_cell(textwrap.dedent(source), asks=["probe"])
     assert reply.error is None, reply.error
@@ -856,7 +856,7 @@ def test_output_goes_nowhere(sandbox: Sandbox, capfd: pytest.CaptureFixture):
     assert capfd.readouterr() == ("", "")
 
 
-def lost(session: Session, source: str) -> WorkerLost:
+def lost(session: SubmissionSession, source: str) -> WorkerLost:
     with pytest.raises(WorkerLost) as caught:
         session.run_cell(textwrap.dedent(source))
     return caught.value

@@ -13,7 +13,7 @@ from torchkata.tools.grading.records import ABOUT_FILES, ExerciseMark, Record, S
 NAMES = {"not solved": "NotSolvedYet", "wrong": "WrongAnswer", "cut off": "TooLong"}
 
 
-class Frame:
+class GradedNotebooks:
     """The cells of a chapter that belong to its exercises, with nbgrader's metadata and the hidden tests.
 
     `solution` and `release` are the chapter's built notebooks.

@@ -1,7 +1,8 @@
 """The sandbox, seen from outside: open a session for a submission, end it.
 
-A `Sandbox` has a branch of a zygote, which has loaded torch and the chapter's setup behind bubblewrap. A `Session` is a
-worker forked from that, and the only channel to it: requests and replies are plain data, capped and timed.
+A `Sandbox` has a branch of a zygote, which has loaded torch and the chapter's setup behind bubblewrap. A
+`SubmissionSession` is a worker forked from that, and the only channel to it: requests and replies are plain data,
+capped and timed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torchkata.tools.grading.sandbox.messages import decode, encode
 from torchkata.tools.grading.sandbox.replies import error_from, names_from, observation_from
 from torchkata.tools.grading.sandbox.scenarios import scenario_source
 from torchkata.tools.grading.sandbox.usage import Usage
-from torchkata.tools.grading.sandbox.zygotes import NAMESPACES, Branch, SharedZygote
+from torchkata.tools.grading.sandbox.zygotes import NAMESPACES, BranchClient, SharedZygote
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.standins import StandIn
@@ -69,7 +70,7 @@ class Sandbox:
     """
 
     def __init__(
-        self, setup_source: str, limits: Limits | None = None, enabled: bool = True, branch: Branch | None = None
+        self, setup_source: str, limits: Limits | None = None, enabled: bool = True, branch: BranchClient | None = None
     ):
         self.enabled, self.limits, self._branch = enabled, limits or Limits(), branch
         self.filtered = enabled  # whether system calls are refused, where that can be done; all else holds without it
@@ -89,7 +90,7 @@ class Sandbox:
     def __exit__(self, *error: object) -> None:
         self._open.close()
 
-    def session(self) -> Session:
+    def session(self) -> SubmissionSession:
         """Fork a worker for a submission. Raises CourseError where that fails."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -101,7 +102,7 @@ class Sandbox:
         if told["error"] or told["worker"] is None:
             ours.close()
             raise CourseError(f"A worker could not be started: {told['error'] or 'no reason is known'}. {NAMESPACES}")
-        return Session(self, ours, told["worker"], Usage(told["process"]))
+        return SubmissionSession(self, ours, told["worker"], Usage(told["process"]))
 
     def end_worker(self, number: int) -> int:
         """End a worker and all its processes; its exit code, or minus the number of the signal that ended it."""
@@ -127,7 +128,7 @@ class Sandbox:
                 os.close(handle)
 
 
-class Session:
+class SubmissionSession:
     """A worker, and the channel to it (see `torchkata.verdicts.standins.Channel`).
 
     `allow(seconds)` sets how long the worker may keep us waiting from now on, all replies together. Where it needs
@@ -148,7 +149,7 @@ class Session:
         self.waited = self.uncounted = 0.0
         self.allow(sandbox.limits.exercise_seconds)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> SubmissionSession:
         return self
 
     def __exit__(self, *error: object) -> None:

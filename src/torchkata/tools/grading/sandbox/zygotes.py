@@ -31,9 +31,9 @@ REASON = re.compile(r"bwrap: |\w*(Error|Exception|Killed)\b")
 
 
 @dataclass(frozen=True)
-class Branch:
-    """A job's own part of a zygote: the socket over which it obeys, and the file with what the zygote wrote to stderr.
-    Travels to another process with what `multiprocessing` sends to it when it starts."""
+class BranchClient:
+    """A judge's connection to its branch: the socket over which the branch gets its orders, and the file with what the
+    zygote wrote to stderr. `multiprocessing` can send it to another process when that one starts."""
 
     control: socket.socket
     errors: Path
@@ -85,7 +85,7 @@ class SharedZygote:
         self._open.close()
 
     @contextlib.contextmanager
-    def branch(self) -> Iterator[Branch]:
+    def branch(self) -> Iterator[BranchClient]:
         """A branch for a job. Inside, it can be sent to another process; then this one lets go of it."""
         self._wait_until_ready()
         try:
@@ -93,7 +93,7 @@ class SharedZygote:
         except wire.WireError:  # the zygote is gone: killed, perhaps
             ours = self._branch_of_a_new_zygote()
         with ours:
-            yield Branch(ours, self._errors)
+            yield BranchClient(ours, self._errors)
 
     def _new_branch(self) -> socket.socket:
         """The socket of a new branch. Raises WireError where the zygote is gone, CourseError where it has no branch."""

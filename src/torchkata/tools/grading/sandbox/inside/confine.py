@@ -102,14 +102,14 @@ def own_disk(size: int, kept: Iterable[str]) -> None:
 
 
 def _cover_proc() -> None:
-    stage = "/dev/shm"
-    _mount_tmpfs(stage, 65536)
-    os.mkdir(f"{stage}/self")
-    _mount(os.path.realpath("/proc/self"), f"{stage}/self", None, MS_BIND)
+    shown = "/dev/shm"  # where it is put together
+    _mount_tmpfs(shown, 65536)
+    os.mkdir(f"{shown}/self")
+    _mount(os.path.realpath("/proc/self"), f"{shown}/self", None, MS_BIND)
     for name in SHOWN_OF_PROC:
-        open(f"{stage}/{name}", "w").close()
-        _mount(f"/proc/{name}", f"{stage}/{name}", None, MS_BIND)
-    _mount(stage, "/proc", None, MS_MOVE)
+        open(f"{shown}/{name}", "w").close()
+        _mount(f"/proc/{name}", f"{shown}/{name}", None, MS_BIND)
+    _mount(shown, "/proc", None, MS_MOVE)
 
 
 def _mount_tmpfs(place: str, size: int) -> None:
