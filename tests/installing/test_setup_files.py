@@ -46,7 +46,7 @@ def test_every_locked_version_is_exact(file):
 
 def test_torch_is_pinned_and_the_proved_releases_are_admitted():
     (pin,) = [pin for pin in locked() if pin.name == "torch"]
-    assert str(pin.specifier) == f"=={lock.TORCH}" == "==2.13.0"
+    assert str(pin.specifier) == f"=={lock.TORCH}"
     (wanted,) = [Requirement(text) for text in PROJECT["dependencies"] if Requirement(text).name == "torch"]
     assert all(wanted.specifier.contains(release) for release in versions.RELEASES)
     major, minor = map(int, versions.RELEASES[-1].split(".")[:2])
@@ -178,50 +178,25 @@ def test_no_file_names_a_registry():
         assert not re.search(r"https?://|--(extra-)?index-url|--find-links|file://", text), name
 
 
-def test_the_workflows_are_yaml_and_use_make():
+def test_the_workflows_name_what_is_there():
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
-    job = workflow["jobs"]["test"]
-    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
-    assert job["steps"][-1]["run"] == ".ci/run"
-    steps = [step.get("run", "") for step in workflow["jobs"]["learner"]["steps"]]
-    named = [word for step in steps for word in step.split() if word.startswith(("tests/", "notebooks"))]
-    assert len(named) > 5 and all((ROOT / name).exists() for name in named)
-    assert not [step for step in steps if "make" in step or ".venv" in step]
-    published = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())["jobs"]
-    assert published["pypi"]["permissions"] == {"id-token": "write"} and published["pypi"]["needs"] == "archives"
+    promised = [found[1] for text in PROJECT["classifiers"] if (found := re.fullmatch(r".* Python :: (3\.\d+)", text))]
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == promised
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    named = [word for step in steps for word in step.split() if word.startswith(("tests/", "notebooks", ".ci/"))]
+    assert named and all((ROOT / name).exists() for name in named)
     newest = yaml.safe_load((ROOT / ".github/workflows/newest-torch.yml").read_text())
     assert newest["jobs"]["versions"]["steps"][-1]["run"] == f"make versions TORCH={versions.NEWEST}"
 
 
-def test_the_pre_commit_hooks():
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
-    names = {hook["id"] for repo in hooks["repos"] for hook in repo["hooks"]}
-    assert {"ruff-check", "ruff-format", "end-of-file-fixer", "trailing-whitespace"} <= names
-    assert {"check-added-large-files", "build-check"} <= names
+def test_binder_installs_the_small_lock():
+    assert f"-r ../{lock.LEARNING}" in (ROOT / "binder" / "requirements.txt").read_text().splitlines()
 
 
-def test_binder_opens_the_start_page():
-    folder = ROOT / "binder"
-    settings = json.loads((folder / "start_page.json").read_text())
-    assert {part["default_url"] for part in settings.values()} == {"/lab/tree/workbook/start.ipynb"}
-    wanted = (folder / "requirements.txt").read_text().splitlines()
-    assert "-r ../requirements-lab.lock" in wanted
-    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in wanted
-    steps = (folder / "postBuild").read_text().splitlines()
-    assert "torchkata workbook" in steps and any("start_page.json" in step for step in steps)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no make and no executable bits")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no executable bits")
 @pytest.mark.parametrize("script", [".ci/run", "binder/postBuild"])
 def test_a_script_can_be_run(script):
     assert os.access(ROOT / script, os.X_OK)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no make and no executable bits")
-def test_ci_run_is_executable_and_ends_with_make_test():
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    assert script.read_text().splitlines()[-1] == "exec make --no-print-directory test EXTENT=thorough"
 
 
 # ---------------------------------------------------------------- make

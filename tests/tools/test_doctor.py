@@ -2,11 +2,14 @@
 
 import importlib.metadata
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
+from torchkata import hardware
+from torchkata.hardware import machine_report
 from torchkata.tools import doctor
 from torchkata.tools.grading.sandbox import bubblewrap
 from torchkata.tools.grading.sandbox.inside import syscalls
@@ -26,21 +29,28 @@ def finding(what, start=None):
     return found
 
 
-def report(**changes):
-    """A machine with a CUDA build and one device, with some fields replaced."""
-    usual = {"cuda_built": True, "cuda_available": True, "cuda_devices": ("NVIDIA Test",)}
-    return SimpleNamespace(**{**usual, **changes})
+@pytest.fixture
+def machine(monkeypatch, course):
+    """What is found of a machine like this one, but for the fields of its report that are given, and on `what`."""
+
+    def found(what, **changes):
+        other = replace(machine_report(), **changes)
+        with monkeypatch.context() as patched:
+            patched.setattr(hardware, "machine_report", lambda: other)
+            return finding(what, course)
+
+    return found
 
 
 def test_all_is_well_here(course):
     assert [found for found in doctor.examine(course) if found.state == "broken"] == []
 
 
-def test_an_old_python(monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 10, 4))
-    found = doctor._python()
+def test_an_old_python(monkeypatch, course):
+    monkeypatch.setattr(doctor, "OLDEST_PYTHON", (3, 99))
+    found = finding("Python", course)
     assert found.state == "broken"
-    assert "Python 3.11 or newer" in found.advice
+    assert "Python 3.99 or newer" in found.advice
 
 
 def test_a_torch_that_does_not_import(monkeypatch, course):
@@ -60,35 +70,35 @@ def test_a_torch_that_does_not_import(monkeypatch, course):
         ("3.0.0", "note"),
     ],
 )
-def test_a_release_that_the_course_is_not_proved_on(monkeypatch, torch, state):
+def test_a_release_that_the_course_is_not_proved_on(monkeypatch, machine, torch, state):
     monkeypatch.setattr(doctor, "requires", lambda name: ["rich", "torch<2.16,>=2.13", "torchinfo"])
-    found = doctor._release(report(torch=torch, build="CPU"))
+    found = machine("PyTorch", torch=torch, build="CPU")
     assert (found.state, found.value) == (state, f"{torch}, built for CPU")
     assert ("torch >=2.13, <2.16;" in found.advice) == (state == "note")
 
 
-def test_cuda_in_words():
-    assert doctor._cuda(report()).value == "1: NVIDIA Test"
-    assert doctor._cuda(report()).state == "good"
-    without_device = doctor._cuda(report(cuda_available=False, cuda_devices=()))
-    assert (without_device.value, without_device.state) == ("built, no device", "note")
-    assert "nvidia-smi" in without_device.advice
-    not_built = doctor._cuda(report(cuda_built=False, cuda_available=False, cuda_devices=()))
-    assert not_built.state == "note"
-    assert "runs on the CPU" in not_built.advice
+def test_cuda_in_words(machine):
+    found = machine("CUDA", cuda_built=True, cuda_available=True, cuda_devices=("NVIDIA Test",))
+    assert (found.value, found.state) == ("1: NVIDIA Test", "good")
+    found = machine("CUDA", cuda_built=True, cuda_available=False, cuda_devices=())
+    assert (found.value, found.state) == ("built, no device", "note")
+    assert "nvidia-smi" in found.advice
+    found = machine("CUDA", cuda_built=False, cuda_available=False, cuda_devices=())
+    assert found.state == "note"
+    assert "runs on the CPU" in found.advice
 
 
-def test_little_memory():
-    assert doctor._memory(2.0).state == "note"
-    assert doctor._memory(8.0).state == "good"
+def test_little_memory(machine):
+    assert machine("Memory", memory_gib=2.0).state == "note"
+    assert machine("Memory", memory_gib=8.0).state == "good"
 
 
-def test_no_jupyterlab(monkeypatch):
+def test_no_jupyterlab(monkeypatch, course):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor, "version", missing)
-    (found,) = doctor._jupyter()
+    found = finding("JupyterLab", course)
     assert (found.value, found.state) == ("missing", "note")
     assert "pip install 'torchkata[lab]'" in found.advice
 
