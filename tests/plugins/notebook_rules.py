@@ -12,7 +12,7 @@ from tests.plugins import other_releases
 
 # the HTML of a picture; its SVG and its words, which are compared, stand beside it, and gzip differs between machines
 PICTURE_HTML = r'<div class="torchkata-picture"[\s\S]*</div>'
-ALWAYS = ("03_gather_scatter", "gallery", "start")
+ALWAYS = ("03_gather_scatter", "start")
 others = pytest.mark.exhaustive("a cell of a further released notebook", thorough=True)
 
 

@@ -29,7 +29,7 @@ from torchkata.tools.grading.sandbox.session import Sandbox
 ALL = "TORCHKATA_FULL_PARITY" in os.environ  # compare all answers with nbgrader, not a sample: `make bench`
 SAMPLE = 3  # submissions of each chapter
 ALWAYS = "03_gather_scatter"  # in the sandbox, in a sample too
-FEW = 3  # answers to each exercise there: the solution, the stub and another one
+FEW = 3  # answers to each exercise there: the solution, the stub and the mistake that it is about
 another_chapter = pytest.mark.exhaustive("a further chapter in the sandbox of torchkata grade", thorough=True)
 in_the_sandbox = pytest.mark.exhaustive("a further answer in the sandbox of torchkata grade")
 by_nbgrader = pytest.mark.exhaustive("a further chapter graded by nbgrader itself")
@@ -48,10 +48,14 @@ SOLUTION, STUB = Answer("right", "the solution", ""), Answer("wrong", "the stub"
 
 @cache
 def all_answers(chapter: str, exercise: str) -> list[Answer]:
-    """Right and wrong answers, the solution and the stub."""
+    """The solution, the stub, then right and wrong answers, those first that make the exercise's mistake."""
     solution = running.exercise_cells(chapter, exercise)[0].source
     stub = running.stub(chapter, exercise)
-    return [replace(SOLUTION, source=solution), replace(STUB, source=stub), *answers_of(chapter, exercise)]
+    return [replace(SOLUTION, source=solution), replace(STUB, source=stub), *_lessons_first(chapter, exercise)]
+
+
+def _lessons_first(chapter: str, exercise: str) -> list[Answer]:
+    return sorted(answers_of(chapter, exercise), key=lambda answer: not answer.lesson)
 
 
 # ---------------------------------------------------------------- the referee
@@ -107,7 +111,7 @@ def referee_of() -> Iterator[Callable[[str], Referee]]:
             marks=in_the_sandbox if place >= FEW else () if chapter == ALWAYS else another_chapter,
         )
         for chapter, exercise in GRADED
-        for place, answer in enumerate([SOLUTION, STUB, *answers_of(chapter, exercise)])
+        for place, answer in enumerate([SOLUTION, STUB, *_lessons_first(chapter, exercise)])
     ],
 )
 def test_referee(

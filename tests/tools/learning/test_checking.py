@@ -18,7 +18,7 @@ from tests.plugins.selection import first_alone
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish, read
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.learning import checking
+from torchkata.tools.learning import checking, session
 from torchkata.tools.learning.checking import check_chapter, check_chapters
 from torchkata.tools.learning.choosing import to_run
 from torchkata.tools.learning.exercises import find_checkable, solution
@@ -143,7 +143,7 @@ ENDINGS = {
     ),
     "a thread that ends Python later": (
         "twice",
-        "import os, threading, time\nthreading.Timer(1, os._exit, [4]).start()\ndef twice(x):\n    time.sleep(3)",
+        "import os, threading, time\nthreading.Timer(0.5, os._exit, [4]).start()\ndef twice(x):\n    time.sleep(1.9)",
         "(exit code 4)",
     ),
 }
@@ -154,7 +154,8 @@ ENDINGS = {
 def test_an_answer_that_ends_python_costs_its_own_exercise_only(
     chapter: Chapter, exercise: str, answer: str, words: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(checking, "CELL_TIMEOUT", 5)
+    monkeypatch.setattr(checking, "CELL_TIMEOUT", 2)
+    monkeypatch.setattr(session, "GRACE_SECONDS", 1.0)
     learner_writes(chapter, **RIGHT | {exercise: answer})
     found = verdicts(chapter)
     assert found[exercise].points == 0 and words in found[exercise].line
@@ -305,16 +306,8 @@ def test_the_command_explains(chapter: Chapter, words: list[str], message: str, 
     assert message in f"{result.exception} {result.output}".replace("\n", " ")
 
 
-HIDDEN_FAILURES = {
-    "a loop in C": "import itertools\ndef twice(x):\n    return sum(itertools.repeat(0))",
-    "no output": "import sys\nsys.stdout = None\ndef twice(x):\n    return 'wrong'",
-}
-
-
-@a_further_ending
-@pytest.mark.parametrize("answer", HIDDEN_FAILURES.values(), ids=HIDDEN_FAILURES)
-def test_a_failure_that_leaves_no_error_wins_nothing(chapter: Chapter, answer: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checking, "CELL_TIMEOUT", 3)
+def test_an_answer_without_output_wins_nothing(chapter: Chapter):
+    answer = "import sys\nsys.stdout = None\ndef twice(x):\n    return 'wrong'"
     learner_writes(chapter, twice=answer, thrice="def thrice(x): return 3 * x")
     found = verdicts(chapter)
     assert found["twice"].points == 0 and found["twice"].line != "solved"
