@@ -1,5 +1,9 @@
 """How the tests are run: see tests/plugins."""
 
+import pytest
+
+pytest.register_assert_rewrite("tests.pictures.drawn")  # what it says of a picture is told
+
 pytest_plugins = (
     "tests.plugins.environment",
     "tests.plugins.notebook_rules",

@@ -1,4 +1,4 @@
-"""Each test of `drawn.Look` is run for each picture of the gallery that a test class names."""
+"""The test of `drawn.Look` is run for each picture of the gallery that a test class names."""
 
 import pytest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from itertools import combinations
@@ -50,7 +50,7 @@ class Gallery(Mapping[str, Picture]):
 
 
 class Look:
-    """The tests of every picture of a gallery; conftest.py runs them for each `name` in it.
+    """The test of every picture of a gallery; conftest.py runs it for each `name` in it.
 
     apart: no box stands on another. in_boxes: a text whose middle is in a box is all in it. widest: in points.
     """
@@ -58,23 +58,28 @@ class Look:
     gallery: Gallery
     apart, in_boxes, widest = True, False, 640
 
-    def test_a_picture_is_one_svg_element_with_words(self, name):
-        check_svg(self.gallery[name])
+    def test_the_picture_keeps_the_rules(self, name):
+        assert broken_rules(self.gallery[name], self.apart, self.in_boxes, self.widest) == []
 
-    def test_no_text_is_cut_off_or_covered_by_another(self, name):
-        canvas = self.gallery[name].canvas
-        texts = check_texts(canvas)
-        if self.in_boxes:
-            check_texts_in_boxes(canvas, texts)
 
-    def test_every_box_stands_on_the_card(self, name):
-        check_boxes(self.gallery[name].canvas, self.apart)
-
-    def test_lines_and_marks_stay_on_the_card(self, name):
-        check_lines(self.gallery[name].canvas)
-
-    def test_a_card_fits_into_a_page(self, name):
-        assert self.gallery[name].canvas.width <= self.widest
+def broken_rules(picture: Picture, apart: bool, in_boxes: bool, widest: float) -> list[str]:
+    """Each rule that a picture breaks, with what is wrong."""
+    canvas = picture.canvas
+    rules = {
+        "a picture is one SVG element with words": lambda: check_svg(picture),
+        "no text is cut off or covered by another": lambda: check_texts(canvas),
+        "a text that is in a box is all in it": lambda: check_texts_in_boxes(canvas) if in_boxes else None,
+        "every box stands on the card": lambda: check_boxes(canvas, apart),
+        "lines and marks stay on the card": lambda: check_lines(canvas),
+        "a card fits into a page": lambda: check_width(canvas, widest),
+    }
+    broken = []
+    for rule, check in rules.items():
+        try:
+            check()
+        except AssertionError as error:
+            broken.append(f"{rule}: {error}")
+    return broken
 
 
 def check_svg(picture: Picture) -> None:
@@ -88,17 +93,22 @@ def check_svg(picture: Picture) -> None:
     assert set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg)) <= {*DARK, "none"}
 
 
-def check_texts(canvas: Canvas) -> list[tuple[str, Corners]]:
-    """No text is cut off or covered by another. Returns the texts with their places."""
-    texts = [(shape.words, place_of(shape)) for shape in canvas.shapes if isinstance(shape, Words)]
-    texts = [(words, place) for words, place in texts if words.strip()]
+def texts_of(canvas: Canvas) -> list[tuple[str, Corners]]:
+    """The texts with their places."""
+    return [
+        (shape.words, place_of(shape)) for shape in canvas.shapes if isinstance(shape, Words) if shape.words.strip()
+    ]
+
+
+def check_texts(canvas: Canvas) -> None:
+    """No text is cut off or covered by another."""
+    texts = texts_of(canvas)
     for words, (left, top, right, bottom) in texts:
         assert left >= 0 and top >= 0 and right <= canvas.width and bottom <= canvas.height, words
     for (one, first), (two, second) in combinations(texts, 2):
         across = min(first[2], second[2]) - max(first[0], second[0])
         down = min(first[3], second[3]) - max(first[1], second[1])
         assert across <= 0.75 or down <= 2.5, f"{one!r} and {two!r} lie on one another"
-    return texts
 
 
 @cache
@@ -118,8 +128,9 @@ def place_of(text: Words) -> Corners:
     return left + x0, baseline - y1, left + x1, baseline - y0
 
 
-def check_texts_in_boxes(canvas: Canvas, texts: Sequence[tuple[str, Corners]]) -> None:
+def check_texts_in_boxes(canvas: Canvas) -> None:
     """A text whose middle is in a box leaves it on neither side."""
+    texts = texts_of(canvas)
     for left, top, right, bottom in boxes_of(canvas):
         for words, (x0, y0, x1, y1) in texts:
             if top < (y0 + y1) / 2 < bottom and left < (x0 + x1) / 2 < right:
@@ -147,6 +158,11 @@ def check_lines(canvas: Canvas) -> None:
         if isinstance(shape, Line | Marks):
             for x, y in zip(shape.xs, shape.ys, strict=True):
                 assert isnan(x) or isnan(y) or (0 <= x <= canvas.width and 0 <= y <= canvas.height)
+
+
+def check_width(canvas: Canvas, widest: float) -> None:
+    """The card is no wider than a page has room for, in points."""
+    assert canvas.width <= widest
 
 
 class Player:
@@ -199,16 +215,6 @@ def check_controls(explorer: Explorer) -> None:
     """Each control has a label, or buttons with names."""
     for control in explorer.controls.values():
         assert control.label and (control.kind != "steps" or control.buttons)
-
-
-def check_moves(explorer: Explorer, values: Mapping[str, object]) -> None:
-    """Each of these values, set one after another, changes the picture."""
-    player = Player(explorer)
-    before = player.shown.svg
-    for control, value in values.items():
-        after = player.set(control, value).svg
-        assert after != before, control
-        before = after
 
 
 @contextmanager

@@ -60,15 +60,6 @@ class TestLook(drawn.Look):
     apart = False  # a letter's box stands on the bar of its weight
 
 
-def test_every_control_redraws():
-    explorer = attention_map.attention_explorer()
-    drawn.check_moves(explorer, {"text": "If the name is bound", "layer": 1, "head": 2, "position": 7})
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(attention_map.attention_explorer())
-
-
 def test_the_position_stays_in_the_text():
     player = drawn.Player(attention_map.attention_explorer())
     player.set("text", "abc")

@@ -98,12 +98,6 @@ def test_another_batch_goes_on_from_what_the_layer_has_seen():
     assert "After 6 forwards" in player.press("forward", "anew").alt
 
 
-def test_every_control_redraws():
-    moves = {"batch mean": 1.0, "batch spread": 3.0, "batch size": 4, "momentum": 0.5, "mode": "eval", "layer": 20}
-    drawn.check_moves(batch_norm.bn_explorer(steps=6), moves)
-    assert batch_norm.bn_explorer().start["layer"] == 0
-
-
 @pytest.mark.parametrize("steps", [0, 6])
 def test_the_explorer_keeps_what_every_explorer_keeps(steps):
     drawn.check_explorer(batch_norm.bn_explorer(steps))

@@ -141,7 +141,3 @@ def test_call_log_explorer_shows_what_its_controls_say():
 
 def test_every_state_is_drawn_ahead():
     assert len(call_log.call_log_explorer().frames()) == len(EVERY_LOG)
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(call_log.call_log_explorer())

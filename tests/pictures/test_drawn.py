@@ -4,6 +4,7 @@ import pytest
 
 from tests.pictures import drawn
 from torchkata.pictures import kit
+from torchkata.pictures.show import Picture
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,16 @@ def test_a_spoiled_picture_is_noticed(spoil, kept):
     spoil(card)
     with pytest.raises(AssertionError):
         kept(card)
+
+
+def test_all_broken_rules_of_a_picture_are_told():
+    card = kit.Canvas(110, 100)
+    card.text(95, 50, "cut off at the right")
+    card.cells([kit.Cell(90, 60, "off")])
+    told = drawn.broken_rules(Picture(card, "words that say what there is to see"), True, False, widest=100)
+    assert [line.partition(": ")[0] for line in told] == [
+        "no text is cut off or covered by another",
+        "every box stands on the card",
+        "a card fits into a page",
+    ]
+    assert "cut off at the right" in told[0]

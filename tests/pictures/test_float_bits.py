@@ -216,6 +216,5 @@ def test_what_can_be_pressed_and_chosen_at_first_is_drawn_ahead():
         assert explorer.key(explorer.after(example=example, format="float16", step=float_bits.FAR - 1)) in frames
 
 
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(float_bits.float_explorer())
+def test_an_explorer_that_starts_elsewhere_keeps_what_every_explorer_keeps():
     drawn.check_explorer(float_bits.float_explorer("5", "float32"))

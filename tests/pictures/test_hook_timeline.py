@@ -153,7 +153,3 @@ def test_explorer_without_any_hook():
     empty = player.shown
     assert "No hooks in forward. No hooks in backward." in empty.alt
     assert player.press("event", "on").svg == empty.svg
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(hook_timeline.hook_explorer())

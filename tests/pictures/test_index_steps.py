@@ -208,5 +208,5 @@ def test_stepper_says_what_is_refused(control, text, message):
     assert player.press("step", "on").svg == shown.svg and player.says("step") == 0
 
 
-def test_the_explorer_keeps_what_every_explorer_keeps():
+def test_an_explorer_that_starts_elsewhere_keeps_what_every_explorer_keeps():
     drawn.check_explorer(index_steps.gather_scatter_stepper("scatter_, part of src", done=2))

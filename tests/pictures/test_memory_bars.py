@@ -58,7 +58,3 @@ def test_memory_explorer_shows_what_its_controls_say():
     player = drawn.Player(memory_bars.memory_explorer())
     player.set("batch size", 128)
     assert player.set("optimizer", "SGD").svg == memory_bars.draw_memory(128, "SGD").svg
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(memory_bars.memory_explorer())

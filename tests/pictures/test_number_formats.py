@@ -135,7 +135,7 @@ class TestLook(drawn.Look):
 
 def test_the_largest_number_of_a_format_without_inf_has_no_neighbour_above():
     for value, none, there in ((1000.0, "none above", "next below"), (-448.0, "none below", "next above")):
-        texts = [text for text, _ in drawn.check_texts(draw_format("e4m3fn", value).canvas)]
+        texts = [text for text, _ in drawn.texts_of(draw_format("e4m3fn", value).canvas)]
         assert none in texts and there in texts and none.replace("none", "next") not in texts
         assert [texts.count(number) for number in ("448", "416", "-448", "-416")].count(1) == 2
 
@@ -203,6 +203,5 @@ def test_the_examples_and_every_fourth_scale_are_drawn_ahead():
     assert all(explorer.key(explorer.after(example=example)) in frames for example in EXAMPLES)
 
 
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(number_formats.format_explorer())
+def test_an_explorer_that_starts_elsewhere_keeps_what_every_explorer_keeps():
     drawn.check_explorer(number_formats.format_explorer("-1/3", "fp32", "1e-7", 5))

@@ -120,7 +120,3 @@ def test_the_explorer_follows_its_controls():
 
 def test_the_explorer_opens_with_what_it_is_told():
     assert onnx_explorer(VIEW, 8).svg == onnx_picture(VIEW, rows=8, steps=6).svg
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(onnx_explorer())

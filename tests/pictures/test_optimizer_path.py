@@ -111,7 +111,3 @@ def test_the_moves_of_the_chapter_are_drawn_ahead():
         {"lr": 0.1, "weight decay": 0.5},
     ):
         assert explorer.key({**explorer.start, **moves}) in frames
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(optimizer_path.optimizer_explorer())

@@ -36,11 +36,6 @@ class TestLook(drawn.Look):
     gallery = GALLERY
 
 
-def test_every_control_redraws():
-    moves = {"samples": 7, "ranks": 2, "shuffle": True, "epoch": 3, "seed": 4, "drop_last": True}
-    drawn.check_moves(sampler_table.sampler_explorer(), moves)
-
-
 def test_explorer_shows_what_its_controls_say():
     player = drawn.Player(sampler_table.sampler_explorer())
     assert player.shown.svg == sampler_table.draw_shares(10, 3, False, False, 0, 0).svg
@@ -54,7 +49,3 @@ def test_epoch_and_seed_count_only_when_shuffle_is_on():
     player = drawn.Player(sampler_table.sampler_explorer())
     before = player.shown.svg
     assert player.set("epoch", 5).svg == player.set("seed", 5).svg == before
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(sampler_table.sampler_explorer())

@@ -148,7 +148,3 @@ def test_the_state_explorer_shows_what_its_controls_say():
 @pytest.mark.parametrize("model", state_tree.MODELS)
 def test_the_order_of_the_calls_makes_no_difference(model):
     assert rows_of(model, CALLS) == rows_of(model, CALLS[::-1])
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(state_tree.state_explorer())

@@ -266,7 +266,3 @@ def test_strides_explorer_says_what_is_refused(operation, arguments, message):
     shown = player.set("arguments 1", arguments)
     assert message in shown.alt
     drawn.check_svg(shown)
-
-
-def test_the_explorer_keeps_what_every_explorer_keeps():
-    drawn.check_explorer(strides.strides_explorer())
