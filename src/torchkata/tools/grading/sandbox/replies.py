@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import TypeVar
 
 from torch import Tensor
@@ -14,7 +13,6 @@ _T = TypeVar("_T")
 FIELDS = Observation.__dataclass_fields__.keys() - {"seconds"}
 MAX_MESSAGE = 10_000  # characters of an exception's message or of a line of code
 MAX_NAME = 200
-SHORT = 20_000  # characters of operations that are kept in memory
 UNNAMED = ("<module>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # functions without a name
 
 
@@ -86,16 +84,7 @@ def _error(value: object) -> dict:
 
 
 def _ops(text: str) -> list[dict]:
-    return list(_known_ops(text) if len(text) <= SHORT else _unpacked(text))
-
-
-@lru_cache(maxsize=1024)
-def _known_ops(text: str) -> tuple[dict, ...]:
-    """The same answers do the same operations, submission after submission."""
-    return tuple(_unpacked(text))
-
-
-def _unpacked(text: str) -> list[dict]:
+    """The operations of a reply, which says each kind once, then which kind came when."""
     packed = _dict(_json(text))
     kinds = [_op(kind) for kind in _list(packed.get("kinds"))]
     order = _list(packed.get("order"))
