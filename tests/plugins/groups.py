@@ -10,17 +10,22 @@ import re
 
 import pytest
 
-TOGETHER = ("tests/browser/",)  # one JupyterLab and one browser for the folder
+# one JupyterLab and one browser for the folder, one website for the other
+TOGETHER = ("tests/browser/", "tests/tools/site/")
 LONGEST_FIRST = (
-    "tests/browser/",
+    *TOGETHER,
     "tests/tools/grading/test_hostile.py",
+    "tests/tools/test_nbgrader.py",
     "tests/tools/grading/test_parity.py",
+    "tests/facts/test_facts.py",
     "tests/tools/grading/",
     "tests/notebooks/test_answers.py",
     "solutions/",
     "notebooks/",
+    "tests/tools/learning/",
     "tests/installing/",
     "tests/tools/",
+    "tests/",
 )
 
 
@@ -30,16 +35,24 @@ def group_of(test: str) -> str:
     place = test.partition("::")[0]
     if together := next((folder.rstrip("/") for folder in TOGETHER if place.startswith(folder)), None):
         return together
-    chapter = re.search(r"\[(\d\d)[-_]", test)
-    return f"{place}, chapter {chapter[1]}" if chapter else place
+    chapter = _chapter_of(test)
+    return f"{place}, chapter {chapter}" if chapter else place
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _rank(item.path.relative_to(config.rootpath).as_posix()))
+def _chapter_of(test: str) -> str:
+    """The number of the chapter that a test is about, by its id; "" for none."""
+    found = re.search(r"\[(\d\d)[-_]", test)
+    return found[1] if found else ""
 
 
-def _rank(place: str) -> int:
-    return next((rank for rank, start in enumerate(LONGEST_FIRST) if place.startswith(start)), len(LONGEST_FIRST))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: when(item.nodeid))
+
+
+def when(test: str) -> tuple[int, int]:
+    """The place of a test in the order of all, by its id. Of the chapters the last take longest."""
+    rank = next((rank for rank, start in enumerate(LONGEST_FIRST) if test.startswith(start)), len(LONGEST_FIRST))
+    return rank, -int(_chapter_of(test) or 0)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.plugins.groups import group_of
+from tests.plugins.groups import group_of, when
 
 COSTLY = """
 import pytest
@@ -51,11 +51,24 @@ def test_nothing_of_make_is_inherited():
             "solutions/03_gather_scatter/gather_scatter.ipynb",
         ),
         ("tests/browser/test_chapters.py::test_x[03_gather_scatter]", "tests/browser"),
+        ("tests/tools/site/test_site.py::test_x", "tests/tools/site"),
         ("tests/test_hardware.py::test_x[1000-a]", "tests/test_hardware.py"),
     ],
 )
 def test_groups(test: str, group: str):
     assert group_of(test) == group
+
+
+def test_long_groups_begin_first():
+    tests = [
+        "tests/test_hardware.py::test_x",
+        "tests/notebooks/test_answers.py::test_x[03-one-hot-right-loops]",
+        "solutions/12_language_model/language_model.ipynb::Cell 3",
+        "tests/notebooks/test_answers.py::test_x[12_language_model-train-it]",
+        "tests/tools/test_names.py::test_x",
+        "tests/browser/test_chapters.py::test_x[03_gather_scatter]",
+    ]
+    assert sorted(tests, key=when) == [tests[place] for place in (5, 3, 1, 2, 4, 0)]
 
 
 def run(folder: Path, *options: str) -> str:
