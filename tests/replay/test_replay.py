@@ -153,15 +153,18 @@ def test_each_tree_runs_with_its_own_package(tree: Path):
 def test_new_gone_and_rewritten_answers(tree: Path, capsys: pytest.CaptureFixture):
     change(answers(tree), "right: adds", "right: adds it twice")
     change(answers(tree), "return x + 1", "return x + x")
+    change(answers(tree), "def twice(x): return 2 * abs(x)", "# a note\ndef twice(x): return 2 * abs(x)")
+    change(exercise(tree), "observe(twice, -1).returns(-2)", "observe(twice, 1).returns(2)")
     found = {one["answer"]: one for one in replayed(tree)}
     assert {name: one["of_answer"] for name, one in found.items()} == {
         "right: adds it twice": "new",
         "right: adds": "gone",
         "wrong: adds one": "rewritten",
+        "wrong: only positive numbers": "",
     }
     assert found["right: adds it twice"]["before"] == "2 of 2", "what that commit would have said of it"
     assert found["wrong: adds one"]["after"] == "2 of 2"
-    assert "0 changed; 1 gone; 1 new; 1 rewritten" in capsys.readouterr().out
+    assert "1 changed; 1 gone; 1 new; 1 rewritten" in capsys.readouterr().out
 
 
 def test_a_new_exercise_is_named(tree: Path, capsys: pytest.CaptureFixture):
