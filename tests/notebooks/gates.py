@@ -7,12 +7,13 @@ import builtins
 import json
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from nbformat import NotebookNode
 
+from torchkata.base.names import names_of
 from torchkata.tools.course import exercise_of
-from torchkata.tools.names import global_names, names_bound
 from torchkata.tools.stubs import GIVEN, HIDDEN, SOLUTION
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value"}
@@ -132,30 +133,36 @@ def numbering(notebook: NotebookNode, number: int) -> list[str]:
 
 def waist(notebook: NotebookNode) -> list[str]:
     """A check cell touches an answer only by handing it to an observer, and uses no name that it does not own."""
-    setup = names_bound(ast.parse(next(c.source for c in notebook.cells if c.metadata.get("setup"))))
+    setup = names_of(next(c.source for c in notebook.cells if c.metadata.get("setup"))).binds
     problems = []
     for name, parts in exercises(notebook).items():
-        answers = names_bound(ast.parse(parts["answer"].source))
+        answers = names_of(parts["answer"].source).binds
         for cell in parts["checks"]:
             problems += [f"{name}: {p}" for p in waist_of_check(cell.source, answers, setup)]
     return problems
 
 
-def waist_of_check(source: str, answers: set[str], setup: set[str]) -> list[str]:
+def waist_of_check(source: str, answers: Collection[str], setup: Collection[str]) -> list[str]:
     """Breaches of the waist in one check cell, for the names that its answer cell and the setup cell define."""
     tree = ast.parse(source)
     handed_over = {id(arg) for call in ast.walk(tree) if _is_observer(call) for arg in call.args}
-    own = names_bound(tree)
-    problems = [f"line 1: the cell binds {name}, the name of an answer" for name in sorted(own & answers)]
-    for node in global_names(tree):
+    own, answers = names_of(source), frozenset(answers)
+    problems = [f"line 1: the cell binds {name}, the name of an answer" for name in sorted(own.binds & answers)]
+    for node in _names_read(tree, own.reads):
         if node.id in answers:
             if id(node) not in handed_over:
                 problems.append(f"line {node.lineno} uses the answer {node.id} outside observe")
-        elif node.id not in own | setup and not hasattr(builtins, node.id):
+        elif node.id not in own.binds.union(setup) and not hasattr(builtins, node.id):
             problems.append(f"line {node.lineno} uses {node.id}, which neither the setup nor this cell defines")
     if imports := [n.lineno for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]:
         problems.append(f"line {imports[0]} imports; imports belong into the setup cell")
     return problems
+
+
+def _names_read(tree: ast.AST, wanted: Collection[str]) -> Iterator[ast.Name]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in wanted:
+            yield node
 
 
 def _is_observer(node: ast.AST) -> bool:

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchkata.base.names import names_of
 from torchkata.tools.assembling import exercise_parts
-from torchkata.tools.names import names_bound, names_read
 from torchkata.tools.shared_helpers import Helper, helpers_in, name_of, used_by
 
 SENTENCE = 3  # a text of so many words or more is a sentence
@@ -105,7 +105,7 @@ def definitions(check: str) -> Iterator[Definition]:
         while lines[first - 2].strip().startswith("# "):
             first -= 1
         text = textwrap.dedent("\n".join(lines[first - 1 : last]))
-        yield Definition(name, text, frozenset(names_read(node)), says, first, last)
+        yield Definition(name, text, names_of(text).reads, says, first, last)
 
 
 def _block(check: str) -> list[ast.stmt]:
@@ -114,7 +114,7 @@ def _block(check: str) -> list[ast.stmt]:
 
 def _bindings(check: str) -> Counter[str]:
     """How many statements of a check cell bind each name."""
-    return Counter(name for node in _block(check) for name in names_bound(ast.Module([node], [])))
+    return Counter(name for node in _block(check) for name in names_of(ast.unparse(node)).binds)
 
 
 def _has_sentence(node: ast.AST) -> bool:

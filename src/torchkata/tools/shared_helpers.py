@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from torchkata.tools.names import names_bound, names_read
+from torchkata.base.names import names_of
 from torchkata.tools.stubs import without_hidden_tests
 
 INDENT = "    "
@@ -56,7 +56,7 @@ def helpers_in(source: str) -> list[Helper]:
         text = "\n".join([*above, lines[last - 1]]).strip("\n")
         is_block = isinstance(node, (ast.FunctionDef, ast.ClassDef))
         apart = is_block or above[:1] == [""]
-        found.append(Helper(name, text, frozenset(names_read(node)), is_block, apart))
+        found.append(Helper(name, text, names_of(text).reads, is_block, apart))
         end = last
     return found
 
@@ -72,11 +72,7 @@ def name_of(node: ast.stmt) -> str | None:
 
 def used_by(check: str, helpers: Iterable[Helper]) -> list[Helper]:
     """The helpers that a check cell uses, directly or through another one; none for a cell that can't be read."""
-    try:
-        wanted = names_read(ast.parse(check))
-    except SyntaxError:
-        return []
-    helpers = list(helpers)
+    helpers, wanted = list(helpers), names_of(check).reads
     while more := {name for one in helpers if one.name in wanted for name in one.reads} - wanted:
         wanted |= more
     return [one for one in helpers if one.name in wanted]
@@ -92,7 +88,7 @@ def with_helpers(check: str, helpers: Collection[Helper]) -> str:
         tree = ast.parse(check)
     except SyntaxError:
         return check
-    if both := names_bound(tree) & {one.name for one in helpers}:
+    if both := names_of(check).binds & {one.name for one in helpers}:
         raise ValueError(f"the cell defines {min(both)}, which is a helper's name. Rename or delete one of them.")
     frame = next((node.lineno for node in tree.body if isinstance(node, ast.With)), None)
     if frame is None:

@@ -10,12 +10,12 @@ import pytest
 
 from tests.tools.grading.sandbox.test_boundary import WHY_NOT
 from tests.tools.grading.test_parity import nbgraders_points
+from tests.tools.rebinding import REBINDING
 from tests.tools.test_nbgrader import nbgrader
 from torchkata.tools.course import MARK, Chapter, course_root, read_notebook
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of
 from torchkata.tools.grading.handed_out.results import Results
-from torchkata.tools.grading.lending import names_taken
 from torchkata.tools.grading.records import Record
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
@@ -32,7 +32,7 @@ from torchkata.verdicts import check, observe
 
 # %%
 factor = 1
-raised = []
+box = lambda: None
 
 # %%
 def times(x, number):
@@ -76,6 +76,10 @@ CLASS: dict[str, dict[str, str]] = {
     | {
         "own": "factor += 1\ndef times(x, n): return n * x",
         "double": "def double(x): return times(x, 2) if factor == 3 else None",
+    },
+    **{
+        f"rebinds-{name}": RIGHT | {"halve": f"{source}\ndef halve(x): return factor / 4 * x"}
+        for name, source in REBINDING.items()
     },
     "no-such-name": RIGHT | {"double": "def double(x): return thrice(x)"},
 }
@@ -139,26 +143,3 @@ def test_nobody_is_noted_for_it(records: dict[str, Record]):
 def test_demos_do_not_stand_in_the_graded_notebook(chapter: Chapter, records: dict[str, Record]):
     text = (chapter.root / "autograded" / "takes-demos-names" / NAME / "demos.ipynb").read_text()
     assert "factor + 1" not in text and "times(x, 1)" in text
-
-
-def names(source: str) -> set[str]:
-    return names_taken(compile(source, "<cell>", "exec"), "abc")
-
-
-@pytest.mark.parametrize(
-    "source, taken",
-    [
-        ("a", "a"),
-        ("a = 1; a", ""),
-        ("a += 1", "a"),
-        ("def f(): return a", "a"),
-        ("def f(a): return a.b", ""),
-        ("def f(): return a\na = 1", ""),
-        ("class K:\n    x = a\n    def f(self): return [c for _ in b]", "abc"),
-        ("lambda x=a: b", "ab"),
-        ("import a.b as c; c", ""),
-        ("print('a'); d", ""),
-    ],
-)
-def test_names_that_a_cell_takes(source: str, taken: str):
-    assert names(source) == set(taken)

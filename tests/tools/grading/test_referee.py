@@ -16,7 +16,7 @@ from tests.notebooks.answers import Answer, answers_of
 from tests.tools.grading.sandbox.test_boundary import WHY_NOT, needs_bubblewrap
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import referee
-from torchkata.tools.grading.master import MasterChapter, bound_names
+from torchkata.tools.grading.master import MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import encode
@@ -366,13 +366,6 @@ def test_a_scenario_with_data_of_the_check_is_the_authors_mistake(master: Master
 def test_the_last_line_of_a_check_as_nbgrader_reads_it(master: MasterChapter, last: str, points: float):
     check = dataclasses.replace(master.checks["guess"][0], id=f"last-{last}", source=f"x = 1\n{last}")
     assert check.run({}) == points
-
-
-def test_bound_names():
-    source = (
-        "import a.b, c as d\nfrom e import f as g\nwith h() as i:\n    j = k\nfor l in m: pass\nn = lambda o: (p := 1)"
-    )
-    assert bound_names(source + "\ndef q(r): s = 1\nclass T: u = 1\nasync def v(): pass") == set("adgijlnqTv")
 
 
 def test_where_a_hidden_test_failed_tells_no_data_of_it(grade):

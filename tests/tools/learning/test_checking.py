@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from tests.plugins.selection import first_alone
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish, read
+from tests.tools.rebinding import REBINDING
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.learning import checking, session
@@ -209,6 +210,37 @@ def test_a_demo_runs_where_an_answer_uses_its_names(chapter: Chapter):
     assert found["twice"].solved and found["thrice"].solved
     learner_writes(chapter, twice="def twice(x):\n    return 2 * x")
     assert not any("base = 2" in cell.source for cell in to_run(chapter.master, read(chapter)))
+
+
+REBOUND = """# %%
+box = lambda: None
+factor = 2
+
+"""
+
+
+@pytest.mark.parametrize("begins", REBINDING.values(), ids=REBINDING)
+@pytest.mark.parametrize("only", [None, {"twice"}], ids=["of all", "of one exercise"])
+def test_a_demo_runs_where_an_answer_binds_its_names_anew(chapter: Chapter, begins: str, only: set[str] | None):
+    publish(chapter, SOURCE.replace("# %%\nprint", REBOUND + "# %%\nprint", 1))
+    chapter.workbook.unlink()
+    fill_workbook(chapter.root)
+    learner_writes(chapter, twice=f"{begins}\ndef twice(x):\n    return factor * x")
+    [found] = [verdict for verdict in check_chapter(chapter, only) if verdict.exercise.id == "twice"]
+    assert found.solved, found.line
+
+
+def test_a_demo_runs_where_only_a_later_answer_binds_its_names(chapter: Chapter):
+    publish(chapter, SOURCE.replace("# %%\nprint", REBOUND + "# %%\nprint", 1))
+    chapter.workbook.unlink()
+    fill_workbook(chapter.root)
+    learner_writes(
+        chapter,
+        twice="def twice(x):\n    return factor * x",
+        thrice="factor = 3\ndef thrice(x):\n    return factor * x",
+    )
+    found = verdicts(chapter)
+    assert found["twice"].solved and found["thrice"].solved
 
 
 def test_one_exercise_runs_with_what_it_needs_and_nothing_else(chapter: Chapter):

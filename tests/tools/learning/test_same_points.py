@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tests.notebooks import running
@@ -15,6 +16,7 @@ from tests.notebooks.answers import Answer, answers_of
 from tests.notebooks.test_answers import EXERCISES
 from torchkata.remembering import KEPT, forget
 from torchkata.tools.course import PAGES, Chapter, Page, course_root, read_notebook
+from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.choosing import Cell, checks_of
 from torchkata.tools.learning.outcomes import Outcome, verdict_of
 from torchkata.tools.learning.session import Session
@@ -96,6 +98,17 @@ def cases() -> Iterator[pytest.ParameterSet]:
             name = f"{chapter[:2]}-{exercise}-{answer.kind}-{answer.name}"
             marks = a_further_one if answer is not always else () if chapter == ALWAYS else a_further_chapter
             yield pytest.param(chapter, exercise, answer, id=name, marks=marks)
+
+
+def test_an_answer_that_binds_a_demos_name_anew(workbook_of: Callable[[str], Workbook]):
+    chapter = workbook_of(ALWAYS).chapter
+    notebook = read_notebook(chapter.release)
+    solution, _ = running.exercise_cells(chapter.name, "segment-mean")
+    answer = next(cell for cell in notebook.cells if cell.id == "segment-mean")
+    answer.source = f"votes = votes * 1\n\n{solution.source}"
+    nbformat.write(notebook, chapter.workbook)
+    [verdict] = check_chapter(chapter, {"segment-mean"})
+    assert verdict.solved, verdict.line
 
 
 @pytest.mark.parametrize("chapter, exercise, answer", list(cases()))

@@ -6,12 +6,12 @@ import ast
 import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from torchkata.base.names import names_of
 from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
-from torchkata.tools.names import names_bound
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -83,7 +83,7 @@ class MasterChapter:
                 continue
             meta = cell.metadata.nbgrader
             if meta.solution:
-                names[exercise] = frozenset(bound_names(cell.source))
+                names[exercise] = names_of(cell.source).binds
             else:
                 check = CheckCell(meta.grade_id, cell.source, float(meta.points))
                 checks[exercise] = (*checks.get(exercise, ()), check)
@@ -98,9 +98,3 @@ class MasterChapter:
     def space(self, answers: dict[str, Callable]) -> dict:
         """A fresh namespace for check cells: what the setup binds, and stand-ins for answers."""
         return self._setup_space | answers
-
-
-@lru_cache(maxsize=1024)
-def bound_names(source: str) -> frozenset[str]:
-    """The names that a cell binds at its top level."""
-    return frozenset(names_bound(ast.parse(source)))

@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from torchkata.base.names import names_of, needed
 from torchkata.tools.course import CourseError, Exercise
 from torchkata.tools.grading import watch
-from torchkata.tools.grading.lending import names_taken_by
-from torchkata.tools.grading.master import CheckCell, MasterChapter, bound_names
+from torchkata.tools.grading.master import CheckCell, MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.session import CellReply, Sandbox, SubmissionSession, WorkerLost
@@ -207,16 +207,17 @@ class _Run:
         before: Sequence[SubmittedCell] = (),
     ) -> CellReply:
         """Run a cell; where it needs names of the demos before it, these first."""
-        names = {demo.source: bound_names(demo.source) - self._sandbox.known_names for demo in before}
+        sources, known = [demo.source for demo in before], self._sandbox.known_names
+        lendable = set().union(*(names_of(source).makes for source in sources)) - known
         session = self._ready(seconds)
         try:
             with self._spending(session, "cells"):
-                reply = session.run_cell(cell.source, asks, set().union(*names.values()), self._lent_by(cell))
+                reply = session.run_cell(cell.source, asks, lendable, self._lent_by(cell))
         except WorkerLost:
             self._drop_session()
             raise
         if reply.needs:
-            for demo in _demos_for(reply.needs, before, names):
+            for demo in [before[k] for k in needed(reply.needs, sources, known)]:
                 self._demos.remove(demo)
                 self._run_own(demo, ())
             return self._run_cell(cell, seconds, asks)
@@ -224,7 +225,7 @@ class _Run:
         return reply
 
     def _lent_by(self, cell: SubmittedCell) -> frozenset[str]:
-        return bound_names(cell.source) if cell.kind == "demo" else frozenset()
+        return names_of(cell.source).binds if cell.kind == "demo" else frozenset()
 
     def _ready(self, seconds: float) -> SubmissionSession:
         """A session that may take so many seconds, in which the cells that went well have run. Raises WorkerLost."""
@@ -278,19 +279,6 @@ class _Run:
         said.complain(line)
         said.lost = said.lost or lost.state
         said.solved_yet = True
-
-
-def _demos_for(
-    needs: frozenset[str], demos: Sequence[SubmittedCell], names: dict[str, frozenset[str]]
-) -> list[SubmittedCell]:
-    """The demos that bind these names, and those that bind what they need in turn, in order."""
-    wanted, known = set(needs), set().union(*names.values())
-    while True:
-        chosen = [demo for demo in demos if names[demo.source] & wanted]
-        more = wanted.union(*(names_taken_by(demo.source, frozenset(known)) for demo in chosen))
-        if more == wanted:
-            return chosen
-        wanted = more
 
 
 def _mark(exercise: Exercise, said: _Said | None) -> ExerciseMark:

@@ -10,12 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from torchkata import __version__
+from torchkata.base.names import names_of
 from torchkata.places import PACKAGE
 from torchkata.tools.course import Chapter, CourseError, exercise_of, read_notebook
-from torchkata.tools.grading.master import MasterChapter, bound_names
+from torchkata.tools.grading.master import MasterChapter
 from torchkata.tools.grading.records import Record
 
-JUDGES = ("verdicts", "processes", "tools/grading", "tools/course.py", "tools/names.py")  # where marks are decided on
+JUDGES = ("verdicts", "processes", "base", "tools/grading", "tools/course.py")  # where marks are decided on
 HANDED_OUT = "handed_out"  # pages and tables: other words there change no mark
 
 
@@ -27,7 +28,7 @@ class Release:
         answers: the released source of each answer cell, by exercise, in the chapter's order.
         checks: the released source of each check cell, by grade id.
         unchanged: the sources, stripped, of all released code cells but the answers.
-        demos: those of them that are neither setup nor check cells and bind names, which answers may use.
+        demos: those of them that are neither setup nor check cells and bind or change names, which answers may use.
         names: what each answer cell defines, by exercise; names that several of them define are left out.
         digest: changes with the chapter's notebooks and with the code that grades.
         judges: by exercise, what changes with its check cells, hidden tests included, the setup, and the code that
@@ -63,7 +64,7 @@ def read_release(chapter: Chapter) -> Release:
         if cell.cell_type == "code":
             unchanged[cell.source.strip()] = exercise
     _, *others = unchanged.items()  # the first code cell is the setup
-    demos = frozenset(source for source, exercise in others if not exercise and bound_names(source))
+    demos = frozenset(source for source, exercise in others if not exercise and names_of(source).makes)
     names, judges = _own_names(answers), _judges(MasterChapter.of(chapter))
     return Release(answers, checks, frozenset(unchanged), demos, names, _digest(chapter), judges)
 
@@ -83,7 +84,7 @@ def _judges(master: MasterChapter) -> dict[str, str]:
 
 
 def _own_names(answers: dict[str, str]) -> dict[str, frozenset[str]]:
-    defined = {exercise: bound_names(source) for exercise, source in answers.items()}
+    defined = {exercise: names_of(source).binds for exercise, source in answers.items()}
     count = Counter(name for names in defined.values() for name in names)
     return {exercise: frozenset(n for n in names if count[n] == 1) for exercise, names in defined.items()}
 

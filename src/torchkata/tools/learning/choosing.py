@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from torchkata.base.names import names_of, needed
 from torchkata.tools.course import exercise_of
-from torchkata.tools.learning.needing import names_of, needed
 from torchkata.tools.missing import without_notice
 
 
@@ -36,10 +36,8 @@ def to_run(master: NotebookNode, learner: NotebookNode, only: Collection[str] | 
     chosen = [n for n, cell in written.items() if only is None or cell.exercise in only]
     run = set(chosen)
     for n in chosen if only is not None else ():
-        before = [k for k in written if k < n]
-        sources = [written[k].source for k in before]
-        run |= {before[k] for k in needed(_reads(written[n], checks), sources)}
-    cells = {n: written[n] for n in run} | _lacking([written[n] for n in run], setup, demos)
+        run |= _before(n, written, _reads(written[n], checks))
+    cells = {n: written[n] for n in run} | _lacking({n: written[n] for n in run}, setup, demos)
     found = [Cell(setup)]
     for n in sorted(cells):
         found.append(cells[n])
@@ -81,12 +79,21 @@ def _reads(answer: Cell, checks: dict[str, list[Cell]]) -> set[str]:
     return {name for cell in [answer, *checks.get(answer.exercise, [])] for name in names_of(cell.source).reads}
 
 
-def _lacking(cells: list[Cell], setup: str, demos: dict[int, Cell]) -> dict[int, Cell]:
-    """The demos that bind names which these cells read and neither they nor the setup bind."""
-    given = {name for source in [setup, *(cell.source for cell in cells)] for name in names_of(source).binds}
-    wanted = {name for cell in cells for name in names_of(cell.source).reads}
-    places = list(demos)
-    return {places[k]: demos[places[k]] for k in needed(wanted, [demos[n].source for n in places], given)}
+def _lacking(cells: dict[int, Cell], setup: str, demos: dict[int, Cell]) -> dict[int, Cell]:
+    """The demos that bind names which these cells take from before, and neither the setup nor a cell before binds."""
+    chosen: set[int] = set()
+    given = names_of(setup).binds
+    for n in sorted(cells):
+        names = names_of(cells[n].source)
+        chosen |= _before(n, demos, names.reads, given)
+        given |= names.binds
+    return {n: demos[n] for n in chosen}
+
+
+def _before(place: int, cells: dict[int, Cell], wanted: Collection[str], given: Collection[str] = ()) -> set[int]:
+    """Which cells before a place have to run so that the wanted names are there."""
+    places = [n for n in cells if n < place]
+    return {places[k] for k in needed(wanted, [cells[n].source for n in places], given)}
 
 
 def _answer_id(cell: NotebookNode) -> str | None:

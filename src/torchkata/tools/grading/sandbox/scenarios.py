@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Set
 from functools import lru_cache
 from types import CodeType, FunctionType
 
+from torchkata.base.names import names_of
+
 Definition = ast.FunctionDef | ast.ClassDef
 
 
@@ -78,9 +80,5 @@ def _first_line(node: Definition) -> int:
 
 @lru_cache(maxsize=1024)
 def _names_in(node: Definition) -> frozenset[str]:
-    """The names that a definition reads from outside, and perhaps some of its own: those do no harm here unless the
-    cell has a function of that name too."""
-    bound = {arg.arg for arg in ast.walk(node) if isinstance(arg, ast.arg)}
-    names = [name for name in ast.walk(node) if isinstance(name, ast.Name)]
-    bound |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    return frozenset(name.id for name in names if isinstance(name.ctx, ast.Load)) - bound
+    """The names that a definition reads from outside."""
+    return names_of(ast.unparse(node)).reads

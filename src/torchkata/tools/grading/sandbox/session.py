@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from torchkata.base.names import names_of
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading.master import bound_names
 from torchkata.tools.grading.sandbox import wire
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import decode, encode
@@ -75,7 +75,7 @@ class Sandbox:
         self.enabled, self.limits, self._branch = enabled, limits or Limits(), branch
         self.filtered = enabled  # whether system calls are refused, where that can be done; all else holds without it
         self._setup = setup_source
-        self.known_names = bound_names(setup_source)  # the names that the chapter's setup cell binds
+        self.known_names = names_of(setup_source).binds  # the names that the chapter's setup cell binds
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Sandbox:

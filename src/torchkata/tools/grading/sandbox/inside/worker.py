@@ -15,7 +15,8 @@ from functools import cached_property
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
-from torchkata.tools.grading.lending import names_taken
+from torchkata.base.magics import without_magics
+from torchkata.base.names import names_of
 from torchkata.tools.grading.sandbox import wire
 from torchkata.tools.grading.sandbox.messages import TooLarge, decode, encode
 from torchkata.verdicts import observing
@@ -93,20 +94,19 @@ class Worker:
     def _cell(self, request: dict) -> dict:
         """Run a cell; where it needs names that demos could lend, say which ones in place of that."""
         file = f"<cell {self._cells + 1}>"
-        code = _code_of(request["source"], file)
-        if needs := self._needs(code, request["lendable"]):
+        if needs := self._needs(request["source"], request["lendable"]):
             return {"error": None, "defined": [], "needs": needs}
         self._cells += 1
-        error = self._run(code, request["source"], file)
+        error = self._run(request["source"], file)
         put_back_torch()  # as each check cell does in a notebook
         self._lent |= {name: self._space[name] for name in request["lends"] if name in self._space}
         return {"error": error, "defined": [name for name in request["asks"] if name in self._space], "needs": []}
 
-    def _needs(self, code: CodeType | None, lendable: Collection[str]) -> list[str]:
+    def _needs(self, source: str, lendable: Collection[str]) -> list[str]:
         """Those of the names that the cell takes from cells before it, where only demos can have bound them."""
         absent = object()
-        open_ones = [n for n in lendable if self._space.get(n, absent) is self._lent.get(n, absent)]
-        return sorted(names_taken(code, open_ones)) if open_ones and code is not None else []
+        open_ones = {n for n in lendable if self._space.get(n, absent) is self._lent.get(n, absent)}
+        return sorted(open_ones & names_of(source).reads) if open_ones else []
 
     def _observe(self, request: dict) -> dict:
         answer = self._space[request["answer"]]
@@ -123,11 +123,11 @@ class Worker:
             args[place] = self._space[name]
         return reply_with(observing.run_scenario(space[request["scenario"]], tuple(args), request["recorded"]))
 
-    def _run(self, code: CodeType | None, source: str, file: str) -> dict | None:
+    def _run(self, source: str, file: str) -> dict | None:
         """Run a cell as a notebook would; what it raised, or None."""
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         try:
-            self._execute(code or _compiled(source, file))
+            self._execute(_compiled(source, file))
         except BaseException as error:  # sys.exit too: the next cells are run
             described = observing.describe_error(error, None)
             return Copier().copy(described)
@@ -164,26 +164,12 @@ def _packed(ops: list[dict]) -> str:
     return json.dumps({"kinds": kinds, "order": order})
 
 
-def _code_of(source: str, file: str) -> CodeType | None:
-    """None where it is no code; what is wrong with it is told when it is run."""
-    try:
-        return _compiled(source, file)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _compiled(source: str, file: str) -> CodeType:
-    """A cell's code; magics, `!` and `?` are turned into calls of get_ipython()."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         return compile(source, file, "exec", flags, dont_inherit=True)
     except SyntaxError:
-        from IPython.core.inputtransformer2 import TransformerManager
-
-        changed = TransformerManager().transform_cell(source)
-        if "get_ipython()" not in changed:
-            raise
-        return compile(changed, file, "exec", flags, dont_inherit=True)
+        return compile(without_magics(source), file, "exec", flags, dont_inherit=True)
 
 
 class _Shell:
