@@ -15,11 +15,12 @@ from textwrap import fill
 from types import FunctionType, ModuleType
 from typing import Any
 
+from torchkata.base.marks import authors_version
 from torchkata.exporting import quiet_exporter
 from torchkata.pictures.attention_map import draw_attention
 from torchkata.pictures.loss_curve import LiveCurve, draw_losses
 from torchkata.places import course_of_package, solutions_for, workbook_here
-from torchkata.verdicts.at_hand import solution_of, standing_of, without_marks
+from torchkata.verdicts.at_hand import solution_of, standing_of
 
 # what each exercise gives to the model, in the order in which the file needs them
 PARTS = {
@@ -99,7 +100,7 @@ def _own_source(exercise: str, provided: tuple[str, ...], names: Mapping[str, An
     if workbook_here() is not None and not standing_of(exercise):
         return None
     sources = {source: None for name in provided if (source := _cell_of(names.get(name)))}
-    if len(sources) != 1 or STUB.search(source := without_marks(next(iter(sources)))):
+    if len(sources) != 1 or STUB.search(source := authors_version(next(iter(sources)))):
         return None
     return source
 

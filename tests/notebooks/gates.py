@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from nbformat import NotebookNode
 
+from torchkata.base.marks import GIVEN, HIDDEN, SOLUTION, regions, without
 from torchkata.base.names import names_of
 from torchkata.tools.course import exercise_of
-from torchkata.tools.stubs import GIVEN, HIDDEN, SOLUTION
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value"}
 RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}
@@ -59,13 +59,13 @@ def _secret_lines(solution: NotebookNode, release: NotebookNode) -> list[str]:
     """Lines of solutions and hidden tests that stand in the release more often than in the open parts of the source."""
     secret, shown = Counter(), Counter()
     for cell in solution.cells:
-        open_part = HIDDEN.sub("", SOLUTION.sub("", cell.source))
+        open_part = without(without(cell.source, SOLUTION), HIDDEN)
         given = "\n".join(
-            re.sub(r"^ *# ?", "", line) for block in GIVEN.findall(open_part) for line in block[1].split("\n")
+            re.sub(r"^ *# ?", "", line) for region in regions(open_part, GIVEN) for line in region.text.split("\n")
         )
         shown.update(_lines(open_part + "\n" + given))
-        for region in (SOLUTION, HIDDEN):
-            secret.update(line for match in region.finditer(cell.source) for line in _lines(match[0]))
+        for kind in (SOLUTION, HIDDEN):
+            secret.update(line for region in regions(cell.source, kind) for line in _lines(region.text))
     released = Counter(
         line for cell in release.cells for line in _lines(json.dumps(cell.metadata) + "\n" + cell.source)
     )

@@ -18,10 +18,10 @@ from unittest.mock import patch
 
 from tests.notebooks.crossing import through_bytes
 from torchkata import verdicts
+from torchkata.base.marks import learners_version
 from torchkata.tools.assembling import EXERCISE_LINE
 from torchkata.tools.course import PAGES, Chapter, Page, course_root, exercise_of
 from torchkata.tools.source import read_source
-from torchkata.tools.stubs import learners_version
 
 
 @dataclass

@@ -15,13 +15,13 @@ from nbformat.v4 import new_output
 
 from tests.notebooks import gates
 from tests.notebooks.answers import ANSWERS
+from torchkata.base.marks import without_hidden_tests
 from torchkata.facts import load
 from torchkata.tools.assembling import assembled, file_name
 from torchkata.tools.build import stale
 from torchkata.tools.course import Chapter, chapters, find_chapters, read_notebook
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
-from torchkata.tools.stubs import without_hidden_tests
 
 CHAPTERS = [pytest.param(chapter, id=chapter.name) for chapter in chapters()]
 GRADE_IDS = Path(__file__).parent / "grade_ids.json"

@@ -13,11 +13,11 @@ import nbformat
 from nbformat import NotebookNode
 
 from tests.notebooks.answers import sources_in
+from torchkata.base.marks import learners_version
 from torchkata.tools.assembling import file_name
 from torchkata.tools.course import PAGES, Chapter, Page
 from torchkata.tools.errors import CourseError
 from torchkata.tools.source import read_source
-from torchkata.tools.stubs import learners_version
 
 NEEDED = ("src/torchkata", "solutions", "tests/answers")  # what is taken of a commit
 SOLUTION, STUB = "the solution", "the stub"

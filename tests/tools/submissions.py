@@ -10,8 +10,8 @@ from functools import cached_property
 
 from nbformat import NotebookNode
 
+from torchkata.base.marks import GIVEN, without
 from torchkata.tools.course import Chapter, Exercise, exercises_of, read_notebook
-from torchkata.tools.stubs import GIVEN
 
 WARN = '__import__("warnings").warn("this may be slow")'
 EMPTY_LINE_ON_STDERR = '__import__("sys").stderr.write("\\n")'
@@ -146,7 +146,7 @@ class Classroom:
 def _task(exercise: Exercise, solution: NotebookNode) -> Task:
     (answer,) = _cells(solution, [exercise.id])
     checks = "\n".join(cell.source for cell in _cells(solution, exercise.checks))
-    return Task(exercise, GIVEN.sub("", answer.source), checks)
+    return Task(exercise, without(answer.source, GIVEN), checks)
 
 
 def _solve(submission: Submission, task: Task, answer: str) -> None:

@@ -19,8 +19,8 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from tests.tools.submissions import Classroom, Submission, Task
+from torchkata.base.marks import HIDDEN, regions
 from torchkata.tools.course import Chapter, course_root, read_notebook
-from torchkata.tools.stubs import HIDDEN
 
 CHAPTER = Chapter(course_root(), "03_gather_scatter")
 STUDENTS = ("right", "untouched", "half", "damaged", "endless")
@@ -107,7 +107,7 @@ def text_of(notebook: NotebookNode) -> str:
 def hidden_lines() -> set[str]:
     """The lines of hidden tests that stand nowhere in the release."""
     sources = [cell.source for cell in checks_of(read_notebook(CHAPTER.solution))]
-    regions = [match[0] for source in sources for match in HIDDEN.finditer(source)]
+    regions = [region.text for source in sources for region in regions(source, HIDDEN)]
     found = {line.strip() for region in regions for line in region.splitlines()}
     release = text_of(read_notebook(CHAPTER.release))
     return {line for line in found if line not in release}

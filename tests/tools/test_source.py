@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from torchkata.base.marks import learners_version
 from torchkata.tools.source import SourceError, notebook_of
-from torchkata.tools.stubs import learners_version
 
 ANSWER = """# %% answer="twice"
 def twice(x):

@@ -10,9 +10,9 @@ import pytest
 
 from tests.notebooks.running import run_cell
 from tests.tools.learning.small_course import SOURCE, make_course, publish
+from torchkata.base.marks import without_hidden_tests
 from torchkata.remembering import Remembered, read_verdicts, remember
 from torchkata.tools.course import Chapter, chapters, exercise_of, pages, read_unchecked
-from torchkata.tools.stubs import without_hidden_tests
 from torchkata.verdicts import NotSolvedYet, WrongAnswer, at_hand
 from torchkata.verdicts.originals import answers_elsewhere
 

@@ -11,9 +11,9 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from traitlets import Unicode
 
+from torchkata.base.marks import GIVEN, learners_version, regions, without_hidden_tests
 from torchkata.tools.course import exercise_of
 from torchkata.tools.missing import with_notice
-from torchkata.tools.stubs import learners_version, without_hidden_tests
 
 RELEASED = ("nbgrader", "tags", "deletable", "editable", "jupyter")
 VERDICTS = ("WrongAnswer", "NotSolvedYet")
@@ -23,7 +23,7 @@ class GivenCode(ClearSolutions):
     """Like ClearSolutions; an answer cell with a GIVEN region gets that code in place of the stub."""
 
     def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
-        if "### BEGIN GIVEN" not in cell.source:
+        if not regions(cell.source, GIVEN):
             return super()._replace_solution_region(cell, language)
         cell.source = learners_version(cell.source)
         return True

@@ -10,16 +10,14 @@ or through another one: right below `with check(...) as test:`, or, where only i
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from torchkata.base.marks import HIDDEN, regions, without_hidden_tests
 from torchkata.base.names import names_of
-from torchkata.tools.stubs import without_hidden_tests
 
 INDENT = "    "
-BEGIN_HIDDEN = re.compile(r" *### BEGIN HIDDEN TESTS$")
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,7 @@ def with_helpers(check: str, helpers: Collection[Helper]) -> str:
     hidden = [one for one in used_by(check, helpers) if one not in visible]
     lines = check.split("\n")
     if hidden:
-        place = next(number for number, line in enumerate(lines, 1) if BEGIN_HIDDEN.match(line))
-        _insert(lines, place, hidden)
+        _insert(lines, regions(check, HIDDEN)[0].first, hidden)
     if visible:
         _insert(lines, frame, visible)
         if visible[0].is_block:

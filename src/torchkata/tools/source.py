@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import re
 from collections import Counter
 
 import jupytext
 from nbformat import NotebookNode
 
+from torchkata.base.marks import GIVEN, HIDDEN, SOLUTION, marks_in, regions
 from torchkata.tools.assembling import ID, Source, SourceError, assembled, source_of
 from torchkata.tools.course import Chapter
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CELL_KEYS = {"setup", "answer", "check", "points", "facts", "varies", "shows_warning", "tags"}
-REGIONS = ("SOLUTION", "GIVEN", "HIDDEN TESTS")
 
 
 def read_source(chapter: Chapter) -> NotebookNode:
@@ -74,15 +73,14 @@ def _check_syntax(cell: NotebookNode, where: str) -> None:
 
 
 def _check_regions(cell: NotebookNode, where: str) -> None:
-    allowed = {"SOLUTION": "answer", "GIVEN": "answer", "HIDDEN TESTS": "check"}
-    for region in REGIONS:
-        marks = re.findall(rf"^ *### (BEGIN|END) {region}$", cell.source, re.M)
-        if marks and allowed[region] not in cell.metadata:
-            kind = allowed[region]
+    allowed = {SOLUTION: "answer", GIVEN: "answer", HIDDEN: "check"}
+    for region, kind in allowed.items():
+        begins = [mark.begins for mark in marks_in(cell.source) if mark.kind == region]
+        if begins and kind not in cell.metadata:
             raise SourceError(f'{where}: {region} stands outside {kind} cells. Write {kind}="the-id" in its line.')
-        if marks != ["BEGIN", "END"] * (len(marks) // 2):
+        if begins != [True, False] * (len(begins) // 2):
             raise SourceError(f"{where}: each `### BEGIN {region}` needs an `### END {region}` after it.")
-    if "answer" in cell.metadata and "### BEGIN SOLUTION" not in cell.source:
+    if "answer" in cell.metadata and not regions(cell.source, SOLUTION):
         raise SourceError(
             f"{where}: the answer cell {cell.metadata['answer']!r} has no solution region. "
             "Put the solution between `### BEGIN SOLUTION` and `### END SOLUTION`."

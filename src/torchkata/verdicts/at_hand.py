@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 import linecache
-import re
-import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from torchkata.base.marks import authors_version, hidden_tests, without_hidden_tests
 from torchkata.places import solutions_for, workbook_here
 from torchkata.remembering import Remembered, digest_of, read_verdict
 
-HIDDEN = re.compile(r"^ *### BEGIN HIDDEN TESTS\n(.*?)^ *### END HIDDEN TESTS\n?", re.M | re.S)
-GIVEN = re.compile(r"(?ms)^ *### BEGIN GIVEN$.*?^ *### END GIVEN\n?")
-MARKS = re.compile(r"(?m)^ *### (BEGIN|END) SOLUTION\n?")
 WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
 _HERE = Path.cwd().name if WORKBOOK else ""
 
@@ -37,9 +33,7 @@ class CheckCell:
     @property
     def hidden_tests(self) -> str:
         """Its hidden tests alone, on the lines on which they stand in the cell; empty where it has none."""
-        if (found := HIDDEN.search(self.source)) is None:
-            return ""
-        return "\n" * self.source[: found.start(1)].count("\n") + textwrap.dedent(found[1])
+        return hidden_tests(self.source)
 
 
 @dataclass(frozen=True)
@@ -92,11 +86,6 @@ class OwnCheck:
         return next((one for one in others if not one.standing(self.workbook)[1]), None)
 
 
-def released(source: str) -> str:
-    """The source of a check cell as learners get it: without hidden tests."""
-    return HIDDEN.sub("", source).rstrip("\n")
-
-
 def source_of(file: str) -> str:
     """The source of the cell that runs under this file name."""
     return "".join(linecache.getlines(file))
@@ -134,13 +123,8 @@ def solution_of(solutions: Path, exercise: str) -> str | None:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
         if meta.get("solution") and meta.get("grade_id") == exercise:
-            return without_marks("".join(cell["source"]))
+            return authors_version("".join(cell["source"]))
     return None
-
-
-def without_marks(source: str) -> str:
-    """An answer cell as its author wrote it, without the marks of the solution and without given code."""
-    return MARKS.sub("", GIVEN.sub("", source)).strip()
 
 
 def _earned(verdict: Remembered | None, full: float) -> float:
@@ -189,7 +173,7 @@ def _found_in(cells: list[dict], file: str) -> Iterator[Exercise]:
             }
         elif meta.get("grade") and found:
             source = "".join(cell["source"])
-            check = CheckCell(source, digest_of(released(source)), float(meta["points"]))
+            check = CheckCell(source, digest_of(without_hidden_tests(source)), float(meta["points"]))
             found["checks"] = (*found["checks"], check)
     if found:
         yield Exercise(**found)

@@ -11,6 +11,7 @@ from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from types import TracebackType
 
+from torchkata.base.marks import hidden_tests, without_hidden_tests
 from torchkata.remembering import Remembered, begin, died, digest_of, end, remember
 from torchkata.verdicts import at_hand, names, observing
 from torchkata.verdicts.isolation import clean_state
@@ -134,7 +135,7 @@ class check:
         cell = sys._getframe(1)
         self._file, self._space = cell.f_code.co_filename, cell.f_globals
         self._source = at_hand.source_of(self._file)
-        self._digest = digest_of(at_hand.released(self._source))
+        self._digest = digest_of(without_hidden_tests(self._source))
         self._workbook = at_hand.WORKBOOK if answers_are_here() else None
         self._own = at_hand.own_check(self.exercise, self._digest) if self._workbook else None
         self._begin()
@@ -184,7 +185,7 @@ class check:
         cell = self._own.cell if self._own else None
         if cell is None or not cell.hidden_tests:
             return None
-        if at_hand.HIDDEN.search(self._source):  # they have run with the cell itself
+        if hidden_tests(self._source):  # they have run with the cell itself
             return None
         whole = cell.source
         linecache.cache[self._file] = (len(whole), None, whole.splitlines(keepends=True), self._file)

@@ -18,8 +18,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from torchkata.base.marks import authors_version
 from torchkata.tools.course import Chapter, chapters, exercise_of
-from torchkata.tools.learning.exercises import GIVEN, REGION
 from torchkata.tools.learning.news import HINTS
 from torchkata.tools.learning.workbook import release_of_copy
 from torchkata.tools.placing import Place
@@ -66,7 +66,7 @@ def keep(checkout: Path) -> None:
             [cell.cell_type, cell.id, _short(cell), dict(cell.metadata.get("nbgrader", {}))] for cell in release.cells
         ]
         answers = {
-            exercise_of(cell): REGION.sub("", GIVEN.sub("", f"{cell.source}\n")).strip("\n")
+            exercise_of(cell): authors_version(cell.source)
             for cell in solution.cells
             if cell.metadata.get("nbgrader", {}).get("solution")
         }

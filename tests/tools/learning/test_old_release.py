@@ -12,8 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from tests.notebooks import running
 from tests.tools.learning.old_release import OldChapter, old_chapters
 from tests.tools.learning.small_course import read
+from torchkata.base.marks import authors_version
 from torchkata.tools.course import Chapter, course_root, exercise_of, exercises_of, read_notebook
-from torchkata.tools.learning.exercises import GIVEN, REGION
 from torchkata.tools.learning.update import Updated, update
 from torchkata.tools.learning.workbook import release_of_copy
 
@@ -129,4 +129,4 @@ def test_without_its_record_a_copy_keeps_as_much(old: OldChapter, chapter: Chapt
 
 def _todays(chapter: str, exercise: str) -> str:
     source = running.exercise_cells(chapter, exercise)[0].source
-    return REGION.sub("", GIVEN.sub("", f"{source}\n")).strip("\n")
+    return authors_version(source)

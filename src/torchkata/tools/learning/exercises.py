@@ -10,6 +10,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from torchkata.base.marks import authors_version
 from torchkata.remembering import forget
 from torchkata.tools.course import (
     Chapter,
@@ -27,9 +28,6 @@ from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import standing
 from torchkata.tools.learning.workbook import back_up, put_notebook, release_of_copy, release_worked_on, writing
 from torchkata.tools.placing import Place
-
-REGION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.M)
-GIVEN = re.compile(r"^ *### BEGIN GIVEN\n.*?^ *### END GIVEN\n?", re.M | re.S)
 
 
 def find_exercise(word: str, at: Place | Path | None = None) -> tuple[Chapter, Exercise]:
@@ -124,7 +122,7 @@ def solution(chapter: Chapter, exercise: Exercise, peek: bool = False) -> str:
         )
     if (cell := _answer(read_notebook(chapter.solution), exercise.id)) is None:
         raise CourseError(f"{chapter.solution} holds no solution of {exercise.id}: it is of another release.")
-    return REGION.sub("", GIVEN.sub("", f"{cell.source}\n")).strip("\n") + "\n"
+    return f"{authors_version(cell.source)}\n"
 
 
 def _answer(notebook: NotebookNode, exercise: str) -> NotebookNode | None:
