@@ -22,6 +22,7 @@ if steps_are_wanted():
     from nbgrader.converters import Autograde, GenerateAssignment
     from nbgrader.preprocessors import ClearSolutions, DeduplicateIds, GetGrades
 
+    from torchkata.base.marks import STUB
     from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG
     from torchkata.tools.nbgrader_parts import (
         FoldChecks,
@@ -31,7 +32,6 @@ if steps_are_wanted():
         NoticeOfMissing,
         ReleaseMetadata,
     )
-    from torchkata.tools.stubs import STUB
 
     # ---- release: notebooks/ ----
     c.ClearSolutions.code_stub = {"python": STUB}

@@ -159,10 +159,14 @@ def waist_of_check(source: str, answers: Collection[str], setup: Collection[str]
     return problems
 
 
-def _names_read(tree: ast.AST, wanted: Collection[str]) -> Iterator[ast.Name]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in wanted:
-            yield node
+def _names_read(node: ast.AST, wanted: frozenset[str]) -> Iterator[ast.Name]:
+    """Where a cell reads these names; a function's own names of the same spelling are left out."""
+    if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        wanted &= names_of(ast.unparse(node)).reads
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in wanted:
+        yield node
+    for inner in ast.iter_child_nodes(node):
+        yield from _names_read(inner, wanted)
 
 
 def _is_observer(node: ast.AST) -> bool:

@@ -14,5 +14,5 @@ REBINDING = {
     "in-a-function": "def take():\n    return factor\nfactor = take()",
     "in-a-function-that-binds": "def take():\n    global factor\n    factor += 0\ntake()",
     "in-a-class": "class Kept:\n    factor = factor\nfactor = Kept.factor",
-    "beside-a-magic": "%matplotlib inline\nfactor = factor * 1",
+    "beside-a-magic": "%pwd\nfactor = factor * 1",
 }

@@ -100,7 +100,8 @@ def _referenced(table: symtable.SymbolTable) -> Iterator[str]:
     name may do so by `name += 1`."""
     looks_outside = table.get_type() in ("module", "class")
     for one in table.get_symbols():
-        if (one.is_referenced() and (looks_outside or one.is_global())) or one.is_declared_global():
+        outside = one.is_global() or (looks_outside and not one.is_free())
+        if (one.is_referenced() and outside) or one.is_declared_global():
             yield one.get_name()
     for inner in table.get_children():
         yield from _referenced(inner)
@@ -136,9 +137,11 @@ def _bound_first(body: list[ast.stmt], table: symtable.SymbolTable) -> set[str]:
     read: set[str] = set()
     for node in _in_order(body):
         reads = {*_loaded(node), *_redone(node)}
-        first |= _plainly_bound(node) - read - reads
         lines = range(_first_line(node), (node.end_lineno or node.lineno) + 1)
-        read |= reads.union(*(names for line, names in inner if line in lines))
+        inside = set().union(*(names for line, names in inner if line in lines))
+        defines = isinstance(node, (*_DEFINING, ast.ClassDef))  # what its functions read, they read later
+        first |= _plainly_bound(node) - read - (reads if defines else reads | inside)
+        read |= reads | inside
     return first
 
 
