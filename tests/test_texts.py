@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -181,6 +182,21 @@ def anchors(path: Path) -> set[str]:
 
 
 # ---------------------------------------------------------------- the tests
+
+
+FORMS = sorted(path.name for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_issue_form_is_one_for_github(name: str):
+    text = read(f".github/ISSUE_TEMPLATE/{name}")
+    form = yaml.safe_load(text)
+    assert {"name", "description", "body"} <= form.keys() <= {"name", "description", "title", "labels", "body"}
+    questions = [part for part in form["body"] if part["type"] != "markdown"]
+    assert questions and {part["type"] for part in questions} <= {"input", "textarea"}
+    assert len({part["id"] for part in questions}) == len(questions)
+    assert all(part["attributes"]["label"] for part in questions)
+    assert faults_of_commands("\n\n".join(re.findall(r"`[^`]+`", text))) == []
 
 
 @pytest.mark.parametrize("name", TEXTS)
