@@ -56,8 +56,8 @@ judge → worker          A number, and a request as MessagePack: the source of 
 worker → judge          The same number, and a reply as MessagePack: what was returned, raised, printed and warned, the
                         arguments afterwards, gradients, and the operations that were recorded.
 
-Every message says its length first. No pickle is ever read. A socket is handed over as an open file (SCM_RIGHTS), never
-by a name that somebody else could connect to.
+Every message says its length first. No pickle crosses the boundary. A socket is handed over as an open file
+(SCM_RIGHTS), never by a name that somebody else could connect to.
 
 What is believed
 ================
