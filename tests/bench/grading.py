@@ -55,11 +55,10 @@ from tests.notebooks import answers as stored
 from tests.notebooks import running
 from torchkata.tools.course import MARK, Chapter, find_chapters, read_notebook
 from torchkata.tools.grading.batch import students_of
+from torchkata.tools.grading.chapter import MasterChapter, read_release
 from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.intake import read_submission
-from torchkata.tools.grading.master import MasterChapter
 from torchkata.tools.grading.records import Submission
-from torchkata.tools.grading.released import read_release
 from torchkata.tools.grading.sandbox.inside import confine
 from torchkata.tools.grading.sandbox.session import Sandbox
 from torchkata.verdicts import observing

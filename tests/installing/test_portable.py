@@ -31,7 +31,7 @@ ALLOWED = {
         "no encoding": "the kernel's files are ASCII",
     },
     "torchkata/tools/grading/sandbox/usage.py": {"joined by hand": SANDBOX},
-    "torchkata/tools/grading/watch.py": {
+    "torchkata/tools/grading/watchdog.py": {
         "no encoding": "the kernel's files in /proc are ASCII",
         "Unix only": "the pool calls it on Linux alone",
     },

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import watch
+from torchkata.tools.grading import watchdog
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission
 from torchkata.tools.grading.sandbox.limits import Limits
 
@@ -95,7 +95,7 @@ def limited_grader(limits: Limits) -> Iterator:
     def grade(submission: Submission) -> Record:
         for cell in submission.cells:
             if cell.exercise and cell.exercise not in submission.unjudged:
-                with watch.judging(cell.exercise, limits):
+                with watchdog.judging(cell.exercise, limits):
                     _use_up(cell.source)
         record = fake_record(submission)
         return replace(record, notes=[*record.notes, *submission.unjudged])
@@ -112,7 +112,7 @@ def _use_up(what: str) -> None:
         try:
             bytearray(2**34)
         except MemoryError:
-            watch.out_of_memory()
+            watchdog.out_of_memory()
 
 
 def closed_grader(error: Exception) -> None:

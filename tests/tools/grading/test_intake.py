@@ -18,9 +18,9 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import blank, folder_of, hand_in
 from torchkata.tools.course import Chapter, CourseError
 from torchkata.tools.grading import intake
+from torchkata.tools.grading.chapter import Release, read_release
 from torchkata.tools.grading.intake import read_submission, read_timestamp
 from torchkata.tools.grading.records import NotGradable, Submission
-from torchkata.tools.grading.released import Release, read_release
 
 DEEP = functools.reduce(lambda inner, _: [inner], range(900), [])  # can be read, but not printed
 ANSWERS = {

@@ -20,7 +20,7 @@ from tests.notebooks.answers import Answer, answers_of
 from tests.notebooks.test_answers import CHAPTERS, EXERCISES
 from tests.tools.test_nbgrader import nbgrader
 from torchkata.tools.course import MARK, PAGES, Chapter, course_root, read_notebook
-from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.chapter import MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.referee import grade
 from torchkata.tools.grading.sandbox.limits import Limits

@@ -16,7 +16,7 @@ from tests.notebooks.answers import Answer, answers_of
 from tests.tools.grading.sandbox.test_boundary import WHY_NOT, needs_bubblewrap
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import referee
-from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.chapter import MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import encode

@@ -16,13 +16,13 @@ from typing import TypeGuard
 
 from torchkata import __version__
 from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.grading.chapter import judged_by
 from torchkata.tools.grading.cluster import Cluster
 from torchkata.tools.grading.desk import Desk, at_desk
 from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.handed_out.overview import Overview
 from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Record, Submission
-from torchkata.tools.grading.released import judged_by
 
 PATIENCE = 900  # seconds for one submission, when its own limits have not ended it
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from torchkata.tools.course import CourseError
 from torchkata.tools.grading import cluster_worker
+from torchkata.tools.grading.chapter import grader_digest
 from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.pool import refusal
 from torchkata.tools.grading.records import NotGradable, Record, Submission
-from torchkata.tools.grading.released import grader_digest
 
 if TYPE_CHECKING:
     from dask.typing import Key

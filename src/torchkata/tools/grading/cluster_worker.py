@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from torchkata.tools.course import CourseError
+from torchkata.tools.grading.chapter import grader_digest
 from torchkata.tools.grading.grader import Grade
 from torchkata.tools.grading.pool import ATTEMPTS, Lost, graded
 from torchkata.tools.grading.records import Submission
-from torchkata.tools.grading.released import grader_digest
 
 PATIENCE = 900.0  # seconds for one submission, when its own limits have not ended it
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.grading.chapter import Release, read_release
 from torchkata.tools.grading.files import remove_unfinished, write_whole
 from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
@@ -19,7 +20,6 @@ from torchkata.tools.grading.handed_out.results import Results, lms_csv
 from torchkata.tools.grading.handed_out.the_class import STUDENTS, about, class_settings, read_roster
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import NotGradable, Record, Submission
-from torchkata.tools.grading.released import Release, read_release
 
 LOCK = ".torchkata-grade.lock"
 GROUP = 20  # records that are entered into the gradebook together

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from torchkata.tools.course import Chapter
-from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.chapter import MasterChapter, need_built
 from torchkata.tools.grading.records import Record, Submission
-from torchkata.tools.grading.released import need_built
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.zygotes import BranchClient, SharedZygote
 

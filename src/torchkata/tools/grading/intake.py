@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torchkata.tools.nbgrader_package  # noqa: F401 # before nbgrader's modules
 from torchkata.tools.course import Chapter
+from torchkata.tools.grading.chapter import Release
 from torchkata.tools.grading.files import Unreadable, read_plain_file
 from torchkata.tools.grading.reaching import suspect_lines
 from torchkata.tools.grading.records import ABOUT_FILES, NotGradable, Submission, SubmittedCell
-from torchkata.tools.grading.released import Release
 
 # isort: split
 from nbgrader.utils import parse_utc

@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
 from torchkata.tools.course import CourseError
-from torchkata.tools.grading import watch
+from torchkata.tools.grading import watchdog
 from torchkata.tools.grading.grader import Grade, OpenGrader, Sharing
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
@@ -143,7 +143,7 @@ class Pool:
 
     def _start(self) -> _Worker:
         ours, theirs = _context().Pipe()
-        note = _context().RawArray(c_char, watch.NOTE_SIZE)
+        note = _context().RawArray(c_char, watchdog.NOTE_SIZE)
         with self._opener() as open_grader:
             process = _context().Process(target=_work, args=(theirs, open_grader, note, dict(os.environ)), daemon=False)
             process.start()
@@ -176,7 +176,7 @@ class Pool:
     def _drop(self, worker: _Worker, reply: Lost) -> Lost:
         self.workers.remove(worker)
         _end(worker)
-        judged = watch.exercise_that_ended(worker.process.exitcode, worker.note) if LIMITED else ""
+        judged = watchdog.exercise_that_ended(worker.process.exitcode, worker.note) if LIMITED else ""
         return replace(reply, judged=judged)
 
 
@@ -202,8 +202,8 @@ def _work(pipe: Connection, open_grader: OpenGrader, note: Array[c_char], enviro
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl + C is for the main process, which then closes the pipe
     parent = multiprocessing.parent_process()
     if LIMITED and parent is not None:
-        watch.end_with(parent.sentinel)
-        watch.keep_note(note)
+        watchdog.end_with(parent.sentinel)
+        watchdog.keep_note(note)
     try:
         with open_grader() as grade:
             _answer_all(pipe, grade)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from torchkata.base.names import names_of, needed
 from torchkata.tools.course import CourseError, Exercise
-from torchkata.tools.grading import watch
-from torchkata.tools.grading.master import CheckCell, MasterChapter
+from torchkata.tools.grading import watchdog
+from torchkata.tools.grading.chapter import CheckCell, MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.session import CellReply, Sandbox, SubmissionSession, WorkerLost
@@ -134,7 +134,7 @@ class _Run:
                 elif cell.exercise is None:
                     self._run_own(cell, self._demos)
                 elif cell.exercise in self._master.checks:
-                    with watch.judging(cell.exercise, self._limits):
+                    with watchdog.judging(cell.exercise, self._limits):
                         said[cell.exercise] = self._run_answer(cell, cell.exercise, cell.exercise not in unjudged)
         finally:
             self._end_session()
@@ -187,7 +187,7 @@ class _Run:
             raise
         except Exception as error:
             if isinstance(error, MemoryError):
-                watch.out_of_memory()
+                watchdog.out_of_memory()
             said.complain(STOPPED)
             said.solved_yet = True
             self.notes.append(

@@ -18,9 +18,9 @@ from rapidfuzz.process import cdist
 
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.batch import students_of
+from torchkata.tools.grading.chapter import read_release
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import Submission
-from torchkata.tools.grading.released import read_release
 
 ALIKE = 0.95  # of two answers as sequences of nodes; 1 is the same
 SHORTEST = 40  # nodes of an answer; shorter ones are alike by themselves

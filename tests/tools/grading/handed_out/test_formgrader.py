@@ -16,9 +16,9 @@ from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import fake_record
 from torchkata.tools.course import read_notebook
 from torchkata.tools.course_config import course_config
+from torchkata.tools.grading.chapter import read_release
 from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks
 from torchkata.tools.grading.intake import read_submission
-from torchkata.tools.grading.released import read_release
 from torchkata.tools.nbgrader_parts import FoldChecks
 
 NOTES = ["The notebook is named lovelace.ipynb in place of things.ipynb.", "twice: Ada99 wrote this.", "A third note."]

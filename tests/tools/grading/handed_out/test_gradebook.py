@@ -20,12 +20,12 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import folder_of, hand_in
 from tests.tools.grading.fake_grading import NAME, fake_record
 from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.grading.chapter import read_release
 from torchkata.tools.grading.handed_out import gradebook
 from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks, summary
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook, points_of
 from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import Record, Submission, SubmittedCell
-from torchkata.tools.grading.released import read_release
 
 
 @pytest.fixture

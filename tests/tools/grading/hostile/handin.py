@@ -15,7 +15,7 @@ from tests.notebooks import running
 from tests.tools.submissions import Classroom, Task
 from torchkata.base.marks import without_hidden_tests
 from torchkata.tools.course import Chapter, course_root
-from torchkata.tools.grading.master import MasterChapter
+from torchkata.tools.grading.chapter import MasterChapter
 
 CHAPTER = Chapter(course_root(), "03_gather_scatter")
 MASTER = MasterChapter.of(CHAPTER)

@@ -82,7 +82,7 @@ seconds for an exercise, a cell, a submission     the judge, while it waits for 
 memory, processes, open files, file size, CPU     the kernel, by limits that the worker sets on itself before it begins
 disk                                              the kernel: /tmp and /dev/shm are file systems of a fixed size
 size and shape of a message                       the judge, while it reads
-time and memory for judging one exercise          the kernel, in the judge (`watch.py`): a reply can be slow to judge
+time and memory for judging one exercise          the kernel, in the judge (`watchdog.py`): a reply can be slow to judge
 a whole submission, whatever happens              the main process (`pool.py`), which then kills the judge
 
 A worker is the first process of its process namespace, so killing it ends everything that it started. Closing the

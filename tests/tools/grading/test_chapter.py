@@ -9,7 +9,7 @@ import pytest
 
 from tests.fresh_process import said_by
 from torchkata.places import PACKAGE
-from torchkata.tools.grading.released import digest_of
+from torchkata.tools.grading.chapter import digest_of
 
 PROCESSES = (
     "referee",
