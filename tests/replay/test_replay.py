@@ -12,6 +12,8 @@ import pytest
 
 from tests import ROOT
 from tests.replay.__main__ import main
+from tests.replay.comparing import changes
+from tests.replay.trees import Exercise
 from torchkata.tools.course import Chapter
 from torchkata.tools.source import read_source
 
@@ -165,6 +167,16 @@ def test_new_gone_and_rewritten_answers(tree: Path, capsys: pytest.CaptureFixtur
     assert found["right: adds it twice"]["before"] == "2 of 2", "what that commit would have said of it"
     assert found["wrong: adds one"]["after"] == "2 of 2"
     assert "1 changed; 1 gone; 1 new; 1 rewritten" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["Pair at [127.0.0.1]:{} is closed", "<object at 0x7f0{}>", "/tmp/run-{}/a.txt"])
+def test_what_differs_from_run_to_run_is_no_change(words: str):
+    one = Exercise("98_things", "twice", "", (), {"wrong: a": "x = 1"})
+    before, after = (
+        {"wrong: a": [{"cell": "c", "of": 1.0, "points": 0.0, "error": "", "hidden": False, "says": words.format(n)}]}
+        for n in (101, 202)
+    )
+    assert not list(changes(one, one, before, after))
 
 
 def test_a_new_exercise_is_named(tree: Path, capsys: pytest.CaptureFixture):
