@@ -2,8 +2,6 @@
 
 import gc
 
-import torch._dynamo  # noqa: F401 # any optimizer loads it
-
 import torchkata.tools.grading.referee  # noqa: F401
 
 gc.freeze()  # else each process that is forked would copy the pages of all that is loaded here, to collect none of it

@@ -3,13 +3,23 @@ long and that they don't."""
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fresh_process import said_by
 
-FORKED_FROM = ("preload", "sandbox.inside.zygote")  # modules of those processes
 FOR_THE_COMMAND = {"nbformat", "jsonschema", "IPython", "sqlalchemy", "nbgrader.api", "typer", "rich"}
 
 
-def test_what_judges_and_workers_are_forked_from_loads_nothing_that_only_the_command_needs():
-    imports = "\n".join(f"import torchkata.tools.grading.{name}" for name in FORKED_FROM)
-    loaded = said_by(f"import sys\n{imports}\nprint(*sys.modules)").split()
-    assert {"torch", "torch._dynamo"} <= {*loaded} and not FOR_THE_COMMAND & set(loaded)
+def loaded_by(module: str) -> set[str]:
+    return set(said_by(f"import sys, torchkata.tools.grading.{module}\nprint(*sys.modules)").split())
+
+
+@pytest.mark.parametrize("module", ["preload", "sandbox.inside.zygote", "sandbox.inside.worker"])
+def test_what_judges_and_workers_are_forked_from_loads_nothing_that_only_the_command_needs(module: str):
+    assert not FOR_THE_COMMAND & loaded_by(module)
+
+
+def test_judges_are_forked_from_what_has_loaded_torch_and_not_its_compiler():
+    """A judge that needs it loads it once, for all submissions that it judges."""
+    loaded = loaded_by("preload")
+    assert "torch" in loaded and "torch._dynamo" not in loaded
