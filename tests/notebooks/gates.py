@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 
 from torchkata.base.marks import GIVEN, HIDDEN, SOLUTION, regions, without
 from torchkata.base.names import names_of
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.course import exercise_of
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value"}
@@ -25,9 +26,10 @@ HINT = re.compile(r"<details><summary>Hint ([123])</summary>\n\n.+?\n\n</details
 
 
 def exercises(notebook: NotebookNode) -> dict[str, dict]:
-    """By id: the Markdown cell before the answer (or None), the answer cell, the check cells."""
+    """By id: the Markdown cell before the answer (or None), the answer cell, the check cells with their helpers."""
     found: dict[str, dict] = {}
-    for before, cell in zip([None, *notebook.cells], notebook.cells, strict=False):
+    cells = whole_checks(notebook.cells)
+    for before, cell in zip([None, *cells], cells, strict=False):
         exercise = exercise_of(cell)
         if exercise is None:
             continue

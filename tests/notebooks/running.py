@@ -19,6 +19,7 @@ from unittest.mock import patch
 from tests.notebooks.crossing import through_bytes
 from torchkata import verdicts
 from torchkata.base.marks import learners_version
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.assembling import EXERCISE_LINE
 from torchkata.tools.course import PAGES, Chapter, Page, course_root, exercise_of
 from torchkata.tools.source import read_source
@@ -56,8 +57,8 @@ def _chapter(name: str) -> Chapter:
 
 
 def exercise_cells(name: str, exercise: str):
-    """The answer cell and the check cells of an exercise."""
-    cells = [cell for cell in chapter_source(name).cells if exercise_of(cell) == exercise]
+    """The answer cell and the check cells of an exercise, these with the helpers that they use."""
+    cells = [cell for cell in whole_checks(chapter_source(name).cells) if exercise_of(cell) == exercise]
     return cells[0], cells[1:]
 
 
@@ -92,7 +93,7 @@ def grade(name: str, exercise: str, answer: str) -> Marks:
         for cell in exercise_cells(name, exercise)[1]:
             before = len(out.getvalue())
             try:
-                value = run_cell(cell.source, space, f"<check {cell.id}>")
+                value = run_cell(cell.source, dict(space), f"<check {cell.id}>")
                 marks.points += value if isinstance(value, float) else cell.metadata.nbgrader.points
                 if isinstance(value, float) and value < cell.metadata.nbgrader.points:
                     marks.told.append(out.getvalue()[before:])
@@ -133,7 +134,7 @@ def check_seconds(name: str, exercise: str, answer: str) -> float:
     start = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in exercise_cells(name, exercise)[1]:
-            run_cell(cell.source, space, f"<check {cell.id}>")
+            run_cell(cell.source, dict(space), f"<check {cell.id}>")
     return time.perf_counter() - start
 
 

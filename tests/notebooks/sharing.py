@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchkata.base.names import names_of
+from torchkata.base.shared_helpers import Helper, helpers_in, name_of, used_by
 from torchkata.tools.assembling import exercise_parts
-from torchkata.tools.shared_helpers import Helper, helpers_in, name_of, used_by
 
 SENTENCE = 3  # a text of so many words or more is a sentence
 IMPURE = ("observe", "rand", "seed", "generator")  # what such a call gives depends on where it stands

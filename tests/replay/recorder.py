@@ -18,9 +18,7 @@ import linecache
 import os
 import sys
 
-Cell = tuple[
-    str, str, float | None
-]  # its id, its source, its points; without points it only prepares those that follow
+Cell = tuple[str, str, float]  # a check cell's id, its source, its points
 
 
 def main() -> None:
@@ -37,7 +35,7 @@ def main() -> None:
 
 
 def outcomes_of(setup: str, answer: str, cells: list[Cell]) -> list[dict]:
-    """Run the setup cell, an answer and its check cells, as a kernel would; what each cell with points said."""
+    """Run the setup cell, an answer and its check cells, as a kernel would; what each of these said."""
     space: dict = {"__name__": "__main__"}
     run(setup, space, "<setup>")
     try:
@@ -45,21 +43,18 @@ def outcomes_of(setup: str, answer: str, cells: list[Cell]) -> list[dict]:
             run(answer, space, "<answer>")
     except Exception as error:
         return [outcome_of_error("the answer itself", 0.0, error)]
-    outcomes = [outcome_of(cell, space) for cell in cells]
-    return [one for one in outcomes if one]
+    return [outcome_of(cell, space) for cell in cells]
 
 
-def outcome_of(cell: Cell, space: dict) -> dict | None:
-    """What a check cell said; None for a cell without points."""
+def outcome_of(cell: Cell, space: dict) -> dict:
+    """What a check cell said, in a namespace of its own with the answer's names."""
     name, source, of = cell
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):
-            value = run(source, space, f"<check {name}>")
+            value = run(source, dict(space), f"<check {name}>")
     except Exception as error:
-        return outcome_of_error(name, of or 0.0, error)
-    if of is None:
-        return None
+        return outcome_of_error(name, of, error)
     points = value if isinstance(value, float) else of
     says = out.getvalue().strip() if points < of else ""
     return {"cell": name, "of": of, "points": points, "error": "", "hidden": False, "says": says}

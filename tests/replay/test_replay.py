@@ -142,7 +142,7 @@ def test_points_and_hidden_tests(tree: Path):
 
 def test_each_tree_runs_with_its_own_package(tree: Path):
     change(
-        tree / "src" / "torchkata" / "verdicts" / "check.py",
+        tree / "src" / "torchkata" / "verdicts" / "raised.py",
         'self.lines = [f"{exercise}: not solved yet."]',
         'self.lines = [f"{exercise}: open."]',
     )

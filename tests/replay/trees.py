@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 
 from tests.notebooks.answers import sources_in
 from torchkata.base.marks import learners_version
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.assembling import file_name
 from torchkata.tools.course import PAGES, Chapter, Page
 from torchkata.tools.errors import CourseError
@@ -29,13 +30,13 @@ class CannotReplay(CourseError):
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise of a tree: its chapter's setup cell, its check cells (id, source, points or None for a cell that only
-    prepares the others), and its answers by kind and name."""
+    """An exercise of a tree: its chapter's setup cell, its check cells (id, source with helpers, points), and its
+    answers by kind and name."""
 
     chapter: str
     name: str
     setup: str
-    cells: tuple[tuple[str, str, float | None], ...]
+    cells: tuple[tuple[str, str, float], ...]
     answers: dict[str, str] = field(hash=False)
 
     @property
@@ -78,18 +79,16 @@ def _exercises(chapter: Chapter, built: bool) -> Iterator[Exercise]:
     setup = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
     for answer, checks in _parts(notebook):
         name = answer.metadata.nbgrader.grade_id
-        cells = tuple(
-            (cell.metadata.nbgrader.grade_id, cell.source, cell.metadata.nbgrader.get("points")) for cell in checks
-        )
+        cells = tuple((cell.metadata.nbgrader.grade_id, cell.source, cell.metadata.nbgrader.points) for cell in checks)
         path = chapter.root / "tests" / "answers" / chapter.name / file_name(name)
         answers = {SOLUTION: answer.source, STUB: learners_version(answer.source)}
         yield Exercise(chapter.name, name, setup, cells, answers | (sources_in(path) if path.exists() else {}))
 
 
 def _parts(notebook: NotebookNode) -> list[tuple[NotebookNode, list[NotebookNode]]]:
-    """Each answer cell, with the cells of nbgrader that follow it."""
+    """Each answer cell, with its check cells."""
     parts: list[tuple[NotebookNode, list[NotebookNode]]] = []
-    for cell in notebook.cells:
+    for cell in whole_checks(notebook.cells):
         if meta := cell.metadata.get("nbgrader"):
             if meta.solution:
                 parts.append((cell, []))

@@ -38,17 +38,33 @@ def test_an_exercise_takes_the_place_of_its_line(chapter: Chapter):
     assert [exercise_of(cell) for cell in cells] == [None, None, None, "twice-it", "twice-it", None]
 
 
-def test_helpers_are_written_into_the_check_cells_and_are_no_cell(chapter: Chapter):
-    path = exercise_file(chapter, "twice-it")
-    helpers = '# %% helpers="twice-it"\ntwo = 2\n\n\n'
-    check = '# %% check="twice-it" points=2\n"""Twice."""\nwith check("twice-it") as test:\n    test(two)\n'
+HELPERS = '# %% helpers="twice-it"\ntwo = 2\nthree = 3\n\n\n'
+SHARING = '# %% check="twice-it" points=2\n"""Twice."""\nwith check("twice-it") as test:\n    test(two)\n'
+HIDING = "    ### BEGIN HIDDEN TESTS\n    test.hidden(three)\n    ### END HIDDEN TESTS\n"
+
+
+def with_helpers_cell(chapter: Chapter, check: str) -> str:
+    """The exercise with a helpers cell and a check cell; what stands before these."""
     text, _, _ = EXERCISE.partition("# %% check=")
-    path.write_text(text + helpers + check, encoding="utf-8")
+    exercise_file(chapter, "twice-it").write_text(text + HELPERS + check, encoding="utf-8")
+    return text
+
+
+def test_helpers_are_a_cell_and_those_that_only_hidden_tests_use_are_written_into_these(chapter: Chapter):
+    text = with_helpers_cell(chapter, SHARING + HIDING)
     source = assembled(chapter)
-    whole = check.replace("as test:\n", "as test:\n    two = 2\n\n")
-    assert source.text == READ.replace('# %% exercise="twice-it"\n', text + whole)
-    assert source.places[4] == ("exercises/twice_it.py", 16)
-    assert [exercise_of(cell) for cell in read_source(chapter).cells][3:5] == ["twice-it", "twice-it"]
+    shared = '# %% helpers="twice-it"\n"""What the checks of twice-it share."""\n\ntwo = 2\n\n'
+    hiding = HIDING.replace("TESTS\n", "TESTS\n    three = 3\n\n", 1)
+    assert source.text == READ.replace('# %% exercise="twice-it"\n', text + shared + SHARING + hiding)
+    assert source.places[4:6] == [("exercises/twice_it.py", 12), ("exercises/twice_it.py", 17)]
+    cells = read_source(chapter).cells[3:6]
+    assert [cell.id for cell in cells] == ["twice-it", "twice-it-helpers", "twice-it-check"]
+    assert {exercise_of(cell) for cell in cells} == {"twice-it"}
+
+
+def test_where_only_hidden_tests_share_there_is_no_cell(chapter: Chapter):
+    with_helpers_cell(chapter, SHARING.replace("test(two)", "test(2)") + HIDING)
+    assert [cell.id for cell in read_source(chapter).cells[3:5]] == ["twice-it", "twice-it-check"]
 
 
 def test_messages_name_the_exercises_file_and_line(chapter: Chapter):

@@ -64,6 +64,16 @@ def test_metadata_and_ids_are_derived():
     assert again == notebook
 
 
+def test_a_helpers_cell_is_locked_and_earns_nothing():
+    helpers = '# %% helpers="twice"\n"""What the checks of twice share."""\n'
+    _, shared, check = notebook_of(ANSWER + helpers + CHECK, "chapter.py").cells
+    assert shared.metadata.nbgrader == {
+        **{"schema_version": 3, "task": False, "grade": False, "solution": False},
+        **{"grade_id": "twice-helpers", "locked": True},
+    }
+    assert shared.metadata.jupyter == check.metadata.jupyter == {"source_hidden": True}
+
+
 def test_the_stub_keeps_signature_and_indentation():
     assert learners_version("def f():\n    ### BEGIN SOLUTION\n    return 1\n    ### END SOLUTION\n") == (
         "def f():\n    raise NotImplementedError  # your code here\n"

@@ -639,8 +639,6 @@ def test_a_look_alike_that_equals_the_truth_explains_nothing():
 
 CELLS = {
     "setup": "import torch\nfrom torchkata.verdicts import check, observe, observe_scenario",
-    "own helper": "def helper(x):\n    return x + 1\nnumber = 7\ndef answer(x):\n    return helper(x) + number",
-    "borrower": "def answer(x):\n    return reference(x)",
     "check": """
 with check("names") as test:
     test("the names of the check cell")
@@ -653,43 +651,6 @@ with check("names") as test:
     observe_scenario(again, answer, 1).returns(17)
 """,
 }
-
-
-def test_a_check_cell_and_the_learner_may_use_the_same_names():
-    space = {"__name__": "__main__"}
-    for name in ("setup", "own helper", "check", "check"):
-        exec(CELLS[name], space)
-    assert space["number"] == 7 and callable(space["helper"])
-    assert "reference" not in space and space["test"].exercise == "names"
-
-
-def test_an_answer_can_not_borrow_from_the_check_cell():
-    space = {"__name__": "__main__"}
-    exec(CELLS["setup"], space)
-    exec(CELLS["borrower"], space)
-    with pytest.raises(WrongAnswer, match="name 'reference' is not defined"):
-        exec(CELLS["check"], space)
-    assert "reference" not in space
-
-
-def test_a_check_cell_keeps_the_real_meaning_of_torch_and_pythons_own_names():
-    space = {"__name__": "__main__"}
-    exec(CELLS["setup"], space)
-    own = "torch = sum = 7\ndef observe(): pass\ndef answer(x):\n    return x + torch + sum"
-    exec(own, space)
-    learners = space["observe"]
-    exec(
-        """
-with check("names") as test:
-    test("the real ones")
-    def again(answer, n):
-        return answer(sum([n])) + int(torch.tensor(1))
-    observe(answer, 1).returns(sum([15]))
-    observe_scenario(again, answer, 1).returns(16)
-    """,
-        space,
-    )
-    assert space["torch"] == space["sum"] == 7 and space["observe"] is learners
 
 
 def test_a_check_stopped_by_hand_tells_where_the_answer_was():

@@ -11,6 +11,7 @@ import pytest
 from tests.notebooks.running import run_cell
 from tests.tools.learning.small_course import SOURCE, make_course, publish
 from torchkata.base.marks import without_hidden_tests
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.remembering import Remembered, read_verdicts, remember
 from torchkata.tools.course import Chapter, chapters, exercise_of, pages, read_unchecked
 from torchkata.verdicts import NotSolvedYet, WrongAnswer, at_hand
@@ -193,9 +194,11 @@ def test_every_released_check_cell_is_found_with_its_hidden_tests(chapter: Chapt
     own = at_hand._exercises(chapter.solution, 0)
     found = {(one.id, check.digest): check for one in own for check in one.checks}
     released = [
-        cell for cell in read_unchecked(chapter.release).cells if cell.metadata.get("nbgrader", {}).get("grade")
+        cell
+        for cell in whole_checks(read_unchecked(chapter.release).cells)
+        if cell.metadata.get("nbgrader", {}).get("grade")
     ]
-    masters = {cell.id: cell for cell in read_unchecked(chapter.solution).cells}
+    masters = {cell.id: cell for cell in whole_checks(read_unchecked(chapter.solution).cells)}
     for cell in released:
         check = found[exercise_of(cell), at_hand.digest_of(cell.source)]
         assert check.points == cell.metadata.nbgrader.points

@@ -4,7 +4,7 @@ solutions/06_hooks/hooks.py                         prose, demos, and a line for
                                                     # %% exercise="capture-features"
 solutions/06_hooks/exercises/capture_features.py    one exercise whole: task, answer cell, helpers, check cells
 
-Helpers are not a cell of the notebook: they are written into the check cells that use them.
+Of the helpers those that visible tests use become one cell; those that only hidden tests use are written into these.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torchkata.base.names import names_of
+from torchkata.base.shared_helpers import Helper, helpers_cell, helpers_in, shown, with_helpers
 from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.shared_helpers import Helper, helpers_in, with_helpers
 
 CELL = re.compile(r"# %%( |$)")
 EXERCISE_LINE = re.compile(r'# %% exercise="([^"]*)"$')
@@ -109,16 +110,30 @@ def _add_exercise(source: Source, chapter: Chapter, exercise: str, where: str) -
         raise SourceError(f"{where}: exercises/{path.name} is missing. Write it, or delete the line.")
     file, lines = f"exercises/{path.name}", _lines(path)
     _check_cells([line.rstrip("\n") for line in lines], exercise, file)
+    parts = exercise_parts("".join(lines))
+    checks = [part.text for part in parts if part.kind == "check"]
     helpers: list[Helper] = []
-    for part in exercise_parts("".join(lines)):
+    in_sight: list[Helper] = []
+    for part in parts:
+        text = part.text
         try:
             if part.kind == "helpers":
                 helpers = helpers_in(part.text)
-                continue
-            text = with_helpers(part.text, helpers) if part.kind == "check" else part.text
+                in_sight = shown(checks, helpers)
+                text = f'# %% helpers="{exercise}"\n{helpers_cell(exercise, in_sight)}\n\n' if in_sight else ""
+            if part.kind == "check":
+                _refuse_helpers_names(part.text, helpers)
+                text = with_helpers(part.text, [one for one in helpers if one not in in_sight])
         except ValueError as error:
             raise SourceError(f"{file}, cell at line {part.line}: {error}") from None
-        source.add_cell(text, file, part.line)
+        if text:
+            source.add_cell(text, file, part.line)
+
+
+def _refuse_helpers_names(check: str, helpers: list[Helper]) -> None:
+    """Raises ValueError for a check cell that defines a helper's name itself."""
+    if both := names_of(check).binds & {one.name for one in helpers}:
+        raise ValueError(f"the cell defines {min(both)}, which is a helper's name. Rename or delete one of them.")
 
 
 def exercise_parts(text: str) -> list[Part]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchkata.base.shared_helpers import exercise_named, is_helpers
 from torchkata.places import MARK as MARK
 from torchkata.places import PACKED
 from torchkata.tools.errors import CourseError as CourseError
@@ -212,8 +213,14 @@ def exercises_of(notebook: NotebookNode) -> list[Exercise]:
 
 
 def exercise_of(cell: NotebookNode) -> str | None:
-    """The id of the exercise that an answer or check cell belongs to; None for any other cell."""
+    """The id of the exercise that an answer, helpers or check cell belongs to; None for any other cell."""
     meta = cell.metadata.get("nbgrader")
     if not meta:
         return None
-    return meta["grade_id"] if meta.get("solution") else re.sub(r"-check(-\d+)?$", "", meta["grade_id"])
+    return meta["grade_id"] if meta.get("solution") else exercise_named(meta["grade_id"])
+
+
+def is_checking(cell: NotebookNode) -> bool:
+    """Whether a cell is a check cell, or holds what check cells share: these are the course's, never a learner's."""
+    meta = cell.metadata.get("nbgrader", {})
+    return bool(meta.get("grade")) or is_helpers(meta)

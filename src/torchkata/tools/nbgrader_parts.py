@@ -12,6 +12,7 @@ from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from traitlets import Unicode
 
 from torchkata.base.marks import GIVEN, learners_version, regions, without_hidden_tests
+from torchkata.base.shared_helpers import is_helpers
 from torchkata.tools.course import exercise_of
 from torchkata.tools.missing import with_notice
 
@@ -54,7 +55,8 @@ class MasterMetadata(NbGraderPreprocessor):
 
     So copied cells, changed points, tags, flags or schema versions neither stop a batch nor win anything. Of several
     cells with one grade id the last one counts, as in nbgrader's own DeduplicateIds. Deleted check cells come back
-    behind their answer cell; where that is gone too, at the end (nbgrader's add_missing_cells fails there).
+    behind their answer cell; where that is gone too, at the end (nbgrader's add_missing_cells fails there). What the
+    check cells of an exercise share comes above the first of them, wherever it was.
     """
 
     release_directory = Unicode("notebooks", help="Folder of the released chapters").tag(config=True)
@@ -69,6 +71,9 @@ class MasterMetadata(NbGraderPreprocessor):
         for cell in known.values():
             if cell.metadata.nbgrader.grade:
                 self._restore(deepcopy(cell), nb)
+        nb.cells = [cell for cell in nb.cells if not _is_helpers(cell)]
+        for cell in filter(_is_helpers, master.cells):
+            self._put_above_checks(deepcopy(cell), nb)
         nb.metadata = NotebookNode(kernelspec=master.metadata.kernelspec)
         return nb, resources
 
@@ -93,6 +98,12 @@ class MasterMetadata(NbGraderPreprocessor):
         same = [n for n, cell in enumerate(nb.cells) if exercise_of(cell) == exercise_of(check)]
         nb.cells.insert(same[-1] + 1 if same else len(nb.cells), check)
 
+    @staticmethod
+    def _put_above_checks(helpers: NotebookNode, nb: NotebookNode) -> None:
+        exercise = exercise_of(helpers)
+        first = next(n for n, cell in enumerate(nb.cells) if exercise_of(cell) == exercise and not is_answer(cell))
+        nb.cells.insert(first, helpers)
+
 
 class FoldChecks(NbGraderPreprocessor):
     """Formgrader shows verdicts right below the answer that they speak of, then the check cells, folded.
@@ -115,6 +126,10 @@ class FoldChecks(NbGraderPreprocessor):
 def is_answer(cell: NotebookNode) -> bool:
     """Whether a cell is a learner's answer to an exercise."""
     return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+def _is_helpers(cell: NotebookNode) -> bool:
+    return is_helpers(cell.metadata.get("nbgrader", {}))
 
 
 def _move_outputs(check: NotebookNode, answer: NotebookNode) -> None:

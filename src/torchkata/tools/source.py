@@ -10,11 +10,12 @@ import jupytext
 from nbformat import NotebookNode
 
 from torchkata.base.marks import GIVEN, HIDDEN, SOLUTION, marks_in, regions
+from torchkata.base.shared_helpers import is_helpers
 from torchkata.tools.assembling import ID, Source, SourceError, assembled, source_of
 from torchkata.tools.course import Chapter
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-CELL_KEYS = {"setup", "answer", "check", "points", "facts", "varies", "shows_warning", "tags"}
+CELL_KEYS = {"setup", "answer", "helpers", "check", "points", "facts", "varies", "shows_warning", "tags"}
 
 
 def read_source(chapter: Chapter) -> NotebookNode:
@@ -56,7 +57,7 @@ def _check_keys(cell: NotebookNode, where: str) -> None:
         )
     if "points" in cell.metadata and "check" not in cell.metadata:
         raise SourceError(f'{where}: only a check cell has points. Write check="the-id" points=… in its line.')
-    for key in ("answer", "check"):
+    for key in ("answer", "helpers", "check"):
         if key in cell.metadata and not ID.fullmatch(str(cell.metadata[key])):
             raise SourceError(f"{where}: {cell.metadata[key]!r} is no id. Use small letters, digits and dashes.")
     if cell.cell_type == "code":
@@ -88,15 +89,19 @@ def _check_regions(cell: NotebookNode, where: str) -> None:
 
 
 def _add_nbgrader(cell: NotebookNode, where: str) -> None:
-    meta = {"schema_version": 3, "task": False}
+    meta: dict[str, object] = {"schema_version": 3, "task": False}
     if "answer" in cell.metadata:
         meta |= {"grade": False, "grade_id": cell.metadata.pop("answer"), "locked": False, "solution": True}
+    elif "helpers" in cell.metadata:
+        grade_id = f"{cell.metadata.pop('helpers')}-helpers"
+        meta |= {"grade": False, "grade_id": grade_id, "locked": True, "solution": False}
     elif "check" in cell.metadata:
         meta |= {"grade": True, "grade_id": cell.metadata.pop("check"), "locked": True, "solution": False}
         meta["points"] = cell.metadata.pop("points")
-        cell.metadata["jupyter"] = NotebookNode(source_hidden=True)  # JupyterLab folds it to its first line
     else:
         return
+    if meta["locked"]:
+        cell.metadata["jupyter"] = NotebookNode(source_hidden=True)  # JupyterLab folds it to its first line
     cell.metadata["nbgrader"] = NotebookNode(meta)
 
 
@@ -112,6 +117,8 @@ def _number_checks(notebook: NotebookNode, file: str) -> None:
             if meta.grade_id in answers:
                 raise SourceError(f"{file}: the id {meta.grade_id!r} is used by two answer cells. Rename one of them.")
             answers.append(meta.grade_id)
+            continue
+        if is_helpers(meta):
             continue
         if not answers or meta.grade_id != answers[-1]:
             raise SourceError(

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from torchkata.base.marks import authors_version, hidden_tests, without_hidden_tests
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.places import solutions_for, workbook_here
 from torchkata.remembering import Remembered, digest_of, read_verdict
 
@@ -148,7 +149,7 @@ def _exercises(path: Path, saved: int) -> list[Exercise]:
     """The exercises of a solution; none for a file that is no notebook."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return list(_found_in(cells, path.name))
+        return list(_found_in(whole_checks(cells), path.name))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
 

@@ -22,7 +22,6 @@ from torch import Tensor
 from torchkata.demos import every_warning
 from torchkata.processes import RankError, RanksHang
 from torchkata.verdicts.isolation import clean_state
-from torchkata.verdicts.names import learners_names, with_own_names
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.recording import Recorder, Unrecorded, tensors_in
 from torchkata.verdicts.surroundings import surroundings
@@ -102,7 +101,7 @@ def run_scenario(scenario: Callable, args: tuple, recorded: bool) -> Observation
     copier = Copier()
     copies = [arg if is_answer(arg) else copier.copy(arg) for arg in args]
     file = scenario.__code__.co_filename
-    return _observe(_Call(with_own_names(scenario), copies, {}, hidden_file=file, recorded=recorded))
+    return _observe(_Call(scenario, copies, {}, hidden_file=file, recorded=recorded))
 
 
 def note_value(value: object) -> Observation:
@@ -146,7 +145,7 @@ def _observe(call: _Call) -> Observation:
     noted: dict = {}
     output = _Tee(sys.stdout)
     printing = contextlib.redirect_stdout(output)
-    with surroundings(), clean_state(), learners_names(), every_warning() as caught, printing:
+    with surroundings(), clean_state(), every_warning() as caught, printing:
         start = time.perf_counter()
         with recorder.recording("forward"):
             result, noted["raised"] = _attempt(lambda: call.function(*call.args, **call.kwargs), call.hidden_file)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchkata import __version__
 from torchkata.base.names import names_of
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.places import PACKAGE
 from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of, exercises_of, read_notebook
 from torchkata.tools.grading.records import Record
@@ -90,7 +91,7 @@ class MasterChapter:
         setup = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
         names: dict[str, frozenset[str]] = {}
         checks: dict[str, tuple[CheckCell, ...]] = {}
-        for cell in notebook.cells:
+        for cell in whole_checks(notebook.cells):
             exercise = exercise_of(cell)
             if exercise is None:
                 continue

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 from torchkata.base.names import names_of, needed
-from torchkata.tools.course import exercise_of
+from torchkata.base.shared_helpers import whole_checks
+from torchkata.tools.course import exercise_of, is_checking
 from torchkata.tools.missing import without_notice
 
 
@@ -47,10 +48,10 @@ def to_run(master: NotebookNode, learner: NotebookNode, only: Collection[str] | 
 
 
 def checks_of(master: NotebookNode) -> dict[str, list[Cell]]:
-    """The check cells of a chapter by exercise."""
+    """The check cells of a chapter by exercise, each with the helpers that it uses."""
     checks: dict[str, list[Cell]] = {}
-    for cell in master.cells:
-        if (exercise := exercise_of(cell)) and _is_check(cell):
+    for cell in whole_checks(master.cells):
+        if (exercise := exercise_of(cell)) and cell.metadata.nbgrader.grade:
             points = float(cell.metadata.nbgrader.points)
             checks.setdefault(exercise, []).append(Cell(cell.source, exercise, points))
     return checks
@@ -65,7 +66,7 @@ def _written(
     written: dict[int, Cell] = {}
     demos: dict[int, Cell] = {}
     for n, cell in enumerate(learner.cells):
-        if cell.cell_type != "code" or _is_check(cell):
+        if cell.cell_type != "code" or is_checking(cell):
             continue
         exercise = _answer_id(cell) or ""
         if last.get(exercise) == n:
@@ -99,7 +100,3 @@ def _before(place: int, cells: dict[int, Cell], wanted: Collection[str], given: 
 def _answer_id(cell: NotebookNode) -> str | None:
     meta = cell.metadata.get("nbgrader", {})
     return meta["grade_id"] if cell.cell_type == "code" and meta.get("solution") else None
-
-
-def _is_check(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("nbgrader", {}).get("grade"))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-from torchkata.tools.course import exercise_of
+from torchkata.tools.course import exercise_of, is_checking
 from torchkata.tools.learning.exercises import fenced
 from torchkata.tools.learning.news import news, same_code
 from torchkata.tools.missing import without_notice
@@ -63,7 +63,7 @@ class _Merging:
         self.own: dict[str, list[NotebookNode]] = defaultdict(list)  # behind which cell of the chapter
         self.notes: list[str] = []
         self.released = {cell.id: _text(cell) for cell in new.cells}
-        self.stubs = {name: text for name, text in self.released.items() if _has(self.new[name], "solution")}
+        self.stubs = {name: text for name, text in self.released.items() if _is_answer(self.new[name])}
         self.changed: dict[str, NotebookNode] = {}  # cells of the chapter that the learner's version stands in for
         self.beside = 0  # changed cells of the chapter that it has no more, or others: they stand beside the new ones
         self.given: dict[str, NotebookNode] = {}  # by exercise: what is given now, where that has changed
@@ -135,7 +135,7 @@ class _Merging:
         for name in (grade_id, cell.get("id")):
             if name in self.base or name in self.new:
                 return name
-        if _has(cell, "solution"):
+        if _is_answer(cell):
             return grade_id  # of an exercise that neither release knows
         same = (c.id for c in (*self.base.values(), *self.new.values()) if _same(c, cell))
         return next(same, None)
@@ -148,12 +148,12 @@ class _Merging:
             _keep_outputs(cell, new)
         elif self._unchanged(cell, base):
             return
-        elif new is not None and base is not None and _same(new, base) and not _has(new, "grade"):
+        elif new is not None and base is not None and _same(new, base) and not is_checking(new):
             self.changed[key] = cell
             _stand_in(cell, new)
         else:
-            graded = _has(cell, "grade")
-            if _has(cell, "solution"):
+            graded = is_checking(cell)
+            if _is_answer(cell):
                 self.notes.append(
                     f"{key} is no longer in this chapter. Your answer stays as a cell of your own; the task stands in "
                     "your copy as it was."
@@ -200,8 +200,8 @@ class _Merging:
 
     def _keep(self, cell: NotebookNode, behind: str) -> None:
         """Keep a cell as the learner's own, unless it holds nothing but the chapter's text, or is kept already."""
-        if not self.known_base and _has(cell, "grade"):
-            cell = new_raw_cell(cell.source)  # perhaps an older release's: it must not run
+        if is_checking(cell) and (not self.known_base or not cell.metadata.nbgrader.get("grade")):
+            cell = new_raw_cell(cell.source)  # perhaps an older release's, or for other checks: it must not run
         text = _text(cell)
         told = (key for key in self.stubs if text.startswith(GIVEN_HAS_CHANGED.format(key)))
         if any(text != self._given_now(key) for key in told):
@@ -243,7 +243,7 @@ class _Merging:
 
     def _answers_another(self, cell: NotebookNode) -> bool:
         """Whether a cell is the answer to an exercise that is no longer in the chapter."""
-        return _has(cell, "solution") and self._key(cell) not in self.stubs
+        return _is_answer(cell) and self._key(cell) not in self.stubs
 
     def _without_chapter(self, text: str) -> str:
         """A text without the cells of the chapter that were merged into it at its beginning or end."""
@@ -274,9 +274,8 @@ def _same(a: NotebookNode, b: NotebookNode) -> bool:
     return a.cell_type == b.cell_type and _text(a) == _text(b)
 
 
-def _has(cell: NotebookNode, what: str) -> bool:
-    """Whether nbgrader's metadata call a cell an answer ("solution") or a check ("grade")."""
-    return bool(cell.metadata.get("nbgrader", {}).get(what))
+def _is_answer(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 
 def _stand_in(cell: NotebookNode, new: NotebookNode) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.remembering import Remembered, digest_of, read_verdicts
 from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
 from torchkata.tools.learning.workbook import release_worked_on
@@ -39,7 +40,7 @@ def standing_in(release: NotebookNode, verdicts: dict[tuple[str, str], Remembere
 def checks_in(release: NotebookNode) -> dict[str, list[tuple[str, float]]]:
     """The check cells of each exercise in a release, in order: digest and points."""
     found: dict[str, list[tuple[str, float]]] = {}
-    for cell in release.cells:
+    for cell in whole_checks(release.cells):
         if (exercise := exercise_of(cell)) and cell.metadata.nbgrader.grade:
             found.setdefault(exercise, []).append((digest_of(cell.source), float(cell.metadata.nbgrader.points)))
     return found

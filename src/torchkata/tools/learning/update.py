@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.course import Chapter, CourseError, is_checking, read_notebook
 from torchkata.tools.learning.damaged import read_sides
 from torchkata.tools.learning.merging import merge
 from torchkata.tools.learning.workbook import back_up, put, put_notebook, release_of_copy, writing
@@ -72,7 +72,7 @@ def _graded(notebook: NotebookNode) -> list[tuple[object, str, str]]:
         (
             cell.metadata.nbgrader.get("grade_id"),
             cell.cell_type,
-            cell.source.strip() if cell.metadata.nbgrader.get("grade") else "",
+            cell.source.strip() if is_checking(cell) else "",
         )
         for cell in notebook.cells
         if "nbgrader" in cell.metadata

@@ -14,6 +14,7 @@ from html import escape
 import nbformat
 from nbformat import NotebookNode
 
+from torchkata.base.shared_helpers import is_helpers
 from torchkata.facts.collection import Fact, load
 from torchkata.tools.course import Chapter, Page, read_unchecked
 from torchkata.tools.site.blocks import blocks, box_of, is_heading, with_boxes
@@ -73,6 +74,8 @@ class _Writer:
             meta = cell.metadata.get("nbgrader", {})
             if cell.cell_type == "markdown":
                 self._text(cell.source, place)
+            elif is_helpers(meta):
+                continue
             elif meta.get("grade"):
                 self._end_card()
             elif meta.get("solution"):

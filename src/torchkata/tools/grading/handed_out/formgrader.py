@@ -7,6 +7,7 @@ import re
 
 from nbformat import NotebookNode
 
+from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.course import exercise_of
 from torchkata.tools.grading.records import ABOUT_FILES, ExerciseMark, Record, Submission
 
@@ -24,7 +25,7 @@ class GradedNotebooks:
         self.kernelspec = release.metadata.kernelspec
         self.answers: dict[str, dict] = {}  # metadata, by exercise
         self.checks: dict[str, list[tuple[str, dict]]] = {}  # source and metadata of each check cell, by exercise
-        for cell in solution.cells:
+        for cell in whole_checks(solution.cells):
             if exercise := exercise_of(cell):
                 own = metadata[cell.metadata.nbgrader.grade_id]
                 if cell.metadata.nbgrader.solution:

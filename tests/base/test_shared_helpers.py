@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from torchkata.tools.shared_helpers import helpers_in, used_by, with_helpers
+from torchkata.base.shared_helpers import helpers_cell, helpers_in, shown, title_of, used_by, whole_checks, with_helpers
 
 HELPERS = '''# %% helpers="twice"
 limit = 4
@@ -121,10 +123,38 @@ def test_empty_lines_below_the_with_line_do_not_add_up():
     assert with_helpers(cell, helpers_in(HELPERS)) == completed("judge(1)")
 
 
-def test_a_cell_that_defines_a_helpers_name_is_refused():
-    with pytest.raises(ValueError, match="the cell defines rule, which is a helper's name"):
-        completed(hidden="rule = 3")
-    completed("[print(rule) for rule in range(3)]")
+def test_a_name_that_the_cell_defines_is_its_own():
+    """As in a check cell of a release in which each held its helpers."""
+    assert completed("rule = 3\n    print(rule)") == written("rule = 3\n    print(rule)")
+    assert 'rule = "stay' in completed("[print(rule) for rule in range(3)]\n    print(rule)")
+
+
+def test_a_notebooks_cell_holds_what_visible_tests_use():
+    helpers = helpers_in(HELPERS)
+    checks = [written("print(known)", "judge(1)"), written("number(1)")]
+    assert [one.name for one in shown(checks, helpers)] == ["limit", "rule", "known", "Number", "number"]
+    cell = helpers_cell("twice", shown(checks, helpers))
+    assert cell.startswith('"""What the checks of twice share."""\n\nlimit = 4\n# what all numbers stay below\nrule = ')
+    assert "known = [mistake(rule)]\n\n\nclass Number:" in cell and cell.endswith("    return Number(value)")
+    assert [one.text for one in helpers_in(cell)] == [one.text for one in shown(checks, helpers)]
+    assert title_of(ast.parse(cell).body) == "twice" and title_of(ast.parse(HELPERS).body) is None
+
+
+def graded(grade_id: str) -> dict:
+    return {"nbgrader": {"grade_id": grade_id, "grade": True}}
+
+
+def test_check_cells_of_a_notebook_are_put_together():
+    cell = {"cell_type": "code", "metadata": {}}
+    helpers = helpers_cell("twice", helpers_in(HELPERS))
+    notebook = [
+        cell | {"source": "demo"},
+        cell | {"source": helpers.splitlines(keepends=True), "metadata": {"nbgrader": {"grade_id": "twice-helpers"}}},
+        cell | {"source": [written("judge(1)")], "metadata": graded("twice-check-2")},
+        cell | {"source": written("judge(1)"), "metadata": graded("other-check")},
+    ]
+    assert [one["source"] for one in whole_checks(notebook)] == ["demo", completed("judge(1)"), written("judge(1)")]
+    assert notebook[2]["source"] == [written("judge(1)")], "the notebook itself stays as it is"
 
 
 @pytest.mark.parametrize("source", ["with check(\n", "judge(1)\n"])
