@@ -32,10 +32,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.notebooks import running
-from torchkata import pictures, verdicts
+from torchkata import pictures
 from torchkata.pictures.explorer import Explorer
 from torchkata.tools.build import build
 from torchkata.tools.course import MARK, Chapter, chapters, course_root, read_notebook
+from torchkata.verdicts import asking
 
 RUNS = 5
 out = Console()
@@ -92,11 +93,11 @@ def _own_cost(chapter: str, exercise: str, solution: str) -> float:
         inside.append(noted.seconds)
         return noted
 
-    before, verdicts._cross = verdicts._cross, note
+    before, asking._cross = asking._cross, note
     try:
         return 1000 * (running.check_seconds(chapter, exercise, solution) - sum(inside))
     finally:
-        verdicts._cross = before
+        asking._cross = before
 
 
 def explorer_costs() -> dict[str, float]:

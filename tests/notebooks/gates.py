@@ -17,7 +17,7 @@ from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.course import exercise_of
 
-OBSERVERS = {"observe", "observe_scenario", "observe_value"}
+OBSERVERS = {"observe", "observe_scenario", "observe_value", "corners"}
 RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}
 KINDS = "implement|fix|predict|measure|debug"
 FACTS_LINE = re.compile(rf"^({KINDS}) · (warm-up|solid|long) · (\d+) min · (\d+) points?$", re.M)

@@ -17,12 +17,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.notebooks.crossing import through_bytes
-from torchkata import verdicts
 from torchkata.base.marks import learners_version
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.assembling import EXERCISE_LINE
 from torchkata.tools.course import PAGES, Chapter, Page, course_root, exercise_of
 from torchkata.tools.source import read_source
+from torchkata.verdicts import asking
 
 
 @dataclass
@@ -88,7 +88,7 @@ def grade(name: str, exercise: str, answer: str) -> Marks:
     run_cell(_setup(name), space, f"<{name} setup>")
     marks = Marks()
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), patch.object(verdicts, "_cross", through_bytes):
+    with contextlib.redirect_stdout(out), patch.object(asking, "_cross", through_bytes):
         run_cell(answer, space, f"<answer {exercise}>")
         for cell in exercise_cells(name, exercise)[1]:
             before = len(out.getvalue())

@@ -8,82 +8,33 @@ with check("one-hot") as test:
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from inspect import signature
-
-from torchkata.verdicts import cells, observing, resting
-from torchkata.verdicts.check import Interrupted, NotSolvedYet, WrongAnswer, check
-from torchkata.verdicts.judging import Mistake, Seen, mistake
-from torchkata.verdicts.observing import Observation, incoming_gradient
-from torchkata.verdicts.plain import Copier
+from torchkata.verdicts import cells, resting
+from torchkata.verdicts.asking import observe, observe_scenario, observe_value
+from torchkata.verdicts.check import check
+from torchkata.verdicts.corners import FIRST_CHECK_FIRST, corners, known
+from torchkata.verdicts.judging import Mistake, mistake
+from torchkata.verdicts.observing import incoming_gradient
 from torchkata.verdicts.predicting import prediction
-from torchkata.verdicts.recording import asks_for_operations
-from torchkata.verdicts.standins import StandIn, channel_of
+from torchkata.verdicts.raised import Interrupted, NotSolvedYet, WrongAnswer
+from torchkata.verdicts.standins import StandIn
 
 __all__ = [
+    "FIRST_CHECK_FIRST",
     "Interrupted",
     "Mistake",
     "NotSolvedYet",
     "StandIn",
     "WrongAnswer",
     "check",
+    "corners",
     "incoming_gradient",
+    "known",
     "mistake",
     "observe",
     "observe_scenario",
     "observe_value",
     "prediction",
 ]
-
-
-def observe(answer: object, *args: object, **kwargs: object) -> Seen:
-    """Call an answer with copies of the arguments, note plain facts, and return them ready to be judged.
-
-    Where an argument is a tensor that requires grad and the result is tracked, a backward pass runs too, from
-    `incoming_gradient(result)`. Operations are recorded where the check cell asks for operations: that takes longer
-    than most answers do.
-    """
-    recorded = asks_for_operations(sys._getframe(1).f_code)
-    asked_args, asked_kwargs = Copier().copy([list(args), kwargs])
-    if isinstance(answer, StandIn):
-        noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs, recorded)
-    else:
-        noted = _cross(observing.run_answer(answer, args, kwargs, recorded))
-    return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
-
-
-def observe_scenario(scenario: Callable, *args: object) -> Seen:
-    """Run a scenario, a function that gets answers and plain arguments and returns plain facts.
-
-    The scenario runs beside the learner's code: it must hold no expected values, and use only names of the chapter's
-    first code cell, its arguments and other functions of its check cell. Its operations are recorded as those of an
-    answer are.
-    """
-    channel = channel_of(args)
-    recorded = asks_for_operations(scenario.__code__)
-    if channel:
-        noted = channel.scenario(scenario, args, recorded)
-    else:
-        noted = _cross(observing.run_scenario(scenario, args, recorded))
-    story = (scenario.__doc__ or "").strip().partition("\n")[0]
-    named = [p.name for p in signature(scenario).parameters.values() if p.kind is not p.VAR_POSITIONAL]
-    return Seen(scenario.__name__, args, {}, noted, story=story, names=tuple(named))
-
-
-def observe_value(answer: object) -> Seen:
-    """Note an answer that is a value, such as a dict of predictions."""
-    if isinstance(answer, StandIn):
-        noted = answer.channel.value(answer.__name__)
-    else:
-        noted = _cross(observing.note_value(answer))
-    return Seen("answer", (), {}, noted, is_value=True)
-
-
-def _cross(noted: Observation) -> Observation:
-    """The way from the observing to the judging side. Tests replace it by a trip through bytes."""
-    return noted
-
 
 cells.watch()
 resting.load_at_rest()

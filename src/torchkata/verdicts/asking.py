@@ -1,0 +1,62 @@
+"""Ask: what does an answer do? Here, or through a stand-in in the process in which it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from inspect import signature
+
+from torchkata.verdicts import observing
+from torchkata.verdicts.judging import Seen
+from torchkata.verdicts.observing import Observation
+from torchkata.verdicts.plain import Copier
+from torchkata.verdicts.recording import asks_for_operations
+from torchkata.verdicts.standins import StandIn, channel_of
+
+
+def observe(answer: object, *args: object, **kwargs: object) -> Seen:
+    """Call an answer with copies of the arguments, note plain facts, and return them ready to be judged.
+
+    Where an argument is a tensor that requires grad and the result is tracked, a backward pass runs too, from
+    `incoming_gradient(result)`. Operations are recorded where the check cell asks for operations: that takes longer
+    than most answers do.
+    """
+    recorded = asks_for_operations(sys._getframe(1).f_code)
+    asked_args, asked_kwargs = Copier().copy([list(args), kwargs])
+    if isinstance(answer, StandIn):
+        noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs, recorded)
+    else:
+        noted = _cross(observing.run_answer(answer, args, kwargs, recorded))
+    return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
+
+
+def observe_scenario(scenario: Callable, *args: object) -> Seen:
+    """Run a scenario, a function that gets answers and plain arguments and returns plain facts.
+
+    The scenario runs beside the learner's code: it must hold no expected values, and use only names of the chapter's
+    first code cell, its arguments and other functions of its check cell. Its operations are recorded as those of an
+    answer are.
+    """
+    channel = channel_of(args)
+    recorded = asks_for_operations(scenario.__code__)
+    if channel:
+        noted = channel.scenario(scenario, args, recorded)
+    else:
+        noted = _cross(observing.run_scenario(scenario, args, recorded))
+    story = (scenario.__doc__ or "").strip().partition("\n")[0]
+    named = [p.name for p in signature(scenario).parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    return Seen(scenario.__name__, args, {}, noted, story=story, names=tuple(named))
+
+
+def observe_value(answer: object) -> Seen:
+    """Note an answer that is a value, such as a dict of predictions."""
+    if isinstance(answer, StandIn):
+        noted = answer.channel.value(answer.__name__)
+    else:
+        noted = _cross(observing.note_value(answer))
+    return Seen("answer", (), {}, noted, is_value=True)
+
+
+def _cross(noted: Observation) -> Observation:
+    """The way from the observing to the judging side. Tests replace it by a trip through bytes."""
+    return noted
