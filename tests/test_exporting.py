@@ -12,8 +12,6 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
 from torchkata.exporting import LOGGERS, export_warnings_of, quiet_exporter, refusal_of
-from torchkata.verdicts import check, observe
-from torchkata.verdicts.observing import run_answer
 
 
 @pytest.fixture(autouse=True)
@@ -69,20 +67,3 @@ def test_what_was_expected_and_did_not_come_is_an_error():
         refusal_of(lambda: None)
     with pytest.raises(AssertionError, match="a warning was expected"):
         export_warnings_of(lambda: None)
-
-
-def test_only_the_exports_of_checks_are_quick():
-    from torch.onnx._internal._lazy_import import onnxscript_apis
-
-    def is_quick():
-        return "get_torchlib_ops" in vars(onnxscript_apis)
-
-    quiet_exporter()
-    assert not is_quick()
-    with check("an-exercise") as test:
-        test("in a check cell, and in an answer")
-        assert is_quick()
-        observe(is_quick).returns(True)
-    assert not is_quick()
-    assert run_answer(is_quick, (), {}).result is True  # as where an answer runs in a process of its own
-    assert not is_quick()

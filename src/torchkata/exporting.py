@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from textwrap import fill
 
 from torchkata.demos import every_warning
-from torchkata.quick_exports import quick_exports
-from torchkata.verdicts.surroundings import hold_in_checks
 
 LOGGERS = (
     "torch.onnx",
@@ -28,10 +26,9 @@ WIDTH = 96
 
 
 def quiet_exporter() -> None:
-    """Keep torch.onnx.export and onnxruntime from writing about themselves to the screen, and check cells from
-    exporting slowly.
+    """Keep torch.onnx.export and onnxruntime from writing about themselves to the screen.
 
-    Errors still come, and so do warnings about a model. What a learner exports is not made quicker: it is torch's own.
+    You still see errors, and warnings about a model.
     """
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -40,7 +37,6 @@ def quiet_exporter() -> None:
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(4)
-    hold_in_checks(quick_exports)
 
 
 def refusal_of(export: Callable[[], object], lines: int = 2) -> None:

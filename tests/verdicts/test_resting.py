@@ -1,7 +1,8 @@
-"""What a kernel loads while no cell runs: for somebody who looks, step by step, and never twice."""
+"""What a kernel loads while no cell runs: for somebody who looks, and what the chapter's first cell asks for."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,72 +16,68 @@ from torchkata.verdicts import resting
 PATIENCE = 120
 
 
-class Loop:
-    """A kernel's loop, whose time goes on when a test says so."""
+class Kernel:
+    """A kernel whose first cell has imported `check`, and what it has loaded."""
 
     def __init__(self) -> None:
-        self.calls: list[Callable[[], None]] = []
+        self.loaded: list[str] = []
+        self.looks = True
+        self.names: dict[str, object] = {"check": 1}
+        self._after: list[Callable[[], None]] = []
+        self.shell = SimpleNamespace(
+            events=SimpleNamespace(register=lambda event, call: self._after.append(call)), user_ns=self.names
+        )
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-        self.calls.append(call)
-        return call
+    def run_cells(self, *pauses: float) -> None:
+        """End a cell before each of these pauses, in seconds."""
 
-    def remove_timeout(self, call: Callable[[], None]) -> None:
-        self.calls.remove(call)
+        async def run() -> None:
+            for pause in pauses:
+                for call in self._after:
+                    call()
+                await asyncio.sleep(pause)
 
-    def rest(self) -> None:
-        while self.calls:
-            self.calls.pop(0)()
+        asyncio.run(run())
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A kernel whose first cell has imported `check`; what it has loaded, and how to end a cell."""
-    loaded: list[str] = []
-    one = SimpleNamespace(loop=Loop(), loaded=loaded, looks=True, end_cell=None)
-    events = SimpleNamespace(register=lambda event, function: setattr(one, "end_cell", function))
-    one.user_ns = {"check": 1}
-    shell = SimpleNamespace(kernel=SimpleNamespace(io_loop=one.loop), events=events, user_ns=one.user_ns)
-    monkeypatch.setattr(resting, "shell_here", lambda: shell)
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    one = Kernel()
+    monkeypatch.setattr(resting, "shell_here", lambda: one.shell)
     monkeypatch.setattr(resting, "somebody_looks", lambda: one.looks)
-    monkeypatch.setattr(resting, "import_module", loaded.append)
-    steps = {"check": ("first", "second"), "run_on_ranks": (lambda: loaded.append("ranks"),)}
+    monkeypatch.setattr(resting, "REST", 0.05)
+    steps = {"run_on_ranks": lambda: one.loaded.append("ranks"), "check": lambda: one.loaded.append("compiler")}
     monkeypatch.setattr(resting, "_STEPS", steps)
     resting.load_at_rest()
     return one
 
 
-def test_it_loads_what_the_first_cell_asks_for_once_and_only_at_rest(kernel):
-    assert not kernel.loop.calls
-    kernel.end_cell()
-    kernel.end_cell()
-    assert len(kernel.loop.calls) == 1 and not kernel.loaded, "who runs one cell after another waits for nothing"
-    kernel.loop.rest()
-    assert kernel.loaded == ["first", "second"]
-    kernel.user_ns["run_on_ranks"] = 1
-    kernel.end_cell()
-    kernel.loop.rest()
-    assert kernel.loaded == ["first", "second", "ranks"]
+def test_it_loads_what_the_first_cell_asks_for(kernel: Kernel):
+    kernel.run_cells(1)
+    assert kernel.loaded == ["compiler"]
+    kernel.names["run_on_ranks"] = 1
+    kernel.run_cells(1)
+    assert kernel.loaded == ["compiler", "ranks", "compiler"]
 
 
-def test_a_cell_that_comes_between_two_steps_puts_off_the_second(kernel):
-    kernel.end_cell()
-    kernel.loop.calls.pop()()
-    assert kernel.loaded == ["first"] and len(kernel.loop.calls) == 1
-    kernel.end_cell()
-    assert kernel.loaded == ["first"] and len(kernel.loop.calls) == 1
+def test_who_runs_one_cell_after_another_waits_for_nothing(kernel: Kernel):
+    kernel.run_cells(0, 0, 0)
+    assert not kernel.loaded
+    kernel.run_cells(0, 0, 1)
+    assert kernel.loaded == ["compiler"]
 
 
-def test_nothing_is_loaded_for_a_tool_and_what_fails_is_left_to_the_check(kernel, monkeypatch):
+def test_nothing_is_loaded_for_a_tool(kernel: Kernel):
     kernel.looks = False
-    kernel.end_cell()
-    assert not kernel.loop.calls
-    kernel.looks = True
-    monkeypatch.setattr(resting, "import_module", lambda name: kernel.loaded.append(1 / 0))
-    kernel.user_ns["run_on_ranks"] = 1
-    kernel.end_cell()
-    kernel.loop.rest()
-    assert kernel.loaded == ["ranks"]
+    kernel.run_cells(1)
+    assert not kernel.loaded
+
+
+def test_what_fails_is_left_to_the_check(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(resting._STEPS, "run_on_ranks", lambda: kernel.loaded.append(1 / 0))
+    kernel.names["run_on_ranks"] = 1
+    kernel.run_cells(1)
+    assert kernel.loaded == ["compiler"]
 
 
 def test_a_kernel_does_it_by_itself(tmp_path: Path):
@@ -88,7 +85,7 @@ def test_a_kernel_does_it_by_itself(tmp_path: Path):
     try:
         source = (
             "from pathlib import Path\nfrom torchkata.verdicts import check, resting\n"
-            "resting._STEPS['check'] = (Path('rested').touch,)"
+            "resting._STEPS['check'] = Path('rested').touch"
         )
         assert notebook.run(source) == []
         until = time.monotonic() + PATIENCE

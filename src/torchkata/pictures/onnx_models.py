@@ -297,12 +297,10 @@ def _outside(program: torch.onnx.ONNXProgram) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Let the exporter talk to nobody, and lose no time."""
+    """Let the exporter talk to nobody."""
     from torchkata.exporting import quiet_exporter
-    from torchkata.quick_exports import quick_exports
 
     with (
-        quick_exports(),
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),

@@ -18,7 +18,6 @@ from torchkata.verdicts.keeping import keeping_of
 from torchkata.verdicts.originals import put_back_torch
 from torchkata.verdicts.predicting import collected
 from torchkata.verdicts.showing import Part, Place
-from torchkata.verdicts.surroundings import surroundings
 from torchkata.verdicts.telling import Outcome, tell
 
 
@@ -72,7 +71,6 @@ class check:
         self._place = Place(self.exercise)
         self._items = self._state.enter_context(collected())
         self._state.enter_context(clean_state())
-        self._state.enter_context(surroundings())
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:

@@ -24,7 +24,6 @@ from torchkata.processes import RankError, RanksHang
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.recording import Recorder, Unrecorded, tensors_in
-from torchkata.verdicts.surroundings import surroundings
 
 # what Python raises for a value of another kind; a call with other arguments is the answer's own fault
 OF_ANOTHER_KIND = (AttributeError, TypeError, ValueError, LookupError)
@@ -145,7 +144,7 @@ def _observe(call: _Call) -> Observation:
     noted: dict = {}
     output = _Tee(sys.stdout)
     printing = contextlib.redirect_stdout(output)
-    with surroundings(), clean_state(), every_warning() as caught, printing:
+    with clean_state(), every_warning() as caught, printing:
         start = time.perf_counter()
         with recorder.recording("forward"):
             result, noted["raised"] = _attempt(lambda: call.function(*call.args, **call.kwargs), call.hidden_file)

@@ -18,8 +18,7 @@ PROCESSES = (
     "sandbox.inside.worker",
 )  # what the processes that judge, and those they ask, load
 DECIDE_NOTHING = {  # loaded there, and no mark depends on them
-    *("torchkata", "torchkata.demos", "torchkata.loading", "torchkata.places"),
-    *("torchkata.quick_decompositions", "torchkata.quick_exports", "torchkata.quick_fakes", "torchkata.remembering"),
+    *("torchkata", "torchkata.demos", "torchkata.places", "torchkata.remembering"),
     *("torchkata.tools", "torchkata.tools.errors", "torchkata.tools.placing"),
 }
 LOADED = """
