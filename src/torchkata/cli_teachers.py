@@ -66,7 +66,6 @@ def grade(
     names = [name.strip() for name in students.split(",") if name.strip()] if students is not None else None
     if similar:
         return _list_similar(found, names)
-    from torchkata.loading import loading
     from torchkata.tools.grading.grader import grader_of, sharing
     from torchkata.tools.grading.pool import get_ready, usable_cores
 
@@ -74,9 +73,8 @@ def grade(
     if scheduler is None:  # the processes that grade load torch while this one loads nbgrader
         get_ready()
     with nullcontext(grader) if scheduler else sharing(grader) as opener:
-        with loading():
-            from torchkata.tools.grading.batch import grade_chapter
-            from torchkata.tools.grading.regrading import regrade
+        from torchkata.tools.grading.batch import grade_chapter
+        from torchkata.tools.grading.regrading import regrade
 
         if exercise is not None:
             work = partial(regrade, found, exercise, opener)

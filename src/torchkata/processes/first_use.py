@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
-from torchkata.loading import loading
+import torchkata.processes.worker  # noqa: F401
 
 
 def use() -> None:
@@ -24,8 +24,5 @@ def use() -> None:
     cloudpickle.loads(cloudpickle.dumps((lambda: weight, weight.detach())))
 
 
-with loading():
-    import torchkata.processes.worker  # noqa: F401
-
-    with contextlib.suppress(Exception):  # then each rank does it, and tells what is wrong
-        use()
+with contextlib.suppress(Exception):  # then each rank does it, and tells what is wrong
+    use()

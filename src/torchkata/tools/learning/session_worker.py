@@ -6,7 +6,6 @@ Requests come and replies go as lines of JSON, through pipes that the learner's 
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import json
 import os
@@ -18,14 +17,11 @@ import traceback
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from torchkata.loading import loading
-
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 MAX_PRINTED = 100_000  # characters of a cell's output that are kept
 MAX_TEXT = 2_000  # characters of an error's message
-SELDOM = 20_000  # new objects before the collector looks for garbage: an export makes many, and little of it
 
 
 def main() -> None:
@@ -37,11 +33,9 @@ def main() -> None:
     os.environ.setdefault("MPLBACKEND", "agg")
     waiting: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
-    with loading():  # while the other process still reads notebooks
-        with contextlib.suppress(ImportError):
-            import torch  # noqa: F401
-        cells = Cells()
-    gc.set_threshold(SELDOM)
+    with contextlib.suppress(ImportError):  # while the other process still reads notebooks
+        import torch  # noqa: F401
+    cells = Cells()
     while True:
         reply = cells.run(waiting.get())
         replies.write(json.dumps(reply) + "\n")
@@ -92,6 +86,7 @@ class Cells:
 
 
 def _shell() -> InteractiveShell:
+    from IPython.core.displayhook import DisplayHook
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -105,13 +100,16 @@ def _shell() -> InteractiveShell:
         def ask_exit(self) -> None:
             raise SystemExit
 
-        def init_displayhook(self) -> None:
-            super().init_displayhook()
-            for shows in ("write_format_data", "write_output_prompt"):
-                setattr(self.displayhook, shows, lambda *shown: None)
+    class Unshown(DisplayHook):
+        """Keeps a cell's value and writes nothing."""
+
+        def write_output_prompt(self) -> None: ...
+
+        def write_format_data(self, *formats: object) -> None: ...
 
     module = ModuleType("__main__")
-    return Shell(user_module=module, user_ns=module.__dict__, config=Config({"HistoryManager": {"enabled": False}}))
+    config = Config({"HistoryManager": {"enabled": False}})
+    return Shell(user_module=module, user_ns=module.__dict__, displayhook_class=Unshown, config=config)
 
 
 def _reply(printed: str, value: object, error: BaseException | None) -> dict:
