@@ -33,8 +33,11 @@ from torchkata.pictures.call_path import call_path
 from torchkata.pictures.index_steps import collision_map, gather_scatter_stepper
 from torchkata.pictures.nucleus import sort_decide_put_back
 from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
     check,
+    corners,
     incoming_gradient,
+    known,
     mistake,
     observe,
     observe_scenario,

@@ -54,25 +54,19 @@ def count_writers(index: Tensor, dim: int, shape: tuple[int, ...]) -> Tensor:
 with check("count-writers") as test:
     test("repeated indices, along dim 1")
     index = torch.tensor([[0, 0, 2], [1, 1, 1], [2, 0, 1]])
-    seen = observe(count_writers, index, 1, (3, 3)).expecting(
-        mistake(
-            "Duplicates overwrote each other: you see whether a cell is written, not how often. Let the ones add up.",
-            gives=torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 1]]),
+    mistakes = {
+        "Duplicates overwrote each other: you see whether a cell is written, "
+        "not how often. Let the ones add up.": torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 1]]),
+        "All lanes were counted together: every 1-d lane along dim is its own little scatter.": lambda seen: (
+            seen.value.flatten().tolist() in ([3, 4, 2], [3, 4, 2] * 3)
         ),
-        mistake(
-            "All lanes were counted together: every 1-d lane along dim is its own little scatter.",
-            when=lambda seen: seen.value.flatten().tolist() in ([3, 4, 2], [3, 4, 2] * 3),
+        "The counts belong to another dim: index replaces coordinate `dim`, the other coordinates stay.": torch.tensor(
+            [[1, 2, 0], [1, 1, 2], [1, 0, 1]]
         ),
-        mistake(
-            "The counts belong to another dim: index replaces coordinate `dim`, the other coordinates stay.",
-            gives=torch.tensor([[1, 2, 0], [1, 1, 2], [1, 0, 1]]),
-        ),
-        mistake(
-            "The cells without a writer must be 0.",
-            gives=torch.tensor([[3, 1, 2], [1, 4, 1], [2, 2, 2]]),
-        ),
-        mistake("Counts are int64: {detail}", stage="dtype"),
-    )
+        "The cells without a writer must be 0.": torch.tensor([[3, 1, 2], [1, 4, 1], [2, 2, 2]]),
+        "Counts are int64: {detail}": {"stage": "dtype"},
+    }
+    seen = observe(count_writers, index, 1, (3, 3)).expecting(*known(mistakes))
     seen.returns(torch.tensor([[2, 0, 1], [0, 3, 0], [1, 1, 1]]))
 
     test("no index twice in a row: one writer at most")
@@ -90,11 +84,6 @@ with check("count-writers") as test:
 # %% check="count-writers" points=1
 """Values outside are refused; other dimensions, dtypes and sizes of index."""
 with check("count-writers") as test:
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("repeated indices, along dim 1 and along dim 0; index is not changed")
     index = torch.tensor([[0, 0, 2], [1, 1, 1], [2, 0, 1]])
     seen = observe(count_writers, index, 1, (3, 3))
@@ -104,12 +93,12 @@ with check("count-writers") as test:
             "The count of the first check is still in the target: start from a new one in each call.",
             gives=torch.tensor([[4, 0, 2], [0, 6, 0], [2, 2, 2]]),
         ),
-        not_yet,
+        FIRST_CHECK_FIRST,
     )
     seen.leaves_arguments_alone()
     corner = torch.tensor([[0, 1, 2, 0]])
     expected = torch.tensor([[1, 0, 0, 1, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]])
-    observe(count_writers, corner, 0, (3, 5)).returns(expected, not_yet)
+    observe(count_writers, corner, 0, (3, 5)).returns(expected, FIRST_CHECK_FIRST)
 
     test("values outside the target are refused")
     for value in (3, -1):

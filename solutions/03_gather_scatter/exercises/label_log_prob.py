@@ -67,40 +67,31 @@ with check("label-log-prob") as test:
         """Logits minus the logarithm of their sum of exponentials (good enough for small numbers)."""
         return logits - logits.exp().sum(dim, keepdim=True).log()
 
-    known = (
-        mistake(
-            "Gather needs an index with as many dimensions as the input: labels needs one more (of size 1).",
-            raises="same number of dimensions",
-        ),
-        mistake(
-            "The size-1 dimension used for gather is still there: remove it at the end.",
-            when=lambda seen: seen.value.shape == (*seen.args[1].shape, 1),
-        ),
-        mistake(
-            "Those are the raw logits: they must be normalised (log_softmax) over the classes.",
-            gives=pick,
-        ),
-        mistake(
-            "The softmax runs over the wrong dimension: classes are last.",
-            when=lambda seen: any(
+    slips = known(
+        {
+            "Gather needs an index with as many dimensions as the input: "
+            "labels needs one more (of size 1).": "same number of dimensions",
+            "The size-1 dimension used for gather is still there: remove it at the end.": lambda seen: (
+                seen.value.shape == (*seen.args[1].shape, 1)
+            ),
+            "Those are the raw logits: they must be normalised (log_softmax) over the classes.": {"gives": pick},
+            "The softmax runs over the wrong dimension: classes are last.": lambda seen: any(
                 seen.looks_like(lambda logits, labels, dim=dim: pick(normalised(logits, dim), labels))
                 for dim in range(seen.args[1].dim())
             ),
-        ),
-        mistake(
-            "The sign is wrong: that is the loss (negative log-probability).",
-            gives=lambda logits, labels: -pick(normalised(logits, -1), labels),
-        ),
-        mistake(
-            "Those are probabilities, not their logarithms.",
-            gives=lambda logits, labels: pick(normalised(logits, -1), labels).exp(),
-        ),
+            "The sign is wrong: that is the loss (negative log-probability).": {
+                "gives": lambda logits, labels: -pick(normalised(logits, -1), labels)
+            },
+            "Those are probabilities, not their logarithms.": {
+                "gives": lambda logits, labels: pick(normalised(logits, -1), labels).exp()
+            },
+        }
     )
 
     test("logits (4, 3), labels (4,)")
     some_probs = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.8, 0.1], [0.4, 0.35, 0.25], [0.7, 0.05, 0.25]])
     some_logits = some_probs.log() + torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
-    observe(label_log_prob, some_logits, torch.tensor([2, 0, 1, 1])).expecting(*known).returns(
+    observe(label_log_prob, some_logits, torch.tensor([2, 0, 1, 1])).expecting(*slips).returns(
         torch.tensor([0.5, 0.1, 0.35, 0.05]).log(),
         mistake(
             "You got a table: indexing the class dimension with all labels pairs every position with every label. "
@@ -113,7 +104,7 @@ with check("label-log-prob") as test:
     test("logits (2, 5, 7), labels (2, 5)")
     some_logits = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1))
     some_labels = torch.tensor([[6, 0, 3, 3, 1], [2, 5, 0, 4, 6]])
-    observe(label_log_prob, some_logits, some_labels).expecting(*known).returns(
+    observe(label_log_prob, some_logits, some_labels).expecting(*slips).returns(
         pick(normalised(some_logits, -1), some_labels),
         mistake(
             "The classes are the last dimension. Dimension 1 holds them for two-dimensional logits only.",
@@ -131,15 +122,10 @@ with check("label-log-prob") as test:
         picked = [row[int(y)] for row, y in zip(rows, labels.flatten(), strict=True)]
         return torch.stack(picked).reshape(labels.shape)
 
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("logits (2, 5, 7), labels (2, 5); the arguments are not changed")
     some_logits = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1))
     seen = observe(label_log_prob, some_logits, torch.tensor([[6, 0, 3, 3, 1], [2, 5, 0, 4, 6]]))
-    seen.returns(by_loop, not_yet)
+    seen.returns(by_loop, FIRST_CHECK_FIRST)
     seen.leaves_arguments_alone()
 
     squeezed = mistake(
@@ -153,22 +139,15 @@ with check("label-log-prob") as test:
 
     test("logits of 1e4: the improbable label has log-probability -10000, not -inf")
     seen = observe(label_log_prob, torch.tensor([[1e4, 0.0, 3.0], [2.0, -5.0, 1e4]]), torch.tensor([1, 2]))
-    seen.returns(
-        torch.tensor([-1e4, 0.0]),
-        mistake(
-            "Here log(softmax(x)) underflows: a small probability becomes 0 and its logarithm -inf. Use log_softmax.",
-            when=lambda seen: seen.value.tolist() == [-torch.inf, 0.0],
-        ),
-        mistake(
-            "Here exp(1e4) is inf, and what follows is inf or nan. log_softmax subtracts the largest logit first.",
-            when=lambda seen: not seen.value.isfinite().all(),
-        ),
-        mistake(
-            "A small number added to the probability, or a bound on the logits, hides how improbable the label is: "
-            "{detail}. Use log_softmax.",
-            when=lambda seen: -1000 < seen.value[0].item() < -5,
-        ),
-    )
+    mistakes = {
+        "Here log(softmax(x)) underflows: a small probability becomes 0 and "
+        "its logarithm -inf. Use log_softmax.": lambda seen: seen.value.tolist() == [-torch.inf, 0.0],
+        "Here exp(1e4) is inf, and what follows is inf or nan. log_softmax "
+        "subtracts the largest logit first.": lambda seen: not seen.value.isfinite().all(),
+        "A small number added to the probability, or a bound on the logits, hides how improbable the label is: "
+        "{detail}. Use log_softmax.": lambda seen: -1000 < seen.value[0].item() < -5,
+    }
+    seen.returns(torch.tensor([-1e4, 0.0]), *known(mistakes))
 
     ### BEGIN HIDDEN TESTS
     def reference(logits, labels):

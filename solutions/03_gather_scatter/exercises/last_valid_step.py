@@ -68,42 +68,27 @@ with check("last-valid-step") as test:
     test("h (3, 5, 4), lengths 5, 1, 3")
     some_h = (torch.arange(1.0, 61) * 37 % 61).reshape(3, 5, 4)
     seen = observe(last_step, some_h, torch.tensor([5, 1, 3]))
-    seen.returns(
-        torch.stack([some_h[0, 4], some_h[1, 0], some_h[2, 2]]),
-        mistake(
-            "Gather wants an index with as many dimensions as h (3): give lengths two more.",
-            raises="same number of dimensions",
+    mistakes = {
+        "Gather wants an index with as many dimensions as h (3): give lengths two more.": "same number of dimensions",
+        "Gather does not broadcast: an index of shape (B, 1, 1) fetches one number per sequence, "
+        "the first feature. Expand it to (B, 1, D).": lambda seen: (
+            seen.value.flatten().tolist() == [h[0].item() for h in (some_h[0, 4], some_h[1, 0], some_h[2, 2])]
         ),
-        mistake(
-            "Gather does not broadcast: an index of shape (B, 1, 1) fetches one number per sequence, "
-            "the first feature. Expand it to (B, 1, D).",
-            when=lambda seen: (
-                seen.value.flatten().tolist() == [h[0].item() for h in (some_h[0, 4], some_h[1, 0], some_h[2, 2])]
-            ),
+        "A length counts, positions start at 0: the last step of a sequence of length n is n - 1.": [
+            "index 5 is out of bounds",
+            lambda seen: seen.value[1:].equal(torch.stack([some_h[1, 1], some_h[2, 3]])),
+        ],
+        "Indexing h[:, lengths - 1] gives (B, B, D): every sequence at every length.": (3, 3, 4),
+        "The time dimension of size 1 is still there: remove it at the end.": (3, 1, 4),
+        "That is the last padded position of all sequences, not each one's own last step.": {"gives": some_h[:, -1]},
+        "Those are averages over the valid steps; asked for is the last one.": torch.stack(
+            [some_h[0].mean(0), some_h[1, 0], some_h[2, :3].mean(0)]
         ),
-        mistake(
-            "A length counts, positions start at 0: the last step of a sequence of length n is n - 1.",
-            raises="index 5 is out of bounds",
+        "Those are sums over the valid steps; asked for is the last one.": torch.stack(
+            [some_h[0].sum(0), some_h[1, 0], some_h[2, :3].sum(0)]
         ),
-        mistake(
-            "A length counts, positions start at 0: the last step of a sequence of length n is n - 1.",
-            when=lambda seen: seen.value[1:].equal(torch.stack([some_h[1, 1], some_h[2, 3]])),
-        ),
-        mistake("Indexing h[:, lengths - 1] gives (B, B, D): every sequence at every length.", shape=(3, 3, 4)),
-        mistake("The time dimension of size 1 is still there: remove it at the end.", shape=(3, 1, 4)),
-        mistake(
-            "That is the last padded position of all sequences, not each one's own last step.",
-            gives=some_h[:, -1],
-        ),
-        mistake(
-            "Those are averages over the valid steps; asked for is the last one.",
-            gives=torch.stack([some_h[0].mean(0), some_h[1, 0], some_h[2, :3].mean(0)]),
-        ),
-        mistake(
-            "Those are sums over the valid steps; asked for is the last one.",
-            gives=torch.stack([some_h[0].sum(0), some_h[1, 0], some_h[2, :3].sum(0)]),
-        ),
-    )
+    }
+    seen.returns(torch.stack([some_h[0, 4], some_h[1, 0], some_h[2, 2]]), *known(mistakes))
 
 # %% check="last-valid-step" points=1
 """Padding that is nan, length 0, other sizes and dtypes; impossible lengths are refused."""
@@ -119,15 +104,10 @@ with check("last-valid-step") as test:
     def has_nan(seen):
         return seen.value.isnan().any()
 
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("h (3, 5, 4), lengths 5, 1, 3; the arguments are not changed")
     some_h = (torch.arange(1.0, 61) * 37 % 61).reshape(3, 5, 4)
     seen = observe(last_step, some_h, torch.tensor([5, 1, 3]))
-    seen.returns(torch.stack([some_h[0, 4], some_h[1, 0], some_h[2, 2]]), not_yet)
+    seen.returns(torch.stack([some_h[0, 4], some_h[1, 0], some_h[2, 2]]), FIRST_CHECK_FIRST)
     seen.leaves_arguments_alone()
 
     test("nan in the padding does not reach the result")
@@ -142,20 +122,16 @@ with check("last-valid-step") as test:
     test("length 0 gives zeros")
     some_h = (torch.arange(1.0, 25) * 7 % 29).reshape(3, 4, 2)
     expected_steps = torch.stack([some_h[0, 1], torch.zeros(2), some_h[2, 3]])
-    observe(last_step, some_h, torch.tensor([2, 0, 4])).returns(
-        expected_steps,
-        mistake(
-            "Length 0 must give a row of zeros; index -1 silently picked the last position (or raised).", raises="-1"
-        ),
-        mistake(
-            "Length 0 must give a row of zeros; index -1 silently picked the last position (or raised).",
-            when=lambda seen: seen.value[1].equal(some_h[1, -1]),
-        ),
-        mistake(
-            "Length 0 must give a row of zeros; a clamped index picked the first position.",
-            when=lambda seen: seen.value[1].equal(some_h[1, 0]),
-        ),
-    )
+    mistakes = {
+        "Length 0 must give a row of zeros; index -1 silently picked the last position (or raised).": [
+            "-1",
+            lambda seen: seen.value[1].equal(some_h[1, -1]),
+        ],
+        "Length 0 must give a row of zeros; a clamped index picked the first position.": lambda seen: seen.value[
+            1
+        ].equal(some_h[1, 0]),
+    }
+    observe(last_step, some_h, torch.tensor([2, 0, 4])).returns(expected_steps, *known(mistakes))
 
     test("length 0 gives zeros where its padding is nan, too")
     some_h[1] = torch.nan
