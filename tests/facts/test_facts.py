@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from torchkata.facts import FactError, chapter_names, find, folklore, load, look, prove
-from torchkata.facts.collection import DATA, VERDICTS, parse
+from torchkata.facts.collection import DATA, parse
+from torchkata.facts.faults import VERDICTS
 from torchkata.tools.proofs import choose, run_proofs, skip_reasons, summarise
 
 CHAPTERS = chapter_names()

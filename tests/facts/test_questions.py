@@ -10,7 +10,8 @@ import pytest
 from tests.facts.test_facts import ENTRY
 from torchkata.facts import FactError, chapter_names
 from torchkata.facts.collection import parse
-from torchkata.facts.questions import JUDGED, Question, question_of, questions
+from torchkata.facts.faults import JUDGED
+from torchkata.facts.questions import Question, question_of, questions
 
 ALL = [question for chapter in chapter_names() for question in questions(chapter)]
 # what no learner should be able to go by

@@ -1,7 +1,5 @@
-"""Read the facts of a chapter from its YAML file, and say clearly what is wrong with a faulty entry."""
+"""Read the facts of a chapter from its YAML file. A faulty entry is named with its file and its id."""
 
-import ast
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,17 +8,11 @@ from typing import Any
 import yaml
 from packaging.version import Version
 
-from torchkata.facts.questions import question_fault
-from torchkata.facts.releases import holds_fault, installed_release, variant_for, variants
+from torchkata.facts.faults import entry_fault
+from torchkata.facts.releases import installed_release, variant_for
 
 DATA = files("torchkata.facts") / "data"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C takes a fourteenth of the time
-VERDICTS = ("holds", "partly", "outdated", "wrong", "opinion")
-LEVELS = ("core", "detail")
-NEEDS = ("cuda", "cuda2", "multiprocess", "onnx", "torchinfo", "torchvision")
-ID = re.compile(r"\d\d(-[a-z0-9]+)+")
-REQUIRED = ("id", "belief", "verdict", "fact", "proof", "level")
-OPTIONAL = ("trap", "needs", "isolated", "unverified", "table", "holds", "question")
 
 
 class FactError(Exception):
@@ -33,11 +25,11 @@ class Fact:
 
     id: chapter number and a short name, such as 03-gather-index-formula.
     belief: what people say.
-    verdict: one of VERDICTS.
+    verdict: one of VERDICTS in `faults`.
     fact: what holds.
     proof: Python code that runs through if and only if the fact holds.
     trap: a false conclusion that is often drawn; "" for none.
-    needs: what the proof asks of the machine, words of NEEDS.
+    needs: what the proof asks of the machine, words of NEEDS in `faults`.
     level: "core" (taught in the chapter) or "detail".
     isolated: the proof runs as a script in a process of its own.
     unverified: a part of the fact needs a GPU and has not been run on one yet.
@@ -104,7 +96,7 @@ def parse(text: str, chapter: str, release: Version | None = None) -> tuple[Fact
     seen: set[str] = set()
     for number, entry in enumerate(entries, 1):
         name = entry.get("id", f"entry {number}") if isinstance(entry, dict) else f"entry {number}"
-        fault = _fault(entry, chapter, seen)
+        fault = entry_fault(entry, chapter, seen)
         if fault:
             raise FactError(f"{chapter}.yaml: {name}: {fault}")
         seen.add(entry["id"])
@@ -130,48 +122,6 @@ def _fact(entry: dict) -> Fact:
     )
 
 
-def _fault(entry: object, chapter: str, seen: set[str]) -> str | None:
-    """What is wrong with an entry of a file, or None."""
-    if not isinstance(entry, dict):
-        return "not a mapping"
-    fault = holds_fault(entry) or next(filter(None, map(_field_fault, variants(entry))), None)
-    fault = fault or _id_fault(entry["id"], chapter, seen)
-    return fault or next(filter(None, (_proof_fault(variant["proof"]) for variant in variants(entry))), None)
-
-
-def _field_fault(entry: dict) -> str | None:
-    for field in REQUIRED:
-        if field not in entry:
-            return f"{field} is missing"
-    for field, value in entry.items():
-        if field not in REQUIRED + OPTIONAL:
-            return f"unknown field {field}"
-        if field in ("id", "belief", "fact", "proof", "trap") and not (isinstance(value, str) and value.strip()):
-            return f"{field} must be text"
-        if field in ("isolated", "unverified") and value is not True:
-            return f"{field} may only be true; leave it out otherwise"
-    if "table" in entry and not (type(entry["table"]) is int and entry["table"] > 0):
-        return "table must be the number of a row, counted from 1; leave it out for a fact that is not shown"
-    if entry["verdict"] not in VERDICTS:
-        return f"unknown verdict {entry['verdict']!r}; one of {', '.join(VERDICTS)}"
-    if entry["level"] not in LEVELS:
-        return f"unknown level {entry['level']!r}; one of {', '.join(LEVELS)}"
-    needs = entry.get("needs", [])
-    if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
-        return f"needs must be a list of words among {', '.join(NEEDS)}"
-    return question_fault(entry["question"]) if "question" in entry else None
-
-
-def _id_fault(name: str, chapter: str, seen: set[str]) -> str | None:
-    if not ID.fullmatch(name):
-        return "the id must be a chapter number and lower-case words, joined by hyphens"
-    if name[:2] != chapter[:2]:
-        return "the id belongs to another chapter"
-    if name in seen:
-        return "the id is used twice"
-    return None
-
-
 def _table_fault(facts: list[Fact]) -> str | None:
     """The rows of the closing table are numbered without a gap."""
     shown = sorted((fact for fact in facts if fact.table), key=lambda fact: fact.table)
@@ -180,14 +130,4 @@ def _table_fault(facts: list[Fact]) -> str | None:
             return f"{shown[row - 2].id} and {fact.id} both stand in row {fact.table} of the table"
         if fact.table > row:
             return f"{fact.id}: it stands in row {fact.table} of the table, and no fact stands in row {row}"
-    return None
-
-
-def _proof_fault(proof: str) -> str | None:
-    try:
-        tree = ast.parse(proof)
-    except SyntaxError as error:
-        return f"the proof does not compile: {error}"
-    if not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
-        return "the proof asserts nothing"
     return None

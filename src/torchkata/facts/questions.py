@@ -16,17 +16,14 @@ A fact without this part is asked by its belief.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torchkata.facts.collection import Fact
+from torchkata.facts.collection import DATA, Fact, entries_in, load
+from torchkata.facts.faults import JUDGED
 
-JUDGED = ("so", "not so", "partly")  # how a belief can be judged
 BY_VERDICT = {"holds": "so", "partly": "partly", "outdated": "not so", "wrong": "not so", "opinion": "partly"}
-OTHERS = 2
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,6 @@ def questions(chapter: str) -> tuple[Question, ...]:
 
     Raises FactError for an unknown chapter and for a faulty entry.
     """
-    from torchkata.facts.collection import DATA, entries_in, load
-
     facts = load(chapter)
     entries = entries_in((DATA / f"{chapter}.yaml").read_text(encoding="utf-8"))
     asked = {entry["id"]: entry.get("question") for entry in entries}
@@ -73,31 +68,3 @@ def question_of(fact: Fact, part: dict[str, Any] | None) -> Question:
 def _holds(fact: Fact) -> str:
     """A belief that holds is half of the answer."""
     return f"{fact.belief} {fact.fact}" if fact.verdict == "holds" else fact.fact
-
-
-def question_fault(part: object) -> str | None:
-    """What is wrong with the part `question` of an entry, or None."""
-    if not isinstance(part, dict) or ("says" in part) == ("prints" in part):
-        return "question must have either says or prints"
-    kind = "prints" if "prints" in part else "says"
-    allowed = {kind, "answer", "because"} | ({"others"} if kind == "prints" else set())
-    if unknown := sorted(set(part) - allowed):
-        return f"unknown field {unknown[0]} in question"
-    texts = [part.get(field, "text") for field in (kind, "because")] + [part.get("answer")]
-    if not all(isinstance(text, str) and text.strip() for text in texts):
-        return "question must have an answer, and its fields must be text"
-    if kind == "says":
-        return None if part["answer"] in JUDGED else f"the answer of question must be one of {', '.join(JUDGED)}"
-    return _prints_fault(part)
-
-
-def _prints_fault(part: dict[str, Any]) -> str | None:
-    others = part.get("others")
-    others = [one for one in others if isinstance(one, str) and one.strip()] if isinstance(others, list) else []
-    if others != part.get("others") or len({part["answer"], *others}) != 1 + OTHERS:
-        return f"question must have {OTHERS} others, texts that differ from the answer and from each other"
-    try:
-        ast.parse(part["prints"])
-    except SyntaxError as error:
-        return f"the code of question does not compile: {error}"
-    return None

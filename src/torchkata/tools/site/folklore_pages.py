@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from torchkata.facts.collection import VERDICTS
+from torchkata.facts.faults import VERDICTS
 from torchkata.tools.site.proved import Told
 
 MEANING = {
