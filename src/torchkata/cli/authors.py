@@ -1,0 +1,103 @@
+"""The commands for authors: building, beginning an exercise, recording. They work in a checkout of the course."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from torchkata.cli.shared import Chapters, OneChapter, out, say
+
+if TYPE_CHECKING:
+    from torchkata.tools.course import Chapter
+
+A_CHECKOUT = "a checkout of the course"
+FOR_AUTHORS = "For authors"
+
+commands = typer.Typer()
+command = partial(commands.command, rich_help_panel=FOR_AUTHORS)
+new = typer.Typer(help="Start something new: an exercise.", no_args_is_help=True)
+commands.add_typer(new, name="new", rich_help_panel=FOR_AUTHORS)
+
+
+@command("build")
+def _build(
+    chapter: Chapters = None,
+    force: Annotated[bool, typer.Option("--force", help="Also build what has not changed.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Build nothing; list what is out of date. Exit code 1 if anything is."),
+    ] = False,
+    colab: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Build nothing; write the release into OUT, each with a cell that installs."),
+    ] = None,
+) -> None:
+    """Build the executed solutions and the released notebooks from the chapters' sources."""
+    if colab is not None:
+        _write_for_colab(chapter, colab)
+        return
+    from torchkata.tools.build import stale
+    from torchkata.tools.course import find_chapters, own_course
+
+    root = own_course("Building", A_CHECKOUT)
+    reasons = {found: stale(found) for found in find_chapters(chapter, root, with_pages=True)}
+    for found, reason in reasons.items():
+        if reason is None and not force:
+            out.print(f"{found.name}: up to date")
+        elif check:
+            out.print(f"{found.name}: {reason}. Run `torchkata build {found.number}`.", soft_wrap=True)
+        else:
+            _build_one(found)
+    raise typer.Exit(int(check and any(reasons.values())))
+
+
+def _write_for_colab(chapter: list[str] | None, folder: Path) -> None:
+    from torchkata.tools.colab import write_for_colab
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.placing import here
+
+    for path in write_for_colab(find_chapters(chapter, here(), with_pages=True), folder):
+        say(f"written: {path}")
+
+
+@new.command("exercise")
+def _new_exercise(
+    chapter: Annotated[str, typer.Argument(help="06, hooks or 06_hooks.")],
+    exercise: Annotated[str, typer.Argument(metavar="ID", help="Small letters, digits and dashes: capture-features.")],
+    after: Annotated[
+        str | None, typer.Option(metavar="ID", help="The exercise before it; default: the last one.")
+    ] = None,
+) -> None:
+    """Start an exercise: write its source, its answers file and its line in the chapter, with TODOs to fill in."""
+    from torchkata.tools.course import find_chapters, own_course
+    from torchkata.tools.new_exercise import new_exercise
+
+    [found] = find_chapters([chapter], own_course("A new exercise", A_CHECKOUT))
+    for path in new_exercise(found, exercise, after):
+        out.print(f"written: {path.relative_to(found.root)}", soft_wrap=True)
+    out.print(
+        f"Fill in every TODO, re-cut the chapter's points to 20, then: torchkata build {found.number} && "
+        f"make test CHAPTER={found.number}",
+        soft_wrap=True,
+    )
+
+
+def _build_one(chapter: "Chapter") -> None:
+    from torchkata.tools.build import build
+
+    with Progress("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("cells"), console=out) as bars:
+        bar = bars.add_task(chapter.name)
+        build(chapter, lambda done, total: bars.update(bar, completed=done, total=total))
+
+
+@command("record")
+def _record(chapter: OneChapter) -> None:
+    """Record what a chapter's CUDA demos print on this machine."""
+    from torchkata.tools.course import find_chapters, own_course
+    from torchkata.tools.recordings import record
+
+    for found in find_chapters([chapter], own_course("Recording", A_CHECKOUT)):
+        for path in record(found):
+            out.print(f"Recorded {path.parent.name}/{path.name}")

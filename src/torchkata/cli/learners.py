@@ -1,0 +1,300 @@
+"""The commands for learners: their workbook, their answers, what they have read."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+from rich.text import Text
+
+from torchkata.cli.shared import Chapters, out, say, warn
+from torchkata.tools.errors import CourseError
+
+if TYPE_CHECKING:
+    from torchkata.tools.course import Chapter
+    from torchkata.tools.placing import Place
+
+RELOAD = "Is the notebook open in JupyterLab? Choose File, Reload Notebook from Disk."
+OneExercise = Annotated[str, typer.Argument(metavar="EXERCISE", help="Its id or number: one-hot or 3.4.")]
+
+commands = typer.Typer()
+command = partial(commands.command, rich_help_panel="For learners")
+
+
+@command(
+    "lab",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    options_metavar="[FOLDER] [OPTIONS]",
+)
+def _lab(context: typer.Context) -> None:
+    """Open your workbook in JupyterLab. If there is none yet, create it in FOLDER or in torchkata/.
+
+    Options of `jupyter lab` are passed on, such as --no-browser.
+    """
+    from torchkata.tools.learning.lab import need_jupyterlab, start_lab
+
+    named, options = _folder_and_options(context.args)
+    need_jupyterlab()
+    start_lab(options, _filled(named))
+
+
+@command("workbook")
+def _workbook(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="Where; when left out: yours, else torchkata/."),
+    ] = None,
+) -> None:
+    """Create your workbook, or add new chapters to it, without JupyterLab: for VS Code and other editors."""
+    say(f"Your workbook: {_filled(folder).workbook}")
+
+
+def _folder_and_options(arguments: list[str]) -> tuple[Path | None, list[str]]:
+    """The folder comes first; what follows is JupyterLab's, also the values of its options."""
+    if arguments and not arguments[0].startswith("-"):
+        return Path(arguments[0]), arguments[1:]
+    return None, arguments
+
+
+def _filled(folder: Path | None) -> "Place":
+    """The place of the workbook in a folder, made and filled; what is new in it is said."""
+    from torchkata.tools.learning.workbook import fill_workbook
+    from torchkata.tools.placing import place_for
+
+    place = place_for(folder)
+    placed = fill_workbook(place)
+    for one in placed:
+        if one.state == "copied":
+            out.print(f"New in your workbook: {one.chapter.name}")
+    _offer_updates([one.chapter for one in placed if one.state == "outdated"])
+    return place
+
+
+def _offer_updates(outdated: "list[Chapter]") -> None:
+    if not outdated:
+        return
+    out.print(f"There are newer releases of: {', '.join(chapter.name for chapter in outdated)}.", soft_wrap=True)
+    if sys.stdin.isatty() and typer.confirm("Take them now? Your answers are carried over, and a backup is kept."):
+        _update_all(outdated)
+    else:
+        out.print("Your copies stay as they are. To take the new ones, with your answers: torchkata update")
+
+
+def _update_all(chosen: "list[Chapter]") -> bool:
+    """Update chapters and say what was done; False when one could not be."""
+    from torchkata.tools.learning.update import update
+
+    failed = changed = False
+    for chapter in chosen:
+        try:
+            done = update(chapter)
+        except CourseError as error:  # the other chapters can be updated all the same
+            warn(str(error))
+            failed = True
+            continue
+        if done.state == "current":
+            out.print(f"{chapter.name}: up to date")
+            continue
+        changed = True
+        out.print(f"{chapter.name}: {done.state}. Answers carried over: {done.answers}; cells of your own: {done.own}.")
+        for note in done.notes:
+            say(f"  {note}")
+        say(f"  Your copy as it was: {done.backup}")
+    if changed:
+        out.print(RELOAD)
+    return not failed
+
+
+@command("update")
+def _update(chapter: Chapters = None) -> None:
+    """Bring your chapters up to the newest release, with your answers in them, and repair damaged copies."""
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.placing import here
+
+    chosen, missing = find_chapters(chapter, here(), with_pages=True), []
+    if chapter is None:
+        missing = [one.name for one in chosen if not one.workbook.exists() and one.release.is_file()]
+        chosen = [one for one in chosen if one.workbook.exists()]
+        if not chosen:
+            raise CourseError("There is no workbook yet. Run `torchkata lab`: it makes one and opens it.")
+    done = _update_all(chosen)
+    if missing:
+        out.print(f"Not in your workbook yet: {', '.join(missing)}. `torchkata lab` puts it there.", soft_wrap=True)
+    if not done:
+        raise typer.Exit(2)
+
+
+@command("check")
+def _check(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CHAPTER|EXERCISE]...",
+            help="A chapter (03 or gather_scatter) or an exercise (3.4 or segment-mean); all chapters when left out.",
+        ),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a notebook is saved.")] = False,
+) -> None:
+    """Check your answers: a verdict and points for each exercise. The exit code is 0 only if all are solved."""
+    from torchkata.cli.verdicts import print_checked, print_left_out, run_checks, watch_chapters
+    from torchkata.tools.learning.exercises import find_checkable
+    from torchkata.tools.learning.hiding import hiding_notes
+    from torchkata.tools.placing import here
+
+    place = here()
+    chosen = find_checkable(what, place)
+    for note in hiding_notes(place.workbook) if chosen else ():
+        warn(note)
+    results, left_out = run_checks(chosen)
+    for checked, verdicts in results.items():
+        print_checked(checked, verdicts)
+    print_left_out(left_out)
+    if watch:
+        watch_chapters(chosen, results)
+    if any(isinstance(verdicts, CourseError) for verdicts in results.values()):
+        raise typer.Exit(2)
+    found = [one for verdicts in results.values() if not isinstance(verdicts, CourseError) for one in verdicts]
+    raise typer.Exit(int(not all(verdict.solved for verdict in found)))
+
+
+@command("solution")
+def _solution(
+    exercise: OneExercise,
+    peek: Annotated[bool, typer.Option("--peek", help="Show it even if you have not solved the exercise.")] = False,
+) -> None:
+    """Show the author's solution of an exercise that you have solved."""
+    from rich.syntax import Syntax
+
+    from torchkata.tools.learning.exercises import find_exercise, solution
+    from torchkata.tools.placing import here
+
+    chapter, found = find_exercise(exercise, here())
+    text = solution(chapter, found, peek)
+    out.print(f"{found.title} ({chapter.name})")
+    out.print(
+        Syntax(text, "python", background_color="default", word_wrap=True) if out.is_terminal else Text(text),
+        soft_wrap=True,
+    )
+
+
+@command("reset")
+def _reset(exercise: OneExercise) -> None:
+    """Start an exercise again. Its answer cell gets the stub back; your answer is kept as text below it."""
+    from torchkata.tools.learning.exercises import find_exercise, reset
+    from torchkata.tools.placing import here
+
+    chapter, found = find_exercise(exercise, here())
+    if reset(chapter, found):
+        out.print(
+            f"{found.id} in {chapter.name} is as it was at the beginning. Your answer stands below its check cell."
+        )
+        out.print(RELOAD)
+    else:
+        out.print(f"{found.id} is as it was at the beginning already.")
+
+
+@command("review")
+def _review(
+    chapter: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CHAPTER]...", help="Chapters that you have read: 03 or gather_scatter."),
+    ] = None,
+    exercise: Annotated[
+        bool, typer.Option("--exercise", help="Offer an exercise that you solved more than three weeks ago.")
+    ] = False,
+) -> None:
+    """Answer ten questions about what you have read. They come back when you are about to forget."""
+    from torchkata.tools.course import find_chapters
+    from torchkata.tools.placing import here
+
+    place = here()
+    if exercise:
+        _repeat_exercise(place)
+        return
+    from torchkata.tools.learning.review import begin
+    from torchkata.tools.learning.review_terminal import run_session
+
+    read = find_chapters(chapter, place) if chapter else []
+    session = begin(place, read=read)
+    for note in session.notes:
+        warn(note)
+    if not session.read:
+        raise CourseError("No check of a chapter was run yet. Name a chapter that you have read: torchkata review 03")
+    if not session.cards:
+        out.print("No card is due. Come back tomorrow, or name a further chapter that you have read.")
+        return
+    run_session(place, session, out, out.input)
+
+
+def _repeat_exercise(place: "Place") -> None:
+    from torchkata.tools.learning.again import repeat
+
+    found, notes = repeat(place)
+    for note in notes:
+        say(note)
+    if found is None:
+        out.print("No exercise is due: each is offered three weeks after it was solved.")
+        return
+    begun = "You have begun" if found.begun else "Once more, with a fresh stub:"
+    say(f"{begun} {found.exercise.title or found.exercise.id} ({found.chapter.name}).")
+    say(f"Open {found.path}. Your old answer stays in its chapter.")
+
+
+@command("report")
+def _report(exercise: OneExercise) -> None:
+    """Write a report on a verdict that you doubt, to send to the authors of the course."""
+    from torchkata.tools.learning.exercises import find_exercise
+    from torchkata.tools.learning.report import report
+    from torchkata.tools.placing import here
+
+    chapter, found = find_exercise(exercise, here())
+    with out.status("Running your answer ..."):
+        text, path = report(chapter, found)
+    say(text)
+    say(f"Saved as {path}. Look it through, say there why you doubt the verdict, and send it.")
+
+
+@command("facts")
+def _facts(
+    chapter: Chapters = None,
+    id: Annotated[list[str] | None, typer.Option(help="Only the fact with this id; may be repeated.")] = None,
+) -> None:
+    """Run the proofs of the facts, a chapter at a time. The exit code is 1 if one no longer holds."""
+    from torchkata.tools.proofs import choose, run_proofs, skip_reasons, summarise
+
+    chosen = choose(chapter or [], id or [])
+    with out.status("Running the proofs ..."):
+        results = run_proofs(fact for chapter_facts in chosen.values() for fact in chapter_facts)
+    table = Table(Column("chapter", no_wrap=True), box=SIMPLE)
+    for title in ("facts", "core", "passed", "skipped", "failed", "seconds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, chapter_facts in chosen.items():
+        table.add_row(*summarise(name, chapter_facts, results))
+    out.print(table)
+    if reasons := skip_reasons(results.values()):
+        out.print(f"Skipped: {reasons}")
+    failed = [fact for group in chosen.values() for fact in group if results[fact.id].state == "failed"]
+    for fact in failed:
+        out.print(Text(f"\n{fact.id} no longer holds: {fact.fact}\n{results[fact.id].detail.rstrip()}"))
+    raise typer.Exit(int(bool(failed)))
+
+
+@command("doctor")
+def _doctor() -> None:
+    """Check this machine and this installation, and say how to get what is missing."""
+    from torchkata.tools.doctor import examine
+
+    findings = examine()
+    table = Table(show_header=False, box=None)
+    for finding in findings:
+        table.add_row(finding.what, Text(finding.value), "" if finding.state == "good" else finding.state)
+    out.print(table)
+    for finding in findings:
+        if finding.advice:
+            say(f"\n{finding.what}: {finding.advice}")
+    broken = any(finding.state == "broken" for finding in findings)
+    out.print("\nThe course cannot run like this." if broken else "\nThe course can run here.")
+    raise typer.Exit(int(broken))
