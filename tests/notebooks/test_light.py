@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
 from torchkata.pictures import page
-from torchkata.pictures.image import for_learners, for_viewers
+from torchkata.pictures.image import SOURCE, address, for_viewers, svg_in
 from torchkata.tools.course import Chapter, chapters, read_notebook
 
 MOST_BYTES = 100_000
@@ -19,7 +19,8 @@ CARD = '<svg>\n<rect x="0" y="0" width="9" height="9" fill="#fcfcf9"/>\n</svg>'
 
 
 def as_a_learner_has_it(output: NotebookNode) -> NotebookNode:
-    html = for_learners(output.data["text/html"])
+    html = output.data["text/html"]
+    html = SOURCE.sub(lambda _: f' src="{address(svg_in(html))}"', html, count=1)
     code = page.code_html("tk-frames" in html)
     return NotebookNode({**output, "data": {**output.data, "text/html": html.removesuffix(END) + code + END}})
 

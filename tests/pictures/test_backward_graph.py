@@ -9,8 +9,10 @@ import torch
 
 from tests.pictures import drawn
 from tests.pictures.recorded import SHARED, by_name, graph_after
-from torchkata.pictures import backward_graph
-from torchkata.pictures.backward_graph import PRESETS, draw_graph, graph_explorer, graph_of, graph_picture, layout
+from torchkata.pictures.backward_graph import graph_explorer, graph_of, graph_picture
+from torchkata.pictures.backward_graph.drawing import MAX_NODES, draw_graph
+from torchkata.pictures.backward_graph.explorer import PRESETS
+from torchkata.pictures.backward_graph.layout import layout
 from torchkata.pictures.programs import BACKWARD, RETAIN
 
 
@@ -97,7 +99,7 @@ def test_every_edge_leads_down_one_layer_at_a_time(name):
 
 
 def test_there_is_room_for_the_graphs_of_the_chapter():
-    assert backward_graph.MAX_NODES >= 20
+    assert MAX_NODES >= 20
 
 
 def test_layout_is_by_the_longest_path():

@@ -5,7 +5,7 @@ import torch
 
 from tests.pictures.recorded import SHARED, by_name, graph_after
 from torchkata.pictures import programs
-from torchkata.pictures.backward_graph import PRESETS
+from torchkata.pictures.backward_graph.explorer import PRESETS
 from torchkata.pictures.programs import BACKWARD, FORWARD, RETAIN, replay
 
 

@@ -54,7 +54,7 @@ def test_a_release(tmp_path: Path):
     assert "License-Expression: Apache-2.0 AND CC-BY-4.0" in metadata
     assert re.findall(r"^License-File: (.+)$", metadata, re.M) == ["LICENSE", "LICENSE-TEXT.md"]
     with pytest.raises(CourseError, match="lacks"):
-        publishing.check(_without(made[0], "torchkata/cli.py", tmp_path), "99.1")
+        publishing.check(_without(made[0], "torchkata/cli/__init__.py", tmp_path), "99.1")
     with tarfile.open(made[1]) as sdist:
         assert "torchkata-99.1/tests/tools/test_publishing.py" in sdist.getnames()
 

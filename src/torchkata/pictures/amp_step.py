@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchkata.pictures.kit import Canvas, Cell
+from torchkata.pictures.kit import Canvas, Cell, Raster
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL
+from torchkata.pictures.style import ORANGE, SKY
 
-WIDTH, HEIGHT, GAP = 100, 40, 22  # points: a box, and between boxes of a row
-ROWS = (70, 164)  # the upper edges of the two rows
+RASTER = Raster(width=100, height=40, gap=22, rows=(70, 164))
 
 
 @dataclass(frozen=True)
@@ -53,39 +52,22 @@ def places_lit(lit: str) -> tuple[str, ...]:
 def amp_step(lit: str = "") -> Picture:
     """Draw one training step; lit is "", or the part with thick outlines: autocast, backward, scale or between."""
     thick = places_lit(lit)
-    canvas = Canvas(2 * MARGIN + 5 * WIDTH + 4 * GAP, 268)
+    canvas = Canvas(RASTER.across(5), 268)
     canvas.title("One training step in mixed precision" + (f": {lit}" if lit else ""))
-    canvas.note(_left(1), ROWS[0] - 22, "the region of autocast: casts, each in front of an operation")
-    canvas.line([_left(1), _left(3) + WIDTH], [ROWS[0] - 12] * 2)
-    canvas.note(_left(4) + WIDTH, ROWS[1] + HEIGHT + 14, "through the same casts, the other way", "right")
+    upper, lower = RASTER.rows
+    canvas.note(RASTER.left(1), upper - 22, "the region of autocast: casts, each in front of an operation")
+    canvas.line([RASTER.left(1), RASTER.right(3)], [upper - 12] * 2)
+    canvas.note(RASTER.right(4), lower + RASTER.height + 14, "through the same casts, the other way", "right")
     canvas.cells([_box(place, place.name in thick) for place in WAY])
     for here, there in zip(WAY, WAY[1:] + WAY[:1], strict=True):
-        canvas.arrow(*_between(here, there))
-    for number, (fill, words) in enumerate(((SKY, "float32: kept, added up"), (ORANGE, "16 bits: multiplied"))):
-        left = MARGIN + 180 * number
-        canvas.cells([Cell(left, 238, "", fill, width=16, height=14)])
-        canvas.text(left + 22, 245, words, SMALL)
+        canvas.arrow(*RASTER.between((here.row, here.column), (there.row, there.column)))
+    canvas.legend(238, ((SKY, "float32: kept, added up"), (ORANGE, "16 bits: multiplied")), step=180)
     return Picture(canvas, _in_words(lit))
-
-
-def _left(column: int) -> float:
-    return MARGIN + column * (WIDTH + GAP)
 
 
 def _box(place: Place, marked: bool) -> Cell:
     fill = ORANGE if place.narrow else SKY
-    return Cell(_left(place.column), ROWS[place.row], place.name, fill, marked, WIDTH, HEIGHT, below=place.numbers)
-
-
-def _between(here: Place, there: Place) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Where the arrow between two neighbours begins and ends."""
-    if here.column == there.column:  # from row to row
-        middle = _left(here.column) + WIDTH / 2
-        down = (middle, ROWS[0] + HEIGHT + 3), (middle, ROWS[1] - 3)
-        return down if here.row == 0 else (down[1], down[0])
-    middle = ROWS[here.row] + HEIGHT / 2
-    right, left = _left(max(here.column, there.column)) - 3, _left(min(here.column, there.column)) + WIDTH + 3
-    return ((left, middle), (right, middle)) if here.column < there.column else ((right, middle), (left, middle))
+    return RASTER.box(place.row, place.column, place.name, place.numbers, fill, marked)
 
 
 def _in_words(lit: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchkata.pictures.kit import Canvas, Cell
+from torchkata.pictures.kit import Canvas, Raster
 from torchkata.pictures.show import Picture
 from torchkata.pictures.style import MARGIN, SKY, UNUSED
 
-WIDTH, HEIGHT, GAP, TOP = 92, 38, 26, 62  # points: a box, between two boxes, the upper edge of the row
+TOP = 62  # points: the upper edge of the row
+RASTER = Raster(width=92, height=38, gap=26, rows=(TOP,))
 
 
 @dataclass(frozen=True)
@@ -36,25 +37,19 @@ def call_path(lit: str = "") -> Picture:
     names = [station.name for station in WAY]
     if lit and lit not in names:
         raise ValueError(f"lit is one of {', '.join(names)}, or empty; not {lit!r}")
-    canvas = Canvas(2 * MARGIN + len(WAY) * WIDTH + (len(WAY) - 1) * GAP, TOP + HEIGHT + 52)
+    bottom = TOP + RASTER.height
+    canvas = Canvas(RASTER.across(len(WAY)), bottom + 52)
     canvas.title("The way of x + y" + (f": {lit}" if lit else ""))
     canvas.note(MARGIN, TOP - 20, "one line of Python, and what PyTorch does about it")
-    canvas.cells([_box(number, station, station.name == lit) for number, station in enumerate(WAY)])
+    for number, station in enumerate(WAY):
+        fill = SKY if station.name == lit else UNUSED
+        canvas.cells([RASTER.box(0, number, station.name, fill=fill, marked=station.name == lit)])
     for number, station in enumerate(WAY):
         for line, words in enumerate(station.does):
-            canvas.note(_left(number) + WIDTH / 2, TOP + HEIGHT + 16 + 14 * line, words, "center")
+            canvas.note(RASTER.middle(number), bottom + 16 + 14 * line, words, "center")
         if number:
-            middle = TOP + HEIGHT / 2
-            canvas.arrow((_left(number) - GAP + 3, middle), (_left(number) - 3, middle))
+            canvas.arrow(*RASTER.between((0, number - 1), (0, number)))
     return Picture(canvas, _in_words(lit))
-
-
-def _left(number: int) -> float:
-    return MARGIN + number * (WIDTH + GAP)
-
-
-def _box(number: int, station: Station, lit: bool) -> Cell:
-    return Cell(_left(number), TOP, station.name, SKY if lit else UNUSED, lit, WIDTH, HEIGHT)
 
 
 def _in_words(lit: str) -> str:

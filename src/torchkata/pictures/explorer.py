@@ -19,7 +19,6 @@ from torchkata.pictures.packing import Frame, pack
 from torchkata.pictures.show import Picture, display
 
 State = Mapping[str, Value]  # what each control says, by its name
-Codes = tuple[Code, ...]
 MOST_AHEAD = 1500  # pictures that are drawn before they are asked for
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from torchkata.pictures.kit import Canvas, Cell
+from torchkata.pictures.kit import Canvas, Cell, Raster
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL
+from torchkata.pictures.style import ORANGE, SKY
 
-WIDTH, HEIGHT, GAP, TOP = 82, 40, 34, 74  # points: a box, between two boxes, the upper edge of the row
+TOP = 74  # points: the upper edge of the row
+RASTER = Raster(width=82, height=40, gap=34, rows=(TOP,))
 
 
 @dataclass(frozen=True)
@@ -34,30 +35,23 @@ WAY = (
 
 def export_way() -> Picture:
     """Draw the way: five stations, and between them capture, translate, save and load."""
-    canvas = Canvas(2 * MARGIN + len(WAY) * WIDTH + (len(WAY) - 1) * GAP, TOP + HEIGHT + 84)
+    bottom = TOP + RASTER.height
+    canvas = Canvas(RASTER.across(len(WAY)), bottom + 84)
     canvas.title("From a model to a file, and on")
     canvas.cells([_box(number, station) for number, station in enumerate(WAY)])
     for number, station in enumerate(WAY):
         for line, words in enumerate(station.told):
-            canvas.note(_left(number) + WIDTH / 2, TOP + HEIGHT + 16 + 14 * line, words, "center")
+            canvas.note(RASTER.middle(number), bottom + 16 + 14 * line, words, "center")
     for (number, _), (_, after) in pairwise(enumerate(WAY)):
-        middle, right = TOP + HEIGHT / 2, _left(number) + WIDTH
-        canvas.note(right + GAP / 2, TOP - 12, after.by, "center")
-        canvas.arrow((right + 3, middle), (right + GAP - 3, middle))
-    for number, (fill, words) in enumerate(((SKY, "needs PyTorch"), (ORANGE, "needs a runtime only"))):
-        left, low = MARGIN + 140 * number, TOP + HEIGHT + 54
-        canvas.cells([Cell(left, low, "", fill, width=16, height=14)])
-        canvas.text(left + 22, low + 7, words, SMALL)
+        canvas.note(RASTER.right(number) + RASTER.gap / 2, TOP - 12, after.by, "center")
+        canvas.arrow(*RASTER.between((0, number), (0, number + 1)))
+    canvas.legend(bottom + 54, ((SKY, "needs PyTorch"), (ORANGE, "needs a runtime only")), step=140)
     return Picture(canvas, _in_words())
-
-
-def _left(number: int) -> float:
-    return MARGIN + number * (WIDTH + GAP)
 
 
 def _box(number: int, station: Station) -> Cell:
     fill = SKY if station.with_torch else ORANGE
-    return Cell(_left(number), TOP, station.name, fill, False, WIDTH, HEIGHT, below=station.second)
+    return RASTER.box(0, number, station.name, station.second, fill)
 
 
 def _in_words() -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchkata.pictures.kit import Canvas, Cell
+from torchkata.pictures.kit import Canvas, Cell, Raster
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL, UNUSED
+from torchkata.pictures.style import ORANGE, SKY, UNUSED
 
-WIDTH, HEIGHT, GAP = 140, 40, 40  # points: a box, and between boxes of a row
-ROWS = (70, 148, 226)  # the upper edges of the rows
+RASTER = Raster(width=140, height=40, gap=40, rows=(70, 148, 226))
 
 
 @dataclass(frozen=True)
@@ -43,37 +42,20 @@ ARROWS = (
 
 def function_contract() -> Picture:
     """Draw what goes in and out of the two methods of a Function."""
-    canvas = Canvas(2 * MARGIN + 3 * WIDTH + 2 * GAP, 316)
+    canvas = Canvas(RASTER.across(3), 316)
     canvas.title("What passes through a Function")
-    canvas.note(_left(0), ROWS[0] - 16, "apply calls forward, at once")
-    canvas.note(_left(2) + WIDTH, ROWS[2] - 16, "the engine calls backward, later", "right")
+    canvas.note(RASTER.left(0), RASTER.rows[0] - 16, "apply calls forward, at once")
+    canvas.note(RASTER.right(2), RASTER.rows[2] - 16, "the engine calls backward, later", "right")
     canvas.cells([_box(place) for place in PLACES])
     for here, there in ARROWS:
-        canvas.arrow(*_between(here, there))
-    for number, (fill, words) in enumerate(((ORANGE, "you write it"), (SKY, "values and gradients"), (UNUSED, "kept"))):
-        left = MARGIN + 150 * number
-        canvas.cells([Cell(left, 288, "", fill, width=16, height=14)])
-        canvas.text(left + 22, 295, words, SMALL)
+        canvas.arrow(*RASTER.between((here.row, here.column), (there.row, there.column)))
+    canvas.legend(288, ((ORANGE, "you write it"), (SKY, "values and gradients"), (UNUSED, "kept")), step=150)
     return Picture(canvas, _in_words())
-
-
-def _left(column: int) -> float:
-    return MARGIN + column * (WIDTH + GAP)
 
 
 def _box(place: Place) -> Cell:
     fill = ORANGE if place.yours else UNUSED if place is CTX else SKY
-    return Cell(_left(place.column), ROWS[place.row], place.name, fill, place.yours, WIDTH, HEIGHT, below=place.below)
-
-
-def _between(here: Place, there: Place) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Where the arrow between two neighbours begins and ends."""
-    if here.column == there.column:
-        middle = _left(here.column) + WIDTH / 2
-        return (middle, ROWS[here.row] + HEIGHT + 3), (middle, ROWS[there.row] - 3)
-    middle = ROWS[here.row] + HEIGHT / 2
-    right, left = _left(max(here.column, there.column)) - 3, _left(min(here.column, there.column)) + WIDTH + 3
-    return ((left, middle), (right, middle)) if here.column < there.column else ((right, middle), (left, middle))
+    return RASTER.box(place.row, place.column, place.name, place.below, fill, place.yours)
 
 
 def _in_words() -> str:

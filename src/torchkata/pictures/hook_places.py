@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from torchkata.pictures.kit import Canvas, Cell
+from torchkata.pictures.kit import Canvas, Cell, Raster
 from torchkata.pictures.show import Picture
-from torchkata.pictures.style import MARGIN, ORANGE, SKY, SMALL
+from torchkata.pictures.style import MARGIN, ORANGE, SKY
 
-WIDTH, HEIGHT, GAP = 98, 38, 16  # points: a box, and between boxes of a row
-ROWS = (64, 138, 202)  # the upper edges of the three rows
+RASTER = Raster(width=98, height=38, gap=16, rows=(64, 138, 202), clear=2)
 
 
 @dataclass(frozen=True)
@@ -47,38 +46,24 @@ WEIGHT = (  # goes on from backward
 
 def hook_places() -> Picture:
     """Draw the call of a layer and its six kinds of hook."""
-    canvas = Canvas(2 * MARGIN + 5 * WIDTH + 4 * GAP, 292)
+    canvas = Canvas(RASTER.across(5), 292)
     canvas.title("Where hooks stand")
-    canvas.note(MARGIN, ROWS[0] - 18, "forward, from left to right")
-    canvas.note(_left(4) + WIDTH, ROWS[1] - 18, "backward, from right to left", "right")
-    canvas.note(_left(1) + WIDTH, ROWS[2] + HEIGHT / 2, "and the gradients of parameters:", "right")
+    forward, backward, weight = RASTER.rows
+    canvas.note(MARGIN, forward - 18, "forward, from left to right")
+    canvas.note(RASTER.right(4), backward - 18, "backward, from right to left", "right")
+    canvas.note(RASTER.right(1), weight + RASTER.height / 2, "and the gradients of parameters:", "right")
     canvas.cells([_box(place) for place in (*FORWARD, *BACKWARD, *WEIGHT)])
     for way in (FORWARD, BACKWARD, WEIGHT):
         for here, there in pairwise(way):
-            canvas.arrow(*_between(here, there))
-    middle = _left(2) + WIDTH / 2
-    canvas.arrow((middle, ROWS[1] + HEIGHT + 3), (middle, ROWS[2] - 3))
-    for number, (fill, words) in enumerate(((SKY, "the layer and its tensors"), (ORANGE, "hooks: functions of yours"))):
-        left = MARGIN + 200 * number
-        canvas.cells([Cell(left, 264, "", fill, width=16, height=14)])
-        canvas.text(left + 22, 271, words, SMALL)
+            canvas.arrow(*RASTER.between((here.row, here.column), (there.row, there.column)))
+    canvas.arrow(*RASTER.between((1, 2), (2, 2)))
+    canvas.legend(264, ((SKY, "the layer and its tensors"), (ORANGE, "hooks: functions of yours")), step=200)
     return Picture(canvas, _in_words())
-
-
-def _left(column: int) -> float:
-    return MARGIN + column * (WIDTH + GAP)
 
 
 def _box(place: Place) -> Cell:
     fill = ORANGE if place.hook else SKY
-    return Cell(_left(place.column), ROWS[place.row], place.name, fill, False, WIDTH, HEIGHT, below=place.below)
-
-
-def _between(here: Place, there: Place) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Where the arrow between two neighbours of a row begins and ends."""
-    middle = ROWS[here.row] + HEIGHT / 2
-    right, left = _left(max(here.column, there.column)) - 2, _left(min(here.column, there.column)) + WIDTH + 2
-    return ((left, middle), (right, middle)) if here.column < there.column else ((right, middle), (left, middle))
+    return RASTER.box(place.row, place.column, place.name, place.below, fill)
 
 
 def _in_words() -> str:

@@ -24,7 +24,7 @@ PLAIN = " !$'()*+,/:;<=>?@[]^`{|}"  # what browsers let stand in such an address
 
 def image_html(svg: str, words: str) -> str:
     """Return the SVG as an <img> element with its words as alternative text."""
-    return f'<img alt="{escape(words)}" style="max-width: 100%" src="{_address(slim(svg))}">'
+    return f'<img alt="{escape(words)}" style="max-width: 100%" src="{address(slim(svg))}">'
 
 
 def svg_in(html: str) -> str:
@@ -40,14 +40,10 @@ def for_viewers(html: str) -> str:
     return SOURCE.sub(f' src="{BASE64}{base64.b64encode(svg_in(html).encode()).decode()}"', html, count=1)
 
 
-def for_learners(html: str) -> str:
-    """What `for_viewers` was given."""
-    return SOURCE.sub(lambda _: f' src="{_address(svg_in(html))}"', html, count=1)
-
-
-def _address(svg: str) -> str:
-    address = ADDRESS + quote(svg.replace('"', "'"), safe=PLAIN, encoding="utf-8")
-    return re.sub(r"(?:%[89A-F][0-9A-F])+", lambda letters: unquote(letters[0]), address)  # such as × and –
+def address(svg: str) -> str:
+    """An SVG as the address of an image."""
+    text = ADDRESS + quote(svg.replace('"', "'"), safe=PLAIN, encoding="utf-8")
+    return re.sub(r"(?:%[89A-F][0-9A-F])+", lambda letters: unquote(letters[0]), text)  # such as × and –
 
 
 def slim(svg: str) -> str:

@@ -30,14 +30,13 @@ class Step:
     """What one entry of the index does.
 
     The entry at `index_pos` holds `index_value`; the call reads source element `read` and writes target element
-    `write`. `collides_with` numbers the other steps that write the same element; `note` says what that means.
+    `write`. `note` says what it means where other steps write the same element.
     """
 
     index_pos: tuple[int, ...]
     index_value: int
     read: tuple[int, ...]
     write: tuple[int, ...]
-    collides_with: tuple[int, ...]
     note: str
 
 
@@ -68,7 +67,7 @@ def index_steps(
     steps = []
     for number, (place, value) in enumerate(zip(places, values, strict=True)):
         others = tuple(n for n, write in enumerate(writes) if write == writes[number] and n != number)
-        steps.append(Step(place, value, reads[number], writes[number], others, _note(op, others)))
+        steps.append(Step(place, value, reads[number], writes[number], _note(op, others)))
     return steps
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ from torchkata.pictures.kit import Canvas, Cell
 from torchkata.pictures.show import Picture
 from torchkata.pictures.style import CELL, MARGIN, ORANGE, PURPLE, SKY, UNUSED
 
-REGISTER = {"old": "register_backward_hook", "full": "register_full_backward_hook"}
 INDENT, BOX, LINE, COLUMN = 20, 130, 34, 300  # points
 
 LEGEND = (
@@ -35,26 +33,6 @@ class Place:
     shape: tuple[int, ...]
     old: int | None = None
     full: int | None = None
-
-
-def hook_shapes(layer: nn.Module, x: Tensor, kind: str) -> list[tuple[int, ...] | None]:
-    """Run layer(x) forward and backward and return the shapes in the grad_input of a hook; kind: "old" or "full".
-
-    The hook is removed again; gradients are left in the layer's parameters, as by any backward pass.
-    """
-    shapes: list[tuple[int, ...] | None] = []
-
-    def hook(module: nn.Module, grad_input: tuple[Tensor | None, ...], grad_output: object) -> None:
-        shapes.extend(None if gradient is None else tuple(gradient.shape) for gradient in grad_input)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the old hook warns in forward
-        handle = getattr(layer, REGISTER[kind])(hook)
-        try:
-            layer(x.detach().requires_grad_()).sum().backward()
-        finally:
-            handle.remove()
-    return shapes
 
 
 def graph_places(layer: nn.Module, x: Tensor) -> list[Place]:

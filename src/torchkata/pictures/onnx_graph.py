@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchkata.pictures.kit import Canvas, Cell
-from torchkata.pictures.kit.layers import untangle
+from torchkata.pictures.kit.layers import in_layers
 from torchkata.pictures.show import Picture
 from torchkata.pictures.style import BLANK, MARGIN, ORANGE, SKY, SMALL, YELLOW
 
@@ -212,27 +211,12 @@ def _layers(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     return {name: last if name.startswith("out ") else layer for name, layer in layers.items()}
 
 
-def _places(layout: GraphLayout) -> tuple[dict[object, Place], list[list[object]]]:
+def _places(layout: GraphLayout) -> tuple[dict[object, Place], Sequence[Sequence[object]]]:
     """(left, top, right, bottom) of each node and of each stop of a long edge; and the stops of each edge."""
-    nodes = {node.id: node for node in layout.nodes}
-    layers: list[list[object]] = [[] for _ in range(max(node.layer for node in layout.nodes) + 1)]
-    for node in layout.nodes:
-        layers[node.layer].append(node.id)
-    links: list[tuple[object, object]] = []
-    routes: list[list[object]] = []
-    for edge in layout.edges:
-        way: list[object] = [edge.src]
-        for layer in range(nodes[edge.src].layer + 1, nodes[edge.dst].layer):
-            stop = (edge.tensor, layer)  # edges of one tensor share their stops
-            if stop not in layers[layer]:
-                layers[layer].append(stop)
-            way.append(stop)
-        way.append(edge.dst)
-        links += pairwise(way)
-        routes.append(way[1:-1])
-    untangle(layers, links)
-
-    sizes: dict[object, tuple[float, float]] = {name: _size(node) for name, node in nodes.items()}
+    layers, routes = in_layers(
+        {node.id: node.layer for node in layout.nodes}, [(edge.src, edge.dst, edge.tensor) for edge in layout.edges]
+    )
+    sizes: dict[object, tuple[float, float]] = {node.id: _size(node) for node in layout.nodes}
     heights = [sum(sizes.get(item, (0, BOX))[1] + BETWEEN for item in layer) - BETWEEN for layer in layers]
     shapes: dict[object, str] = {edge.src: edge.shape for edge in layout.edges}
     shapes |= {stop: edge.shape for edge, stops in zip(layout.edges, routes, strict=True) for stop in stops}

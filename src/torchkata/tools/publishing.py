@@ -25,7 +25,11 @@ from torchkata.tools.errors import CourseError
 
 NOT_COPIED = (".git", ".venv", "build", "dist", "workbook", "*.egg-info", "__pycache__", ".*_cache")
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
-IN_WHEEL = ("torchkata/cli.py", "torchkata/course/nbgrader_config.py", "torchkata/course/notebooks/start/start.ipynb")
+IN_WHEEL = (
+    "torchkata/cli/__init__.py",
+    "torchkata/course/nbgrader_config.py",
+    "torchkata/course/notebooks/start/start.ipynb",
+)
 IN_SDIST = ("LICENSE", "LICENSE-TEXT.md", "Makefile", "conftest.py", "notebooks/start/start.ipynb", "setup.py")
 
 

@@ -163,7 +163,7 @@ def test_near_copies_are_listed_and_nothing_is_written(chapter: Chapter):
     hand_in(chapter, "cyd", **RIGHT)
     hand_in(chapter, "eve", b"{")
     before = sorted(chapter.root.rglob("*"))
-    result = grade("--similar")
+    result = CliRunner().invoke(cli.app, ["similar", "98"])
     assert result.exit_code == 0, result.output
     assert "ada and bob: twice 100%" in result.output and "This is a hint, no proof" in result.output
     assert sorted(chapter.root.rglob("*")) == before and scores(chapter) == {}

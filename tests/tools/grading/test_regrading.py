@@ -129,10 +129,10 @@ def test_errors(chapter: Chapter, grader):
 def test_the_command_asks(chapter: Chapter, answer: str, points: float):
     hand_in(chapter, "ada", **RIGHT | {"twice": "def twice(x):\n    return abs(x) * 2"})
     run = partial(CliRunner().invoke, cli.app)
-    common = ["grade", "98", "--jobs", "1", "--no-sandbox"]
-    assert run(common).exit_code == 0
+    how = ["--jobs", "1", "--no-sandbox"]
+    assert run(["grade", "98", *how]).exit_code == 0
     mend(chapter)
-    result = run([*common, "--regrade", "twice"], input=answer)
+    result = run(["regrade", "98", "twice", *how], input=answer)
     assert "twice: other points for 1, the same for 0." in result.output, result.output
     assert "Write these marks?" in result.output
     assert records(chapter)["ada"].points == points

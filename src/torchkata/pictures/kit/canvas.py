@@ -62,6 +62,13 @@ class Canvas:
         for row, line in enumerate(lines):
             self.text(x, y + step * row, line, size, **look)
 
+    def legend(self, y: float, fills: Iterable[tuple[str, str]], step: float) -> None:
+        """Explain fills beside one another, each with a small box of it and its words. y: the upper edge."""
+        for place, (fill, words) in enumerate(fills):
+            left = MARGIN + step * place
+            self.cells([Cell(left, y, "", fill, width=16, height=14)])
+            self.text(left + 22, y + 7, words, SMALL)
+
     def ruler(self, x: float, y: float, name: str, count: int) -> None:
         """Number the cells of a row that begins at x, with a name before the numbers."""
         self.note(x - 8, y, name, "right")

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+
+class Layers(NamedTuple):
+    """A graph in layers: in each its items, and the stops at which longer edges pass through; for each edge the stops
+    between its two ends."""
+
+    layers: Sequence[Sequence[object]]
+    routes: Sequence[Sequence[object]]
+
+
+def in_layers(depth: Mapping[Any, int], edges: Iterable[tuple[object, object, Hashable]]) -> Layers:
+    """Order a graph in layers. depth: the layer of each item. edges: (start, end, name), each to a deeper layer; edges
+    of one name share their stops."""
+    layers: list[list[object]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for item, level in depth.items():
+        layers[level].append(item)
+    routes: list[list[object]] = []
+    links: list[tuple[object, object]] = []
+    for start, end, name in edges:
+        stops: list[object] = []
+        for level in range(depth[start] + 1, depth[end]):
+            stop = (name, level)
+            if stop not in layers[level]:
+                layers[level].append(stop)
+            stops.append(stop)
+        routes.append(stops)
+        links += pairwise([start, *stops, end])
+    untangle(layers, links)
+    return Layers(layers, routes)
 
 
 def untangle(layers: list[list[object]], links: Iterable[tuple[object, object]]) -> None:
