@@ -10,6 +10,7 @@ from rich.text import Text
 
 from torchkata.cli import authors, learners, teachers
 from torchkata.cli.shared import app, err
+from torchkata.tools.course import skip_rare_formats
 from torchkata.tools.errors import CourseError
 
 __all__ = ["app", "main"]
@@ -29,6 +30,7 @@ for audience in (learners, teachers, authors):  # in the order of the help
 
 def main() -> None:
     """Run the command; what a user can mend is said in a message, with exit code 2."""
+    skip_rare_formats()  # before a command imports nbformat
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without √ or — shows a question mark

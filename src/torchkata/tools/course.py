@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -165,8 +166,20 @@ def find_chapters(
     return found
 
 
+def skip_rare_formats() -> None:
+    """Keep jsonschema, which nbformat imports, from loading two packages for checks of formats that no notebook has.
+
+    The first builds 39 parsers for IRIs, for nearly a second; the second brings all of arrow, for durations. This holds
+    for the whole process, and only if it is called before nbformat is imported: jsonschema imports both wherever they
+    are installed, and has no option for it. Without them it leaves these checks out. What is loaded already stays.
+    """
+    for name in ("rfc3987_syntax", "isoduration"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type] # typeshed does not know None here
+
+
 def read_notebook(path: Path) -> NotebookNode:
     """Read a notebook (format 4). Raises CourseError, naming the file, when it is missing or not a notebook."""
+    skip_rare_formats()
     import nbformat
 
     try:
@@ -180,6 +193,7 @@ def read_notebook(path: Path) -> NotebookNode:
 def read_unchecked(path: Path) -> NotebookNode:
     """Like `read_notebook`, for a notebook of the course's own: without nbformat's validation, which takes ten times as
     long."""
+    skip_rare_formats()
     from nbformat import v4
 
     try:

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-
-import nbformat
-from nbformat import NotebookNode
+from typing import TYPE_CHECKING
 
 from torchkata.places import KEPT
 from torchkata.tools.course import Chapter, CourseError, chapters, pages, read_unchecked
 from torchkata.tools.placing import Place, note_version, place_of
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 PATIENCE = 10  # seconds that a command waits for another one that writes into the workbook
 
@@ -98,6 +99,8 @@ def put(path: Path, content: bytes) -> None:
 
 def put_notebook(path: Path, notebook: NotebookNode) -> None:
     """Write a notebook whole or not at all. Raises OSError; the old file stays then."""
+    import nbformat
+
     put(path, f"{nbformat.writes(notebook)}\n".encode(errors="replace"))  # half a surrogate pair has no bytes
 
 
