@@ -12,15 +12,13 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-import torchkata.tools.nbgrader_package  # noqa: F401 # before nbgrader's modules
+from nbgrader.utils import parse_utc
+
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.chapter import Release
 from torchkata.tools.grading.files import Unreadable, read_plain_file
 from torchkata.tools.grading.reaching import suspect_lines
 from torchkata.tools.grading.records import ABOUT_FILES, NotGradable, Submission, SubmittedCell
-
-# isort: split
-from nbgrader.utils import parse_utc
 
 MAX_NOTEBOOK = 16 * 2**20  # bytes; a notebook with many pictures has a few million
 MAX_CODE = 300_000  # characters in all code cells together

@@ -15,18 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from nbformat.v4 import new_notebook
-from sqlalchemy import make_url
-from sqlalchemy.exc import DatabaseError
-from sqlalchemy.orm import selectinload
-
-import torchkata.tools.nbgrader_package  # noqa: F401 # before nbgrader's modules
-from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.course_config import course_config
-from torchkata.tools.grading.handed_out.results import FinalMark
-from torchkata.tools.grading.handed_out.the_class import NAMES, Roster
-from torchkata.tools.grading.records import Record
-
-# isort: split
 from nbgrader.api import (
     Assignment,
     BaseCell,
@@ -39,6 +27,16 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 from nbgrader.coursedir import CourseDirectory
+from sqlalchemy import make_url
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.orm import selectinload
+
+from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course_config import course_config
+from torchkata.tools.generating import NotGenerated, generate_assignment
+from torchkata.tools.grading.handed_out.results import FinalMark
+from torchkata.tools.grading.handed_out.the_class import NAMES, Roster
+from torchkata.tools.grading.records import Record
 
 T = TypeVar("T")
 MOST_NAMES = 500  # in one question to a database: some allow no more than 999 values
@@ -57,7 +55,7 @@ class ChapterBook:
 
     def __init__(self, chapter: Chapter, patience: float = PATIENCE):
         self.chapter, self.patience = chapter, patience
-        self.config = course_config(chapter.root, steps=False)
+        self.config = course_config(chapter.root)
         self.course = CourseDirectory(config=self.config)
 
     def __enter__(self) -> ChapterBook:
@@ -123,11 +121,6 @@ class ChapterBook:
 
     def _generate(self) -> None:
         """Let nbgrader note the chapter in the gradebook, as `nbgrader generate_assignment` does; no file changes."""
-        from nbgrader.converters import GenerateAssignment  # takes half a second, once in a chapter's life
-
-        log = logging.Logger("torchkata.gradebook.generate")
-        complaints: list[str] = []
-        log.addHandler(_Collector(complaints))
         self.book.db.rollback()
         with tempfile.TemporaryDirectory() as folder, _with_scripts_of_this_python():
             place = Path(folder) / self.course.source_directory / self.chapter.name
@@ -135,12 +128,10 @@ class ChapterBook:
             shutil.copy(self.chapter.solution, place)
             config = course_config(self.chapter.root)
             config.CourseDirectory.root, config.CourseDirectory.db_url = folder, self.course.db_url
-            course = CourseDirectory(config=config, assignment_id=self.chapter.name)
             try:
-                GenerateAssignment(coursedir=course, config=config, log=log).start()
-            except Exception as error:  # nbgrader raises many kinds
-                said = " ".join(complaints) or str(error)
-                raise CourseError(f"nbgrader can't put {self.chapter.name} into the gradebook: {said}") from None
+                generate_assignment(config, self.chapter.name)
+            except NotGenerated as complaint:
+                raise CourseError(f"nbgrader can't put {self.chapter.name} into the gradebook: {complaint}") from None
 
     def _learn_ids(self) -> None:
         notebook = self._notebook()
@@ -287,14 +278,3 @@ def _with_scripts_of_this_python() -> Iterator[None]:
         yield
     finally:
         os.environ["PATH"] = before
-
-
-class _Collector(logging.Handler):
-    """Keeps the last line of what nbgrader logs as errors."""
-
-    def __init__(self, lines: list[str]):
-        super().__init__(level=logging.ERROR)
-        self.lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage().strip().splitlines()[-1])
