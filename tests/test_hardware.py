@@ -11,7 +11,8 @@ import torch
 from torchkata import hardware
 from torchkata.demos import error_of, warning_of
 from torchkata.hardware import cuda_demo, machine_report
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import Place
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_record_needs_a_device(monkeypatch):
 def chapter_with(source, root):
     from torchkata.tools.course import Chapter
 
-    chapter = Chapter(root, "08_amp")
+    chapter = Chapter(Place(root), "08_amp")
     chapter.source.parent.mkdir(parents=True)
     chapter.source.write_text(source)
     return chapter

@@ -17,6 +17,7 @@ from torchkata.own_model import PARTS, PartMissing, finish, long_run, write_own_
 from torchkata.places import KEPT, course_of_package
 from torchkata.remembering import Remembered, remember
 from torchkata.tools.course import Chapter
+from torchkata.tools.placing import Place
 from torchkata.verdicts import at_hand
 
 CHAPTER = "12_language_model"
@@ -53,7 +54,7 @@ def test_every_exercise_of_the_chapter_has_its_part():
         source = at_hand.solution_of(SOLUTIONS, exercise)
         assert source and "SOLUTION" not in source and "GIVEN" not in source
         assert all(f"def {name}(" in source or f"class {name}(" in source for name in provided), exercise
-    assert PARTS.keys() == {exercise.id for exercise in Chapter(course_of_package(), CHAPTER).exercises}
+    assert PARTS.keys() == {exercise.id for exercise in Chapter(Place(course_of_package()), CHAPTER).exercises}
     names = [name for provided in PARTS.values() for name in provided]
     assert len(names) == len(set(names))
 

@@ -21,12 +21,13 @@ from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.standing import standing
 from torchkata.tools.learning.update import update
 from torchkata.tools.learning.workbook import fill_workbook
+from torchkata.tools.placing import Place
 
 
 @pytest.fixture
 def chapter(tmp_path: Path) -> Chapter:
     made = make_course(tmp_path)
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     return made
 
 

@@ -20,6 +20,7 @@ from tests.links.reading import links_in
 from torchkata import cli
 from torchkata.tools.course import chapters
 from torchkata.tools.learning.progress import MINUTES
+from torchkata.tools.placing import here
 
 TEXTS = sorted(
     path.relative_to(ROOT).as_posix()
@@ -228,12 +229,12 @@ def test_the_readmes_table_is_that_of_the_chapters():
     rows = re.findall(r"^\| \[(\d\d) (.+)\]\[(\d\d)\] \| (\d+) \+ (\d+) \| .+ \|$", read("README.md"), re.M)
     places = dict(re.findall(r"^\[(\d\d)\]: (\S+)$", read("README.md"), re.M))
     wanted = []
-    for chapter in chapters():
+    for chapter in chapters(here()):
         minutes = MINUTES.search(chapter.source.read_text(encoding="utf-8").replace("\n# ", " "))
         assert minutes
         wanted.append((chapter.number, chapter.title, chapter.number, minutes[1], minutes[2]))
     assert rows == wanted
-    assert places == {chapter.number: chapter.release.relative_to(ROOT).as_posix() for chapter in chapters()}
+    assert places == {chapter.number: chapter.release.relative_to(ROOT).as_posix() for chapter in chapters(here())}
 
 
 # ---------------------------------------------------------------- each rule is seen to fail

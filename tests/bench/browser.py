@@ -30,6 +30,7 @@ from tests.browser.learners_lab import Lab, copy_of_course, learners_lab
 from tests.browser.notebook_page import PATIENCE, NotebookPage, sync_playwright
 from tests.notebooks.answers import answers_of
 from torchkata.tools.course import Chapter, read_notebook
+from torchkata.tools.placing import Place
 
 CHAPTER = "03_gather_scatter"
 STARTS, UPDATES, CHECKS = 3, 3, 5
@@ -128,7 +129,7 @@ def main() -> None:
     table = Table("what", "figure", "times")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         course, own = copy_of_course(_folder(name, "course")), _folder(name, "own")
-        chapter = Chapter(course, CHAPTER)
+        chapter = Chapter(Place(course), CHAPTER)
         with learners_lab(course, own):
             pass  # the first start fills the workbook
         ours, bare = start_seconds(course, own)

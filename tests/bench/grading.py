@@ -53,7 +53,8 @@ from rich.table import Table
 
 from tests.notebooks import answers as stored
 from tests.notebooks import running
-from torchkata.tools.course import MARK, Chapter, find_chapters, read_notebook
+from torchkata.places import MARK
+from torchkata.tools.course import Chapter, find_chapters, read_notebook
 from torchkata.tools.grading.batch import students_of
 from torchkata.tools.grading.chapter import MasterChapter, read_release
 from torchkata.tools.grading.handed_out.results import Results
@@ -61,6 +62,7 @@ from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import Submission
 from torchkata.tools.grading.sandbox.inside import confine
 from torchkata.tools.grading.sandbox.session import Sandbox
+from torchkata.tools.placing import Place, here
 from torchkata.verdicts import observing
 from torchkata.verdicts.plain import Copier
 
@@ -69,7 +71,7 @@ RUNS = 2  # for the floor; the last one counts
 FLOOR_SAMPLE = 8
 KINDS = ("right", "half right", "untouched", "wrong")
 MIB = 2**20
-[CHAPTER] = find_chapters(["03"])
+[CHAPTER] = find_chapters(here(), ["03"])
 out = Console()
 
 
@@ -130,7 +132,7 @@ def course(folder: Path, count: int) -> Chapter:
     shutil.copy(CHAPTER.root / MARK, folder)
     for path in (CHAPTER.solution, CHAPTER.release):
         shutil.copytree(path.parent, folder / path.parent.relative_to(CHAPTER.root))
-    chapter = Chapter(folder, CHAPTER.name)
+    chapter = Chapter(Place(folder), CHAPTER.name)
     for student, notebook in class_of(count):
         path = folder / "submitted" / student / chapter.name / f"{chapter.topic}.ipynb"
         path.parent.mkdir(parents=True)

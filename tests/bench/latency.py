@@ -45,6 +45,7 @@ from tests.notebooks import running
 from torchkata.remembering import KEPT
 from torchkata.tools.course import Chapter, find_chapters, read_notebook
 from torchkata.tools.learning.choosing import checks_of
+from torchkata.tools.placing import Place
 from torchkata.verdicts import observing
 from torchkata.verdicts.resting import REST
 
@@ -276,7 +277,7 @@ def main(words: list[str]) -> None:
     torch_clock = min(seconds_of(*import_torch) for _ in range(2))
     with tempfile.TemporaryDirectory() as name:
         course = prepared_course(Path(name))
-        chosen = find_chapters(words or None, course)
+        chosen = find_chapters(Place(course), words or None)
         timed = [one for chapter in chosen for one in timed_checks(chapter)]
         print_verdicts(timed, Cost(1000 * torch_clock, 1000 * torch_processor))
         print_check(chosen, torch_processor)

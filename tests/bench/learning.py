@@ -34,8 +34,10 @@ from rich.table import Table
 from tests.notebooks import running
 from torchkata import pictures
 from torchkata.pictures.explorer import Explorer
+from torchkata.places import MARK
 from torchkata.tools.build import build
-from torchkata.tools.course import MARK, Chapter, chapters, course_root, read_notebook
+from torchkata.tools.course import Chapter, chapters, course_root, read_notebook
+from torchkata.tools.placing import Place, here
 from torchkata.verdicts import asking
 
 RUNS = 5
@@ -79,7 +81,7 @@ def copy_of_course(folder: Path) -> Path:
 def verdict_costs() -> dict[str, float]:
     """Milliseconds that each check cell takes beyond the learner's own code."""
     costs = {}
-    for chapter in chapters():
+    for chapter in chapters(here()):
         for exercise in running.exercise_ids(chapter.name):
             solution = running.exercise_cells(chapter.name, exercise)[0].source
             costs[exercise] = statistics.median(_own_cost(chapter.name, exercise, solution) for _ in range(RUNS))
@@ -140,14 +142,15 @@ def main() -> None:
     row("import torchkata.verdicts ÷ import torch", seconds_of(python, "-c", "import torchkata.verdicts"), torch_import)
     with tempfile.TemporaryDirectory() as name:
         course = copy_of_course(Path(name))
-        every = [chapter.solution for chapter in chapters(course)] + [chapter.release for chapter in chapters(course)]
+        known = chapters(Place(course))
+        every = [chapter.solution for chapter in known] + [chapter.release for chapter in known]
         sums = {path: cell_seconds(path) for path in every}
-        for chapter in chapters(course):
+        for chapter in known:
             start = time.perf_counter()
-            build(Chapter(course, chapter.name))
+            build(Chapter(Place(course), chapter.name))
             row(f"build {chapter.name} ÷ its cells", time.perf_counter() - start, sums[chapter.solution])
-        check = seconds_of(python, "-m", "torchkata", "check", chapters()[-1].name, cwd=course, runs=3)
-        row(f"torchkata check {chapters()[-1].number} ÷ import torch", check, torch_import)
+        check = seconds_of(python, "-m", "torchkata", "check", chapters(here())[-1].name, cwd=course, runs=3)
+        row(f"torchkata check {chapters(here())[-1].number} ÷ import torch", check, torch_import)
     nbval = [python, "-m", "pytest", "--nbval", "-n", "2", "--dist", "loadfile", "solutions", "notebooks"]
     row("nbval of both trees ÷ all their cells", seconds_of(*nbval, cwd=course_root(), runs=1), sum(sums.values()))
     out.print(table)

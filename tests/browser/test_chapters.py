@@ -5,12 +5,13 @@ import re
 import pytest
 
 from torchkata.tools.course import chapters
+from torchkata.tools.placing import here
 
 ALWAYS = "03_gather_scatter"
 others = pytest.mark.exhaustive("Run All of a further chapter in the browser")
 CHAPTERS = [
     pytest.param(chapter.name, marks=() if chapter.name == ALWAYS else others)
-    for chapter in chapters()
+    for chapter in chapters(here())
     if chapter.release.exists()
 ]
 

@@ -10,10 +10,13 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests import ROOT
 from torchkata.tools.course import chapters
+from torchkata.tools.placing import here
 
 ALWAYS = "03_gather_scatter"
 others = pytest.mark.exhaustive("the content of a further chapter in the browser", thorough=True)
-CHAPTERS = [pytest.param(c.name, marks=() if c.name == ALWAYS else others) for c in chapters() if c.release.exists()]
+CHAPTERS = [
+    pytest.param(c.name, marks=() if c.name == ALWAYS else others) for c in chapters(here()) if c.release.exists()
+]
 THEMES = ("JupyterLab Light", "JupyterLab Dark")
 PUT_ON = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme}).then(() => null)"
 # all of it is rendered and unfolded, nothing waits for being scrolled to

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchkata.tools.course import chapters
+from torchkata.tools.placing import Place
 
 START = "start.ipynb"
 NEXT = "Next: your first exercise is solved. Begin with"
@@ -48,7 +49,7 @@ def follow(start):
     link = start.page.get_by_text(NEXT).get_by_role("link")
     cell = (link.get_attribute("href") or "").partition("cell-id=")[2]
     link.click()
-    first = next(chapter for chapter in chapters(start.lab.course) if chapter.number == "01")
+    first = next(chapter for chapter in chapters(Place(start.lab.course)) if chapter.number == "01")
     start.wait_until_open(first.place_in_workbook.as_posix())
     return cell
 

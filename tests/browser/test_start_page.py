@@ -6,7 +6,8 @@ import pytest
 
 from tests.browser.learners_lab import foreign
 from tests.browser.notebook_page import expect
-from torchkata.tools.course import chapters, read_notebook
+from torchkata.tools.course import chapters, find_chapters, read_notebook
+from torchkata.tools.placing import Place, here
 
 START = "start.ipynb"
 a_further_story = pytest.mark.exhaustive("a further story in the browser", thorough=True)
@@ -19,7 +20,7 @@ def count_writers(index, dim, shape):
 
 def test_the_start_page_leads_to_every_chapter(open_notebook, page):
     start = open_notebook(START)
-    course = chapters()
+    course = chapters(here())
     expect(page.get_by_text("Next: solve the exercise above")).to_be_visible()
     expect(page.get_by_role("row").get_by_role("progressbar")).to_have_count(len(course))
     for chapter in course:
@@ -40,7 +41,8 @@ def test_progress_shows_what_has_been_solved(open_notebook, page, lab):
     chapter.expect_verdict(exercise, f"✓ {exercise}")
 
     start.open()
-    points = next(e.points for c in chapters(lab.course) if c.name == name for e in c.exercises if e.id == exercise)
+    [known] = find_chapters(Place(lab.course), [name])
+    points = next(one.points for one in known.exercises if one.id == exercise)
     expect(row).to_contain_text(f"{points:g} of 20 points, 1 of 8 exercises")
     expect(row.get_by_role("progressbar")).to_have_attribute("value", f"{points:g}")
     expect(page.get_by_text("Next: go on with")).to_contain_text("in chapter 03")

@@ -13,8 +13,10 @@ import pytest
 from tests import ROOT
 from tests.installing.package import Installed, bare, build, source_tree
 from torchkata.tools.colab import INSTALL, write_for_colab
-from torchkata.tools.course import CourseError, find_chapters
+from torchkata.tools.course import find_chapters
+from torchkata.tools.errors import CourseError
 from torchkata.tools.missing import NOTICE, with_notice, without_notice
+from torchkata.tools.placing import here
 
 RUN = Path(__file__).with_name("notebook_run.py")
 CHAPTER = ROOT / "notebooks" / "03_gather_scatter" / "gather_scatter.ipynb"
@@ -59,7 +61,7 @@ def test_one_line_and_nothing_red_after_it(without: Installed):
     assert "function error_of" in after[0]["text"]
 
 
-@pytest.mark.parametrize("chapter", find_chapters(with_pages=True), ids=lambda chapter: chapter.name)
+@pytest.mark.parametrize("chapter", find_chapters(here(), with_side_notebooks=True), ids=lambda chapter: chapter.name)
 def test_every_released_notebook_says_it(chapter):
     cells = [c for c in nbformat.read(chapter.release, as_version=4).cells if c.cell_type == "code"]
     assert cells[0].source.startswith(NOTICE)
@@ -84,7 +86,7 @@ def test_the_notice_of_an_earlier_release_comes_off_too():
 
 @a_further_place
 def test_for_colab_each_notebook_installs_first(tmp_path: Path):
-    written = write_for_colab(find_chapters(["03", "start"], with_pages=True), tmp_path / "out")
+    written = write_for_colab(find_chapters(here(), ["03", "start"], with_side_notebooks=True), tmp_path / "out")
     assert [path.relative_to(tmp_path / "out").as_posix() for path in written] == [
         "03_gather_scatter/gather_scatter.ipynb",
         "start.ipynb",
@@ -93,13 +95,13 @@ def test_for_colab_each_notebook_installs_first(tmp_path: Path):
     assert install.source == INSTALL and "nbgrader" not in install.metadata
     assert cells == nbformat.read(CHAPTER, as_version=4).cells
     with pytest.raises(CourseError, match="holds other things already"):
-        write_for_colab(find_chapters(["03"]), tmp_path / "out")
+        write_for_colab(find_chapters(here(), ["03"]), tmp_path / "out")
 
 
 @a_further_place
 def test_a_notebook_for_colab_installs_and_runs(tmp_path: Path):
     wheel = build("wheel", source_tree(tmp_path / "tree"), tmp_path / "dist")
-    [page] = write_for_colab(find_chapters(["start"], with_pages=True), tmp_path / "out")
+    [page] = write_for_colab(find_chapters(here(), ["start"], with_side_notebooks=True), tmp_path / "out")
     pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel.parent), "PIP_NO_DEPS": "1", "PIP_IGNORE_INSTALLED": "1"}
     environment = bare(tmp_path / "venv")
     _, setup, demo, *rest = outputs(environment, page, **pip, PIP_CONFIG_FILE=os.devnull)

@@ -16,6 +16,7 @@ from tests import ROOT
 from tests.installing.package import Installed, build, install, source_tree, unpacked
 from tests.tools.learning.lab_server import lab_server
 from torchkata.tools.course import chapters
+from torchkata.tools.placing import here
 
 CHAPTER = "03_gather_scatter"
 FILE = "gather_scatter.ipynb"
@@ -105,7 +106,7 @@ def test_lab_answers_in_the_workbook(installed: Installed, empty: Path, tmp_path
         listed = {entry["name"] for entry in json.loads(server.ask("api/contents"))["content"]}
         assert {"start.ipynb", "gallery.ipynb", CHAPTER} <= listed
         start = json.loads(server.ask("api/contents/start.ipynb"))["content"]["cells"]
-        assert f"In all 0 of {20 * len(chapters())} points" in "".join(cell["source"] for cell in start)
+        assert f"In all 0 of {20 * len(chapters(here()))} points" in "".join(cell["source"] for cell in start)
         page = server.ask("lab")
         assert "jupyter-config-data" in page
 

@@ -20,7 +20,8 @@ from tests.notebooks.crossing import through_bytes
 from torchkata.base.marks import learners_version
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.assembling import EXERCISE_LINE
-from torchkata.tools.course import PAGES, Chapter, Page, course_root, exercise_of
+from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook, exercise_of
+from torchkata.tools.placing import here
 from torchkata.tools.source import read_source
 from torchkata.verdicts import asking
 
@@ -52,8 +53,8 @@ def _digest(name: str) -> str:
 
 
 def _chapter(name: str) -> Chapter:
-    kind = Page if name in PAGES else Chapter
-    return kind(course_root(), name)
+    kind = SideNotebook if name in SIDE_NOTEBOOKS else Chapter
+    return kind(here(), name)
 
 
 def exercise_cells(name: str, exercise: str):

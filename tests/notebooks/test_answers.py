@@ -9,9 +9,10 @@ import pytest
 
 from tests.notebooks import running
 from tests.notebooks.answers import CORNERS, Answer, answers_of, corners_of
-from torchkata.tools.course import chapters, pages
+from torchkata.tools.course import chapters, side_notebooks
+from torchkata.tools.placing import here
 
-CHAPTERS = [chapter.name for chapter in (*chapters(), *pages()) if chapter.source.exists()]
+CHAPTERS = [chapter.name for chapter in (*chapters(here()), *side_notebooks(here())) if chapter.source.exists()]
 EXERCISES = [(name, exercise) for name in CHAPTERS for exercise in running.exercise_ids(name)]
 # a sample holds of each exercise the solution, the stub, another right answer and those that make its mistake
 a_further_one = pytest.mark.exhaustive("a further answer to an exercise", thorough=True)

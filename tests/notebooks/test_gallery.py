@@ -15,7 +15,8 @@ from torchkata.pictures import style
 from torchkata.pictures.controls import FIELD, STEPS, SWITCH, Control
 from torchkata.pictures.explorer import Explorer
 from torchkata.pictures.show import Picture
-from torchkata.tools.course import Page, course_root
+from torchkata.tools.course import SideNotebook, course_root
+from torchkata.tools.placing import here
 from torchkata.tools.source import read_source
 
 
@@ -32,7 +33,7 @@ def explorers() -> dict[str, str]:
 
 @cache
 def gallery_cells():
-    return read_source(Page(course_root(), "gallery")).cells
+    return read_source(SideNotebook(here(), "gallery")).cells
 
 
 def calls_in(source: str) -> list[str]:

@@ -20,10 +20,11 @@ from torchkata.facts import load
 from torchkata.tools.assembling import assembled, file_name
 from torchkata.tools.build import stale
 from torchkata.tools.course import Chapter, chapters, find_chapters, read_notebook
+from torchkata.tools.placing import here
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 
-CHAPTERS = [pytest.param(chapter, id=chapter.name) for chapter in chapters()]
+CHAPTERS = [pytest.param(chapter, id=chapter.name) for chapter in chapters(here())]
 GRADE_IDS = Path(__file__).parent / "grade_ids.json"
 every_chapter = pytest.mark.parametrize("chapter", CHAPTERS)
 a_further_script = pytest.mark.exhaustive("a further chapter as a plain script")
@@ -78,7 +79,7 @@ def test_warnings_pictures_and_headings(chapter: Chapter):
     assert gates.varying_with_reason(solution) == []
 
 
-@pytest.mark.parametrize("chapter", find_chapters(with_pages=True), ids=lambda chapter: chapter.name)
+@pytest.mark.parametrize("chapter", find_chapters(here(), with_side_notebooks=True), ids=lambda chapter: chapter.name)
 def test_lines_fit_beside_the_side_bar(chapter: Chapter):
     solution = read_notebook(chapter.solution)
     assert gates.long_lines(solution) + gates.long_lines(read_notebook(chapter.release)) == []
@@ -94,7 +95,7 @@ def test_built_notebook_is_small(chapter: Chapter):
     "chapter",
     [
         pytest.param(chapter, id=chapter.name, marks=() if chapter.name == "03_gather_scatter" else a_further_script)
-        for chapter in chapters()
+        for chapter in chapters(here())
     ],
 )
 def test_source_runs_as_a_plain_script(chapter: Chapter, tmp_path: Path):
@@ -131,7 +132,7 @@ def grade_ids(chapter: Chapter) -> list[str]:
 
 def test_grade_ids_are_unique_and_stable():
     """Teachers' gradebooks keep marks by grade id: change grade_ids.json only together with CHANGELOG.md."""
-    found = {chapter.name: grade_ids(chapter) for chapter in chapters()}
+    found = {chapter.name: grade_ids(chapter) for chapter in chapters(here())}
     every = [grade_id for ids in found.values() for grade_id in ids]
     assert len(every) == len(set(every))
     assert found == json.loads(GRADE_IDS.read_text(encoding="utf-8"))
@@ -199,7 +200,7 @@ def sound(*changes: tuple[str, str]):
 
 
 def release_of(solution):
-    chapter = Chapter(chapters()[0].root, "99_sound")
+    chapter = Chapter(here(), "99_sound")
     return nbformat.reads(released(chapter, nbformat.writes(solution)), as_version=4)
 
 

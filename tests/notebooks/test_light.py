@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from torchkata.pictures import page
 from torchkata.pictures.image import SOURCE, address, for_viewers, svg_in
 from torchkata.tools.course import Chapter, chapters, read_notebook
+from torchkata.tools.placing import here
 
 MOST_BYTES = 100_000
 END = "\n</div>"
@@ -40,7 +41,7 @@ def growth(chapter: Chapter) -> int:
     return size([as_a_learner_has_it(output) for output in pictures_of(chapter)]) - size([])
 
 
-@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+@pytest.mark.parametrize("chapter", chapters(here()), ids=lambda chapter: chapter.name)
 def test_pictures_let_a_notebook_grow_by_a_tenth_of_a_megabyte_at_most(chapter):
     assert pictures_of(chapter)
     assert growth(chapter) <= MOST_BYTES

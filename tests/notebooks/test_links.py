@@ -6,16 +6,17 @@ import pytest
 
 from tests.links.reading import Link, bullets_to_read_on, links_in, links_of_the_course, markdown_of
 from tests.notebooks import linking
-from torchkata.tools.course import Chapter, chapters, course_root, pages
+from torchkata.tools.course import Chapter, chapters, side_notebooks
+from torchkata.tools.placing import here
 
 LINKS = links_of_the_course()
-EVERYTHING = [*chapters(), *pages(course_root())]
+EVERYTHING = [*chapters(here()), *side_notebooks(here())]
 STABLE = "https://docs.pytorch.org/docs/stable/"
 
 
 def test_the_links_are_found():
-    assert len({link.place for link in LINKS}) > len(chapters())
-    assert sum(link.address.startswith(STABLE) for link in LINKS) > 5 * len(chapters())
+    assert len({link.place for link in LINKS}) > len(chapters(here()))
+    assert sum(link.address.startswith(STABLE) for link in LINKS) > 5 * len(chapters(here()))
 
 
 def test_addresses_have_their_form():
@@ -26,7 +27,7 @@ def test_the_same_words_lead_to_the_same_page():
     assert linking.one_target(LINKS) == []
 
 
-@pytest.mark.parametrize("chapter", [pytest.param(chapter, id=chapter.name) for chapter in chapters()])
+@pytest.mark.parametrize("chapter", [pytest.param(chapter, id=chapter.name) for chapter in chapters(here())])
 def test_what_to_read_on_can_be_clicked(chapter: Chapter):
     bullets = [links for text in markdown_of(chapter.solution) for links in bullets_to_read_on(text)]
     assert len(bullets) >= 4 and linking.bare_bullets(bullets) == []

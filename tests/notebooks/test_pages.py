@@ -14,18 +14,20 @@ from tests.notebooks import gates
 from torchkata.cli import app
 from torchkata.remembering import KEPT, Remembered, remember
 from torchkata.tools.build import stale
-from torchkata.tools.course import CourseError, Page, chapters, course_root, pages, read_notebook
+from torchkata.tools.course import SideNotebook, chapters, course_root, read_notebook, side_notebooks
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning import progress
 from torchkata.tools.learning.contents import START, WorkbookContents
 from torchkata.tools.learning.lab import lab_options
 from torchkata.tools.learning.progress import contents_markdown, progress_markdown
 from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.workbook import release_worked_on
+from torchkata.tools.placing import Place
 
 ROOT = course_root()
-PAGES = {page.name: page for page in pages(ROOT)}
+PAGES = {page.name: page for page in side_notebooks(Place(ROOT))}
 NAMES = ("03_gather_scatter", "04_autograd")
-GATHER, AUTOGRAD = (len(chapter.exercises) for chapter in chapters(ROOT) if chapter.name in NAMES)
+GATHER, AUTOGRAD = (len(chapter.exercises) for chapter in chapters(Place(ROOT)) if chapter.name in NAMES)
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def course(tmp_path: Path) -> Path:
 
 def verdict(course: Path, number: int, exercise: int, state: str, points: float | None = None) -> None:
     """Remember a verdict on all check cells of an exercise of one of the two chapters."""
-    chapter = chapters(course)[number]
+    chapter = chapters(Place(course))[number]
     chosen = chapter.exercises[exercise].id
     for digest, _ in checks_in(release_worked_on(chapter))[chosen]:
         remember(course / "workbook", Remembered(chosen, digest, state, points=points))
@@ -93,7 +95,7 @@ def test_keeps_the_rules_of_chapters(name):
 @pytest.mark.parametrize("name", PAGES)
 def test_each_link_leads_to_a_notebook_of_the_workbook(name):
     text = "\n".join(cell.source for cell in read_notebook(PAGES[name].release).cells if cell.cell_type == "markdown")
-    known = [c.workbook.relative_to(ROOT / "workbook").as_posix() for c in (*chapters(ROOT), *PAGES.values())]
+    known = [c.workbook.relative_to(ROOT / "workbook").as_posix() for c in (*chapters(Place(ROOT)), *PAGES.values())]
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("http")]
     assert links and set(links) <= set(known)
     assert len(links) >= 11 or name == "review"
@@ -101,7 +103,7 @@ def test_each_link_leads_to_a_notebook_of_the_workbook(name):
 
 def test_the_released_table_is_that_of_the_chapters():
     cell = released_table()
-    assert cell.source == contents_markdown(chapters(ROOT))
+    assert cell.source == contents_markdown(chapters(Place(ROOT)))
     assert "Progress shows when you open this page with `torchkata lab` or `make lab`." in cell.source
 
 
@@ -114,12 +116,12 @@ def released_table():
 
 
 def test_nothing_done_yet(course):
-    text = progress_markdown(chapters(course))
+    text = progress_markdown(chapters(Place(course)))
     (gather, autograd) = rows(text)
     assert gather[0] == "[03 Gather and scatter](03_gather_scatter/gather_scatter.ipynb)"
     assert gather[1] == '<progress value="0" max="20" title="0 of 20 points"></progress>'
     assert gather[2] == f"0 of 20 points, 0 of {GATHER} exercises"
-    first_cell = read_notebook(chapters(course)[0].release).cells[0].source
+    first_cell = read_notebook(chapters(Place(course))[0].release).cells[0].source
     assert f"**{gather[3]}utes to read, {gather[4]}utes to practise," in first_cell
     assert autograd[2] == f"0 of 20 points, 0 of {AUTOGRAD} exercises"
     assert "**Next:** begin with [Exercise 3.1 · " in next_step(text) and next_step(text).endswith("in chapter 03.")
@@ -127,14 +129,15 @@ def test_nothing_done_yet(course):
 
 
 def test_the_first_step_is_on_the_start_page_itself(course):
-    start = Page(course, "start")
-    assert next_step(progress_markdown(chapters(course), start)) == "**Next:** solve the exercise above, on this page."
+    start = SideNotebook(Place(course), "start")
+    told = next_step(progress_markdown(chapters(Place(course)), start))
+    assert told == "**Next:** solve the exercise above, on this page."
     for digest, _ in checks_in(release_worked_on(start))["warm-up"]:
         remember(course / "workbook", Remembered("warm-up", digest, "solved"))
-    told = next_step(progress_markdown(chapters(course), start))
+    told = next_step(progress_markdown(chapters(Place(course)), start))
     assert "your first exercise is solved. Begin with [Exercise 3.1 · " in told
     verdict(course, 0, 0, "solved")
-    assert "go on with [Exercise 3.2 · " in next_step(progress_markdown(chapters(course), start))
+    assert "go on with [Exercise 3.2 · " in next_step(progress_markdown(chapters(Place(course)), start))
 
 
 def test_some_done(course, monkeypatch):
@@ -143,8 +146,8 @@ def test_some_done(course, monkeypatch):
     made_now(course, monkeypatch, "2026-01-02T11:00:00+00:00")
     verdict(course, 0, 0, "solved")
     verdict(course, 0, 1, "wrong")
-    text = progress_markdown(chapters(course))
-    earned = chapters(course)[0].exercises[0].points
+    text = progress_markdown(chapters(Place(course)))
+    earned = chapters(Place(course))[0].exercises[0].points
     assert rows(text)[0][1] == f'<progress value="{earned:g}" max="20" title="{earned:g} of 20 points"></progress>'
     assert rows(text)[0][2] == f"{earned:g} of 20 points, 1 of {GATHER} exercises"
     assert rows(text)[1][2].endswith(f"1 of {AUTOGRAD} exercises")
@@ -156,12 +159,12 @@ def test_the_next_step_is_in_the_chapter_last_worked_on(course, monkeypatch):
     verdict(course, 0, 0, "solved")
     made_now(course, monkeypatch, "2026-01-02T11:00:00+00:00")
     verdict(course, 1, 0, "wrong")
-    text = progress_markdown(chapters(course))
+    text = progress_markdown(chapters(Place(course)))
     assert "go on with [Exercise 4.1 · " in next_step(text) and next_step(text).endswith("in chapter 04.")
 
 
 def test_the_next_step_leads_to_the_text_of_the_exercise(course):
-    text = progress_markdown(chapters(course))
+    text = progress_markdown(chapters(Place(course)))
     place, cell_id = re.search(r"\]\(([^)#]+)#cell-id=([^)]+)\)", next_step(text)).groups()
     cells = {cell.id: cell for cell in read_notebook(course / "workbook" / place).cells}
     assert cells[cell_id].source.startswith("### Exercise 3.1 · ")
@@ -170,21 +173,21 @@ def test_the_next_step_leads_to_the_text_of_the_exercise(course):
 def test_after_the_last_exercise_of_a_chapter_comes_the_next_chapter(course):
     for exercise in range(GATHER):
         verdict(course, 0, exercise, "solved")
-    assert "go on with [Exercise 4.1 · " in next_step(progress_markdown(chapters(course)))
+    assert "go on with [Exercise 4.1 · " in next_step(progress_markdown(chapters(Place(course))))
 
 
 def test_after_the_last_chapter_comes_what_was_left_out(course):
     for exercise in range(AUTOGRAD):
         verdict(course, 1, exercise, "solved")
-    assert "go on with [Exercise 3.1 · " in next_step(progress_markdown(chapters(course)))
+    assert "go on with [Exercise 3.1 · " in next_step(progress_markdown(chapters(Place(course))))
 
 
 @pytest.mark.parametrize(("kept", "counted"), [(0.5, "0.5"), (99.0, "all"), (-3.0, "0")])
 def test_a_share_of_the_points_counts(course, kept, counted):
-    exercises = chapters(course)[0].exercises
+    exercises = chapters(Place(course))[0].exercises
     number = next(n for n, e in enumerate(exercises) if e.id.startswith("predict"))
     verdict(course, 0, number, "solved", points=kept)
-    done = rows(progress_markdown(chapters(course)))[0][2]
+    done = rows(progress_markdown(chapters(Place(course))))[0][2]
     earned = f"{exercises[number].points:g}" if counted == "all" else counted
     assert done == f"{earned} of 20 points, {int(counted == 'all')} of {GATHER} exercises"
 
@@ -193,7 +196,7 @@ def test_all_done(course):
     for number, count in enumerate((GATHER, AUTOGRAD)):
         for exercise in range(count):
             verdict(course, number, exercise, "solved")
-    text = progress_markdown(chapters(course))
+    text = progress_markdown(chapters(Place(course)))
     assert [row[2] for row in rows(text)] == [f"20 of 20 points, {n} of {n} exercises" for n in (GATHER, AUTOGRAD)]
     assert "All exercises are solved." in next_step(text) and "In all 40 of 40 points." in text
 
@@ -204,14 +207,14 @@ def test_damaged_verdicts_count_as_none(course, damage):
     verdict(course, 0, 1, "solved")
     first, *_ = sorted((course / "workbook" / KEPT / "verdicts").glob("*.json"))
     first.write_text(damage, encoding="latin-1")
-    assert len(rows(progress_markdown(chapters(course)))) == 2
-    assert f"0 of {AUTOGRAD} exercises" in progress_markdown(chapters(course))
+    assert len(rows(progress_markdown(chapters(Place(course))))) == 2
+    assert f"0 of {AUTOGRAD} exercises" in progress_markdown(chapters(Place(course)))
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"cells": [3]}'])
 def test_a_damaged_chapter_has_its_row_without_a_bar(course, content):
-    release = chapters(course)[0].release
-    known = chapters(course)
+    release = chapters(Place(course))[0].release
+    known = chapters(Place(course))
     if content is None:
         release.unlink()
     else:
@@ -320,7 +323,7 @@ def test_a_first_save_without_a_file_works(course):
 
 
 def test_the_lab_uses_it():
-    (option,) = [o for o in lab_options(ROOT) if "contents_manager_class" in o]
+    (option,) = [o for o in lab_options(Place(ROOT)) if "contents_manager_class" in o]
     assert option.endswith(f"={WorkbookContents.__module__}.{WorkbookContents.__name__}")
 
 

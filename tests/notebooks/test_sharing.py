@@ -8,8 +8,9 @@ import pytest
 
 from tests.notebooks.sharing import problems_of_helpers
 from torchkata.tools.course import chapters
+from torchkata.tools.placing import here
 
-EXERCISES = [pytest.param(path, id=path.stem) for one in chapters() for path in one.exercises_folder.glob("*.py")]
+EXERCISES = [pytest.param(path, id=path.stem) for one in chapters(here()) for path in one.exercises_folder.glob("*.py")]
 
 
 @pytest.mark.parametrize("path", EXERCISES)

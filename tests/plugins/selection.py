@@ -13,7 +13,9 @@ from functools import cache
 
 import pytest
 
-from torchkata.tools.course import Chapter, CourseError, find_chapters
+from torchkata.tools.course import Chapter, find_chapters
+from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import here
 
 LEFT_OUT = pytest.StashKey[Counter]()
 EXTENTS = ("sample", "thorough", "all")
@@ -36,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _wanted(word: str | None) -> str | None:
-    return find_chapters([word], with_pages=True)[0].name if word else None
+    return find_chapters(here(), [word], with_side_notebooks=True)[0].name if word else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -79,4 +81,4 @@ def chapter_of(item: pytest.Item) -> str:
 
 @cache
 def _chapter_names() -> set[str]:
-    return {chapter.name for chapter in find_chapters(with_pages=True)}
+    return {chapter.name for chapter in find_chapters(here(), with_side_notebooks=True)}

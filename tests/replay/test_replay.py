@@ -15,6 +15,7 @@ from tests.replay.__main__ import main
 from tests.replay.comparing import changes
 from tests.replay.trees import Exercise
 from torchkata.tools.course import Chapter
+from torchkata.tools.placing import Place
 from torchkata.tools.source import read_source
 
 CHAPTER = """\
@@ -73,7 +74,7 @@ def tree(tmp_path: Path) -> Path:
     shutil.copytree(
         ROOT / "src" / "torchkata", package, ignore=shutil.ignore_patterns("__pycache__", "tools", "pictures")
     )
-    chapter = Chapter(tmp_path, "98_things")
+    chapter = Chapter(Place(tmp_path), "98_things")
     put(chapter.source, CHAPTER)
     put(exercise(tmp_path), TWICE)
     put(exercise(tmp_path, "thrice"), THRICE)
@@ -94,7 +95,7 @@ def answers(tree: Path) -> Path:
 
 
 def exercise(tree: Path, name: str = "twice") -> Path:
-    return Chapter(tree, "98_things").exercises_folder / f"{name}.py"
+    return Chapter(Place(tree), "98_things").exercises_folder / f"{name}.py"
 
 
 def put(path: Path, text: str) -> None:
@@ -182,7 +183,7 @@ def test_what_differs_from_run_to_run_is_no_change(words: str):
 def test_a_new_exercise_is_named(tree: Path, capsys: pytest.CaptureFixture):
     put(exercise(tree, "four_times"), THRICE.replace("thrice", "four-times", 1).replace('"thrice"', '"four-times"'))
     exercise(tree, "thrice").unlink()
-    change(Chapter(tree, "98_things").source, '"thrice"', '"four-times"')
+    change(Chapter(Place(tree), "98_things").source, '"thrice"', '"four-times"')
     assert main(["--against", "HEAD", "--answer", "t", "--jobs", "1", "--fail"], root=tree) == 1
     assert "new exercises: 98 four-times; gone exercises: 98 thrice" in capsys.readouterr().out
 

@@ -16,8 +16,9 @@ from tests.notebooks.answers import sources_in
 from torchkata.base.marks import learners_version
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.assembling import file_name
-from torchkata.tools.course import PAGES, Chapter, Page
+from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook
 from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import Place
 from torchkata.tools.source import read_source
 
 NEEDED = ("src/torchkata", "solutions", "tests/answers")  # what is taken of a commit
@@ -41,7 +42,7 @@ class Exercise:
 
     @property
     def title(self) -> str:
-        return f"{self.chapter[:2] if self.chapter not in PAGES else self.chapter} {self.name}"
+        return f"{self.chapter[:2] if self.chapter not in SIDE_NOTEBOOKS else self.chapter} {self.name}"
 
     def with_answers_of(self, other: Exercise) -> Exercise:
         """Itself, with the answers that only the other tree has."""
@@ -67,7 +68,7 @@ def exercises_of(root: Path, *, built: bool, chapter: str = "") -> Exercises:
     found = {}
     for name in sorted(one.name for one in folder.iterdir() if one.name != "__pycache__"):
         if not chapter or name == chapter or name.startswith(f"{chapter}_"):
-            known = (Page if name in PAGES else Chapter)(root, name)
+            known = (SideNotebook if name in SIDE_NOTEBOOKS else Chapter)(Place(root), name)
             found |= {(name, one.name): one for one in _exercises(known, built)}
     return found
 

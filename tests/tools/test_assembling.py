@@ -10,6 +10,7 @@ import pytest
 from torchkata.tools.assembling import SourceError, assembled, exercise_file
 from torchkata.tools.build import _digest_of_source
 from torchkata.tools.course import Chapter, exercise_of
+from torchkata.tools.placing import Place
 from torchkata.tools.source import read_source
 
 READ = '# %% [markdown]\n# # Things\n\n# %% setup=true\nimport torch\n\n# %% exercise="twice-it"\n\n# %%\nprint(1)\n'
@@ -22,7 +23,7 @@ EXERCISE = (
 
 @pytest.fixture
 def chapter(tmp_path: Path) -> Chapter:
-    chapter = Chapter(tmp_path, "01_things")
+    chapter = Chapter(Place(tmp_path), "01_things")
     chapter.exercises_folder.mkdir(parents=True)
     chapter.source.write_text(READ, encoding="utf-8")
     exercise_file(chapter, "twice-it").write_text(EXERCISE, encoding="utf-8")

@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 
 from tests.plugins.selection import first_alone
 from torchkata.cli import app
+from torchkata.places import MARK
 from torchkata.tools.assembling import exercise_file
 from torchkata.tools.build import BuildError, build, stale
-from torchkata.tools.course import MARK, Chapter, course_root
+from torchkata.tools.course import Chapter, course_root
+from torchkata.tools.placing import Place
 
 SOURCE = """# %% [markdown]
 # # Twice
@@ -50,7 +52,7 @@ def chapter(tmp_path: Path) -> Chapter:
     """A course in a temporary folder with one tiny chapter, built."""
     shutil.copy(course_root() / MARK, tmp_path)
     (tmp_path / "notebooks").mkdir()
-    made = Chapter(tmp_path, "98_twice")
+    made = Chapter(Place(tmp_path), "98_twice")
     made.exercises_folder.mkdir(parents=True)
     made.source.write_text(SOURCE, encoding="utf-8")
     exercise_file(made, "twice").write_text(EXERCISE, encoding="utf-8")

@@ -20,9 +20,10 @@ from nbgrader.api import Gradebook
 
 from tests.tools.submissions import Classroom, Submission, Task
 from torchkata.base.marks import HIDDEN, regions
-from torchkata.tools.course import Chapter, course_root, read_notebook
+from torchkata.tools.course import Chapter, read_notebook
+from torchkata.tools.placing import here
 
-CHAPTER = Chapter(course_root(), "03_gather_scatter")
+CHAPTER = Chapter(here(), "03_gather_scatter")
 STUDENTS = ("right", "untouched", "half", "damaged", "endless")
 TIMEOUT = 8  # seconds for a check cell of the endless answer: it costs them, and a busy machine stays far below
 SHORTER = """

@@ -13,18 +13,21 @@ import pytest
 from tests.notebooks import gates
 from tests.notebooks.answers import CORNERS
 from tests.notebooks.sharing import problems_of_helpers
+from torchkata.places import MARK
 from torchkata.tools.assembling import assembled
-from torchkata.tools.course import MARK, Chapter, CourseError, course_root
+from torchkata.tools.course import Chapter, course_root
+from torchkata.tools.errors import CourseError
 from torchkata.tools.new_exercise import ANSWERS, new_exercise
+from torchkata.tools.placing import Place
 from torchkata.tools.source import read_source
 
 
 @pytest.fixture
 def chapter(tmp_path: Path) -> Chapter:
     """Chapter 03 alone, in a course of its own."""
-    own, root = Chapter(tmp_path, "03_gather_scatter"), course_root()
-    shutil.copytree(Chapter(root, own.name).source.parent, own.source.parent)
-    shutil.copytree(Chapter(root, own.name).release.parent, own.release.parent)
+    own, root = Chapter(Place(tmp_path), "03_gather_scatter"), course_root()
+    shutil.copytree(Chapter(Place(root), own.name).source.parent, own.source.parent)
+    shutil.copytree(Chapter(Place(root), own.name).release.parent, own.release.parent)
     shutil.copy(root / MARK, tmp_path)
     return own
 

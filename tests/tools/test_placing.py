@@ -15,7 +15,8 @@ from torchkata import __version__, places
 from torchkata.places import KEPT, course_of, course_of_package, solutions_for
 from torchkata.tools import placing
 from torchkata.tools.class_folder import make_class_folder
-from torchkata.tools.course import CourseError, chapters, find_chapters, own_course
+from torchkata.tools.course import chapters, find_chapters, own_course
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.placing import Place, here, place_for
 
@@ -108,7 +109,7 @@ def test_what_is_written_is_never_the_package(tmp_path: Path, packed: Path, monk
         own_course("Grading", "a class folder")
     course = released_course(tmp_path / "course", "03_gather_scatter")
     monkeypatch.chdir(course)
-    assert own_course("Grading", "a class folder") == course
+    assert own_course("Grading", "a class folder") == Place(course)
 
 
 # ---------------------------------------------------------------- making one
@@ -120,7 +121,7 @@ def test_by_default_it_is_made_below(tmp_path: Path, packed: Path, monkeypatch: 
     assert place == Place(packed, tmp_path / "torchkata")
     fill_workbook(place)
     assert place_for(None) == here() == place
-    assert find_chapters(["03"])[0].workbook.exists()
+    assert find_chapters(here(), ["03"])[0].workbook.exists()
     monkeypatch.chdir(place.workbook / "03_gather_scatter")
     assert place_for(None) == place
 
@@ -208,7 +209,7 @@ def test_a_workbook_of_a_newer_torchkata(tmp_path: Path, packed: Path, kind: str
         place_for(mine)
     monkeypatch.chdir(mine)
     with pytest.raises(CourseError, match=told):
-        find_chapters(["03"])
+        find_chapters(here(), ["03"])
     assert tree(tmp_path) == before
 
 

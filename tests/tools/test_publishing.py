@@ -16,7 +16,7 @@ import yaml
 from tests import ROOT
 from tests.installing.package import source_tree
 from torchkata.tools import publishing
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.publishing import release
 
 CHANGED = list(publishing.CHANGES)

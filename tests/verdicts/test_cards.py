@@ -180,7 +180,7 @@ class Notebook:
 @pytest.fixture(scope="module")
 def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
     made = make_course(tmp_path_factory.mktemp("course"))
-    fill_workbook(made.root)
+    fill_workbook(made.place)
     return made
 
 

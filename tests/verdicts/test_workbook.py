@@ -13,7 +13,8 @@ from tests.tools.learning.small_course import SOURCE, make_course, publish
 from torchkata.base.marks import without_hidden_tests
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.remembering import Remembered, read_verdicts, remember
-from torchkata.tools.course import Chapter, chapters, exercise_of, pages, read_unchecked
+from torchkata.tools.course import Chapter, chapters, exercise_of, read_unchecked, side_notebooks
+from torchkata.tools.placing import here
 from torchkata.verdicts import NotSolvedYet, WrongAnswer, at_hand
 from torchkata.verdicts.originals import answers_elsewhere
 
@@ -189,7 +190,7 @@ def test_damaged_solutions_count_as_none(tmp_path, monkeypatch):
         assert at_hand.own_check("x", "0") is None
 
 
-@pytest.mark.parametrize("chapter", [*chapters(), *pages()], ids=lambda chapter: chapter.name)
+@pytest.mark.parametrize("chapter", [*chapters(here()), *side_notebooks(here())], ids=lambda chapter: chapter.name)
 def test_every_released_check_cell_is_found_with_its_hidden_tests(chapter: Chapter):
     own = at_hand._exercises(chapter.solution, 0)
     found = {(one.id, check.digest): check for one in own for check in one.checks}

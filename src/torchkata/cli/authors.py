@@ -41,8 +41,8 @@ def _build(
     from torchkata.tools.build import stale
     from torchkata.tools.course import find_chapters, own_course
 
-    root = own_course("Building", A_CHECKOUT)
-    reasons = {found: stale(found) for found in find_chapters(chapter, root, with_pages=True)}
+    place = own_course("Building", A_CHECKOUT)
+    reasons = {found: stale(found) for found in find_chapters(place, chapter, with_side_notebooks=True)}
     for found, reason in reasons.items():
         if reason is None and not force:
             out.print(f"{found.name}: up to date")
@@ -58,7 +58,7 @@ def _write_for_colab(chapter: list[str] | None, folder: Path) -> None:
     from torchkata.tools.course import find_chapters
     from torchkata.tools.placing import here
 
-    for path in write_for_colab(find_chapters(chapter, here(), with_pages=True), folder):
+    for path in write_for_colab(find_chapters(here(), chapter, with_side_notebooks=True), folder):
         say(f"written: {path}")
 
 
@@ -74,7 +74,7 @@ def _new_exercise(
     from torchkata.tools.course import find_chapters, own_course
     from torchkata.tools.new_exercise import new_exercise
 
-    [found] = find_chapters([chapter], own_course("A new exercise", A_CHECKOUT))
+    [found] = find_chapters(own_course("A new exercise", A_CHECKOUT), [chapter])
     for path in new_exercise(found, exercise, after):
         out.print(f"written: {path.relative_to(found.root)}", soft_wrap=True)
     out.print(
@@ -98,6 +98,6 @@ def _record(chapter: OneChapter) -> None:
     from torchkata.tools.course import find_chapters, own_course
     from torchkata.tools.recordings import record
 
-    for found in find_chapters([chapter], own_course("Recording", A_CHECKOUT)):
+    for found in find_chapters(own_course("Recording", A_CHECKOUT), [chapter]):
         for path in record(found):
             out.print(f"Recorded {path.parent.name}/{path.name}")

@@ -114,7 +114,7 @@ def _update(chapter: Chapters = None) -> None:
     from torchkata.tools.course import find_chapters
     from torchkata.tools.placing import here
 
-    chosen, missing = find_chapters(chapter, here(), with_pages=True), []
+    chosen, missing = find_chapters(here(), chapter, with_side_notebooks=True), []
     if chapter is None:
         missing = [one.name for one in chosen if not one.workbook.exists() and one.release.is_file()]
         chosen = [one for one in chosen if one.workbook.exists()]
@@ -215,18 +215,18 @@ def _review(
         _repeat_exercise(place)
         return
     from torchkata.tools.learning.review import begin
-    from torchkata.tools.learning.review_terminal import run_session
+    from torchkata.tools.learning.review_terminal import run_round
 
-    read = find_chapters(chapter, place) if chapter else []
-    session = begin(place, read=read)
-    for note in session.notes:
+    read = find_chapters(place, chapter) if chapter else []
+    this_round = begin(place, read=read)
+    for note in this_round.notes:
         warn(note)
-    if not session.read:
+    if not this_round.read:
         raise CourseError("No check of a chapter was run yet. Name a chapter that you have read: torchkata review 03")
-    if not session.cards:
+    if not this_round.cards:
         out.print("No card is due. Come back tomorrow, or name a further chapter that you have read.")
         return
-    run_session(place, session, out, out.input)
+    run_round(place, this_round, out, out.input)
 
 
 def _repeat_exercise(place: "Place") -> None:

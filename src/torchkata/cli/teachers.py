@@ -146,7 +146,8 @@ def _chapter_of_class(word: str) -> "Chapter":
     """The chapter that the word names, in the class folder where the command was started."""
     from torchkata.tools.course import find_chapters, own_course
 
-    [found] = find_chapters([word], own_course("Grading", "a class folder, which `torchkata course FOLDER` makes"))
+    place = own_course("Grading", "a class folder, which `torchkata course FOLDER` makes")
+    [found] = find_chapters(place, [word])
     return found
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import Helper, helpers_cell, helpers_in, shown, with_helpers
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 
 CELL = re.compile(r"# %%( |$)")
 EXERCISE_LINE = re.compile(r'# %% exercise="([^"]*)"$')

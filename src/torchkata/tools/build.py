@@ -23,7 +23,8 @@ from nbformat import NotebookNode
 from torchkata.pictures.image import for_viewers
 from torchkata.pictures.page import without_scripts
 from torchkata.tools.assembling import assembled
-from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.course import Chapter, read_notebook
+from torchkata.tools.errors import CourseError
 from torchkata.tools.release import released
 from torchkata.tools.source import read_source
 

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchkata.base.shared_helpers import exercise_named, is_helpers
-from torchkata.places import MARK as MARK
 from torchkata.places import PACKED
-from torchkata.tools.errors import CourseError as CourseError
-from torchkata.tools.placing import Place, here, place_of
+from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import Place, here
 
 if TYPE_CHECKING:  # loaded where a notebook is read: the processes that grade read none
     from nbformat import NotebookNode
 
 CHAPTER_FOLDER = re.compile(r"(\d\d)_([a-z0-9_]+)")
-PAGES = ("start", "gallery", "review")
+SIDE_NOTEBOOKS = ("start", "gallery", "review")
 
 
 @dataclass(frozen=True)
@@ -34,16 +33,18 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: `name` is its folder's name (03_gather_scatter), `topic` the name of its files (gather_scatter)."""
+    """One chapter: `name` is its folder's name (03_gather_scatter), `topic` the name of its files (gather_scatter).
 
-    root: Path
+    place: the course and the workbook to which it belongs.
+    """
+
+    place: Place
     name: str
-    own: Path | None = None  # the learner's workbook where that is not workbook/ in the root
 
     @property
-    def place(self) -> Place:
-        """The course and the workbook to which it belongs."""
-        return Place(self.root, self.own)
+    def root(self) -> Path:
+        """The folder of the course."""
+        return self.place.root
 
     @property
     def number(self) -> str:
@@ -95,7 +96,7 @@ class Chapter:
         return exercises_of(self.master)
 
 
-class Page(Chapter):
+class SideNotebook(Chapter):
     """A notebook beside the chapters: built and released like them, but without a number and without marks. In the
     workbook it lies at the top."""
 
@@ -121,42 +122,37 @@ def course_root(start: Path | None = None) -> Path:
     return here(start).root
 
 
-def own_course(what: str, instead: str) -> Path:
-    """The folder of a course that may be written to: a checkout or a class folder.
+def own_course(what: str, instead: str) -> Place:
+    """The place of a course that may be written to: a checkout or a class folder.
 
     Raises CourseError where there is only the one in the package; `what` and `instead` say for which command, and what
     to do.
     """
-    root = course_root()
-    if root == PACKED:
+    place = here()
+    if place.root == PACKED:
         raise CourseError(f"{what} works in {instead}. Change to it and try again.")
-    return root
+    return place
 
 
-def chapters(at: Place | Path | None = None) -> list[Chapter]:
-    """All chapters that have a source or a release, in order. `at` is a place or a course's folder; default: where we
-    are."""
-    place = place_of(at)
+def chapters(place: Place) -> list[Chapter]:
+    """All chapters that have a source or a release, in order."""
     names = {p.parent.name for kind in ("solutions/*/*.py", "notebooks/*/*.ipynb") for p in place.root.glob(kind)}
-    return [Chapter(place.root, name, place.own) for name in sorted(names) if CHAPTER_FOLDER.fullmatch(name)]
+    return [Chapter(place, name) for name in sorted(names) if CHAPTER_FOLDER.fullmatch(name)]
 
 
-def pages(at: Place | Path | None = None) -> list[Page]:
-    """The pages that have a source or a release: the start page, the gallery, the review page."""
-    place = place_of(at)
-    found = [Page(place.root, name, place.own) for name in PAGES]
-    return [page for page in found if page.source.exists() or page.release.exists()]
+def side_notebooks(place: Place) -> list[SideNotebook]:
+    """The side notebooks that have a source or a release: the start page, the gallery, the review page."""
+    found = [SideNotebook(place, name) for name in SIDE_NOTEBOOKS]
+    return [one for one in found if one.source.exists() or one.release.exists()]
 
 
-def find_chapters(
-    words: list[str] | None = None, at: Place | Path | None = None, with_pages: bool = False
-) -> list[Chapter]:
+def find_chapters(place: Place, words: list[str] | None = None, with_side_notebooks: bool = False) -> list[Chapter]:
     """The chapters that the words name (03, gather_scatter or 03_gather_scatter); all of them for no words.
 
-    With `with_pages` a word may name a page as well (start), and no words mean chapters and pages. Raises CourseError
-    for a word that names none, listing those that there are.
+    With `with_side_notebooks` a word may also name one of these (start), and no words mean them and the chapters.
+    Raises CourseError for a word that names none, listing those that there are.
     """
-    known = [*chapters(at), *(pages(at) if with_pages else ())]
+    known = [*chapters(place), *(side_notebooks(place) if with_side_notebooks else ())]
     found = []
     for word in words or [chapter.name for chapter in known]:
         match = [c for c in known if word.strip("/") in (c.name, c.number, c.number.lstrip("0"), c.topic)]

@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from torchkata.tools.course import CourseError, chapters
+from torchkata.tools.course import chapters
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.hiding import hiding_notes
 from torchkata.tools.placing import here
 

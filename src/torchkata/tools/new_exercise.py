@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 
 from torchkata.tools.assembling import EXERCISE_LINE, ID, SourceError, assembled, exercise_file, file_name
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 
 EXERCISE = '''\
 # %% [markdown]

@@ -74,11 +74,6 @@ def here(start: Path | None = None) -> Place:
     return place
 
 
-def place_of(at: Place | Path | None) -> Place:
-    """The place that is meant: a course's folder stands for it and its workbook/, nothing for where we are."""
-    return here() if at is None else Place(at) if isinstance(at, Path) else at
-
-
 def place_for(folder: Path | None) -> Place:
     """The place of a workbook that may have to be made: in `folder`, or without one where we are, else in torchkata/.
 

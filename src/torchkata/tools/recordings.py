@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 
 
 def record(chapter: Chapter) -> list[Path]:

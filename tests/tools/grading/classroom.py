@@ -12,8 +12,10 @@ from nbformat import NotebookNode
 
 from tests.tools.grading.fake_grading import NAME
 from tests.tools.learning.small_course import SOURCE
-from torchkata.tools.course import MARK, Chapter, course_root
+from torchkata.places import MARK
+from torchkata.tools.course import Chapter, course_root
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
+from torchkata.tools.placing import Place, here
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 
@@ -28,7 +30,7 @@ def course(folder: Path) -> Chapter:
 def unknown_course(folder: Path) -> Chapter:
     """The same course before its first grading: there is no gradebook."""
     shutil.copy(course_root() / MARK, folder)
-    chapter = Chapter(folder, NAME)
+    chapter = Chapter(Place(folder), NAME)
     for path, text in zip((chapter.solution, chapter.release), _notebooks(), strict=True):
         path.parent.mkdir(parents=True)
         path.write_text(text, encoding="utf-8")
@@ -38,7 +40,7 @@ def unknown_course(folder: Path) -> Chapter:
 @cache
 def _notebooks() -> tuple[str, str]:
     solution = nbformat.writes(notebook_of(SOURCE, "things.py"))
-    return solution, released(Chapter(course_root(), NAME), solution)
+    return solution, released(Chapter(here(), NAME), solution)
 
 
 @cache

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import watchdog
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission
 from torchkata.tools.grading.sandbox.limits import Limits

@@ -29,7 +29,8 @@ from tests.tools.grading.fake_grading import (
     limited_grader,
     stubborn_grader,
 )
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import batch, desk
 from torchkata.tools.grading.batch import Run, grade_chapter, students_of
 from torchkata.tools.grading.desk import LOCK, complaint_about

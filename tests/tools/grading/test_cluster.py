@@ -21,7 +21,8 @@ from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import closed_grader, fake_grader, held_grader, stubborn_grader
 from tests.tools.grading.sandbox.test_boundary import WHY_NOT
 from tests.tools.grading.test_batch import scores, students
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import cluster
 from torchkata.tools.grading.batch import Run, grade_chapter
 from torchkata.tools.grading.grader import grader_of

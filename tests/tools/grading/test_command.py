@@ -15,7 +15,8 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import NAME
 from torchkata import cli
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 
 RIGHT = {
     "twice": "def twice(x):\n    return x + x",

@@ -12,11 +12,13 @@ from tests.tools.grading.sandbox.test_boundary import WHY_NOT
 from tests.tools.grading.test_parity import nbgraders_points
 from tests.tools.rebinding import REBINDING
 from tests.tools.test_nbgrader import nbgrader
-from torchkata.tools.course import MARK, Chapter, course_root, read_notebook
+from torchkata.places import MARK
+from torchkata.tools.course import Chapter, course_root, read_notebook
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of
 from torchkata.tools.grading.handed_out.results import Results
 from torchkata.tools.grading.records import Record
+from torchkata.tools.placing import Place
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 
@@ -90,7 +92,7 @@ def chapter(tmp_path_factory: pytest.TempPathFactory) -> Chapter:
     """A course with the chapter, in which the whole class has handed in."""
     root = tmp_path_factory.mktemp("course")
     shutil.copy(course_root() / MARK, root)
-    chapter = Chapter(root, NAME)
+    chapter = Chapter(Place(root), NAME)
     solution = nbformat.writes(notebook_of(SOURCE, "demos.py"))
     for path, text in ((chapter.solution, solution), (chapter.release, released(chapter, solution))):
         path.parent.mkdir(parents=True)
@@ -127,7 +129,7 @@ def test_names_of_demos_are_there(records: dict[str, Record]):
 @pytest.mark.exhaustive("demos graded by nbgrader itself", thorough=True)
 def test_the_marks_are_nbgraders(chapter: Chapter, records: dict[str, Record], tmp_path: Path):
     ours = {name: {mark.exercise: mark.points for mark in record.marks} for name, record in records.items()}
-    another = Chapter(tmp_path / "course", NAME)
+    another = Chapter(Place(tmp_path / "course"), NAME)
     graded = shutil.ignore_patterns("autograded", "gradebook.db")
     shutil.copytree(chapter.root, another.root, ignore=graded)
     for command in ("generate_assignment", "autograde"):

@@ -28,7 +28,8 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import NAME, fake_grader
 from tests.tools.grading.sandbox.test_zygotes import namespace
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import batch, desk
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook

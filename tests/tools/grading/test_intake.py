@@ -16,7 +16,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import blank, folder_of, hand_in
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import intake
 from torchkata.tools.grading.chapter import Release, read_release
 from torchkata.tools.grading.intake import read_submission, read_timestamp

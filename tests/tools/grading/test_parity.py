@@ -19,12 +19,14 @@ from tests.notebooks import running
 from tests.notebooks.answers import Answer, answers_of
 from tests.notebooks.test_answers import CHAPTERS, EXERCISES
 from tests.tools.test_nbgrader import nbgrader
-from torchkata.tools.course import MARK, PAGES, Chapter, course_root, read_notebook
+from torchkata.places import MARK
+from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, read_notebook
 from torchkata.tools.grading.chapter import MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.referee import grade
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.session import Sandbox
+from torchkata.tools.placing import here
 
 ALL = "TORCHKATA_FULL_PARITY" in os.environ  # compare all answers with nbgrader, not a sample: `make bench`
 SAMPLE = 3  # submissions of each chapter
@@ -34,7 +36,8 @@ another_chapter = pytest.mark.exhaustive("a further chapter in the sandbox of to
 in_the_sandbox = pytest.mark.exhaustive("a further answer in the sandbox of torchkata grade")
 by_nbgrader = pytest.mark.exhaustive("a further chapter graded by nbgrader itself")
 one_by_nbgrader = pytest.mark.exhaustive("a chapter graded by nbgrader itself", thorough=True)
-GRADED = [(chapter, exercise) for chapter, exercise in EXERCISES if chapter not in PAGES]  # pages are not handed in
+# side notebooks are not handed in
+GRADED = [(chapter, exercise) for chapter, exercise in EXERCISES if chapter not in SIDE_NOTEBOOKS]
 
 
 def behind_the_boundary(test: Callable) -> Callable:
@@ -66,7 +69,7 @@ class Referee:
 
     def __init__(self, chapter: str):
         self.chapter = chapter
-        self.master = MasterChapter.of(Chapter(course_root(), chapter))
+        self.master = MasterChapter.of(Chapter(here(), chapter))
         self.sandbox = Sandbox(self.master.setup, Limits(submission_seconds=3600))
         self.record = cache(self._record)
 
@@ -168,11 +171,11 @@ def nbgraders_points(root: Path, chapter: Chapter, student: str) -> dict[str, fl
     [
         pytest.param(name, marks=one_by_nbgrader if name == "03_gather_scatter" else by_nbgrader)
         for name in CHAPTERS
-        if name not in PAGES
+        if name not in SIDE_NOTEBOOKS
     ],
 )
 def test_nbgrader(name: str, tmp_path: Path, marks_of: running.MarksOf):
-    chapter = Chapter(course_root(), name)
+    chapter = Chapter(here(), name)
     shutil.copy(chapter.root / MARK, tmp_path)
     shutil.copytree(chapter.solution.parent, tmp_path / "solutions" / name)
     submissions = packed(name)

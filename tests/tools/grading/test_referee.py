@@ -14,7 +14,7 @@ import torch
 from tests.notebooks import running
 from tests.notebooks.answers import Answer, answers_of
 from tests.tools.grading.sandbox.test_boundary import WHY_NOT, needs_bubblewrap
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import referee
 from torchkata.tools.grading.chapter import MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell

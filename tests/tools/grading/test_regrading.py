@@ -14,7 +14,8 @@ from tests.tools.grading.classroom import hand_in
 from tests.tools.grading.fake_grading import NAME, fake_grader
 from tests.tools.grading.test_command import RIGHT
 from torchkata import cli
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.desk import results_of
 from torchkata.tools.grading.records import Record, Submission, SubmittedCell
@@ -65,13 +66,13 @@ def test_points_change_in_this_exercise_alone(chapter: Chapter, grader):
     grade_chapter(chapter, grader)
     worse(chapter, "ada")
     mend(chapter)
-    found = regrade(Chapter(chapter.root, NAME), "twice", grader, lambda found: True)
+    found = regrade(Chapter(chapter.place, NAME), "twice", grader, lambda found: True)
     assert [(one.student, one.before.points, one.after.points) for one in found.changes] == [("ada", 0.0, 2.0)]
     assert len(found.marks) == 2 and found.left_out == {} and found.others_changed == []
     ada = records(chapter)["ada"]
     assert [mark.points for mark in ada.marks] == [2.0, 1.5, 1.0] and ada.points == 4.5
     assert "4.5 of 6 points" in (chapter.root / "feedback" / "ada" / NAME / "things.html").read_text()
-    assert not grade_chapter(Chapter(chapter.root, NAME), grader).graded  # they speak of the mended chapter
+    assert not grade_chapter(Chapter(chapter.place, NAME), grader).graded  # they speak of the mended chapter
 
 
 def test_a_teacher_who_says_no_keeps_everything(chapter: Chapter, grader):
@@ -99,9 +100,9 @@ def test_another_changed_check_is_told_and_graded_later(chapter: Chapter, grader
     grade_chapter(chapter, grader)
     mend(chapter)
     mend(chapter, "observe(thrice, 4).returns(12)", "observe(thrice, 5).returns(15)")
-    found = regrade(Chapter(chapter.root, NAME), "twice", grader, lambda found: True)
+    found = regrade(Chapter(chapter.place, NAME), "twice", grader, lambda found: True)
     assert found.others_changed == ["thrice"]
-    assert len(grade_chapter(Chapter(chapter.root, NAME), grader).graded) == 1
+    assert len(grade_chapter(Chapter(chapter.place, NAME), grader).graded) == 1
 
 
 def test_it_runs_what_stands_before_and_judges_the_one():

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import nbformat
 
-from torchkata.tools.course import MARK, Chapter, course_root
+from torchkata.places import MARK
+from torchkata.tools.course import Chapter, course_root
+from torchkata.tools.placing import Place
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
 
@@ -70,7 +72,7 @@ with check("thrice") as test:
 def make_course(root: Path) -> Chapter:
     """Its chapter: a solution that is not executed, and its release."""
     shutil.copy(course_root() / MARK, root)
-    chapter = Chapter(root, "98_things")
+    chapter = Chapter(Place(root), "98_things")
     publish(chapter, SOURCE)
     return chapter
 

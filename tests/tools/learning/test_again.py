@@ -21,6 +21,7 @@ from torchkata.tools.learning.again import FOLDER, repeat
 from torchkata.tools.learning.deck import read_deck, time_of
 from torchkata.tools.learning.standing import checks_in, standing
 from torchkata.tools.learning.workbook import fill_workbook, release_worked_on
+from torchkata.tools.placing import Place
 
 TASK = '# %% [markdown]\n# ### Exercise 98.1 · Twice\n# Twice a number.\n\n# %% answer="twice"'
 MINE = "def twice(x):\n    return x + x  # mine"
@@ -34,7 +35,7 @@ def chapter(tmp_path: Path) -> Chapter:
     """A chapter with `twice` solved."""
     made = make_course(tmp_path)
     publish(made, SOURCE.replace('# %% answer="twice"', TASK))
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     learner_writes(made, twice=MINE)
     verdict(made, made.place.workbook, "solved")
     return made

@@ -18,21 +18,23 @@ from tests.plugins.selection import first_alone
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish, read
 from tests.tools.rebinding import REBINDING
 from torchkata.cli import app
-from torchkata.tools.course import Chapter, CourseError
-from torchkata.tools.learning import checking, session
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
+from torchkata.tools.learning import cell_runner, checking
 from torchkata.tools.learning.checking import check_chapter, check_chapters
 from torchkata.tools.learning.choosing import to_run
 from torchkata.tools.learning.exercises import find_checkable, solution
 from torchkata.tools.learning.outcomes import Verdict
 from torchkata.tools.learning.standing import standing
 from torchkata.tools.learning.workbook import fill_workbook
+from torchkata.tools.placing import Place
 
 
 @pytest.fixture
 def chapter(tmp_path: Path) -> Chapter:
     """A course in a temporary folder, with an untouched workbook."""
     made = make_course(tmp_path)
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     return made
 
 
@@ -156,7 +158,7 @@ def test_an_answer_that_ends_python_costs_its_own_exercise_only(
     chapter: Chapter, exercise: str, answer: str, words: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(checking, "CELL_TIMEOUT", 2)
-    monkeypatch.setattr(session, "GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(cell_runner, "GRACE_SECONDS", 1.0)
     learner_writes(chapter, **RIGHT | {exercise: answer})
     found = verdicts(chapter)
     assert found[exercise].points == 0 and words in found[exercise].line
@@ -202,7 +204,7 @@ base = 2
 def test_a_demo_runs_where_an_answer_uses_its_names(chapter: Chapter):
     publish(chapter, SOURCE.replace("# %%\nprint", DEMO + "# %%\nprint", 1))
     chapter.workbook.unlink()
-    fill_workbook(chapter.root)
+    fill_workbook(chapter.place)
     learner_writes(
         chapter, twice="def twice(x):\n    return of_a_demo(x)", thrice="def thrice(base):\n    return 3 * base"
     )
@@ -223,7 +225,7 @@ def rebound(chapter: Chapter, **answers: str) -> nbformat.NotebookNode:
     """The learner's notebook of a chapter with a demo that binds `factor` and `box`."""
     publish(chapter, SOURCE.replace("# %%\nprint", REBOUND + "# %%\nprint", 1))
     chapter.workbook.unlink()
-    fill_workbook(chapter.root)
+    fill_workbook(chapter.place)
     return learner_writes(chapter, **answers)
 
 
@@ -301,14 +303,14 @@ def test_the_command_checks_one_exercise(chapter: Chapter, monkeypatch: pytest.M
         SOURCE.replace('# %% answer="thrice"', '# %% [markdown]\n# ### Exercise 98.3 · Thrice\n\n# %% answer="thrice"'),
     )
     chapter.workbook.unlink()
-    fill_workbook(chapter.root)
+    fill_workbook(chapter.place)
     monkeypatch.chdir(chapter.root)
     learner_writes(chapter, **RIGHT)
     for word in ("thrice", "98.3"):
         done = CliRunner().invoke(app, ["check", word])
         assert done.exit_code == 0 and "1 of 1" in done.stdout and "twice" not in done.stdout
-    assert find_checkable(["98.3", "twice"], chapter.root) == {chapter: {"thrice", "twice"}}
-    assert find_checkable(["98.3", "98"], chapter.root) == find_checkable(None, chapter.root) == {chapter: None}
+    assert find_checkable(["98.3", "twice"], chapter.place) == {chapter: {"thrice", "twice"}}
+    assert find_checkable(["98.3", "98"], chapter.place) == find_checkable(None, chapter.place) == {chapter: None}
 
 
 def test_solution_opens_for_what_check_has_found_solved(chapter: Chapter):
@@ -347,7 +349,7 @@ def test_an_answer_without_output_wins_nothing(chapter: Chapter):
 
 
 def test_one_unreadable_chapter_does_not_stop_the_others(chapter: Chapter):
-    other = Chapter(chapter.root, "99_others")
+    other = Chapter(chapter.place, "99_others")
     publish(other, SOURCE)
     readable, broken = check_chapters({chapter: None, other: None})
     assert [verdict.points for verdict in readable] == [0, 0, 0]

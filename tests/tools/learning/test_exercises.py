@@ -14,10 +14,12 @@ from typer.testing import CliRunner
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
 from torchkata.cli import app
 from torchkata.remembering import Remembered, remember
-from torchkata.tools.course import Chapter, CourseError, chapters
+from torchkata.tools.course import Chapter, chapters
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.exercises import find_exercise, reset, solution
 from torchkata.tools.learning.standing import checks_in, standing
 from torchkata.tools.learning.workbook import fill_workbook, release_worked_on
+from torchkata.tools.placing import Place, here
 
 TASK = '# %% [markdown]\n# ### Exercise 98.1 · Twice\n# Twice a number.\n\n# %% answer="twice"'
 
@@ -26,12 +28,12 @@ TASK = '# %% [markdown]\n# ### Exercise 98.1 · Twice\n# Twice a number.\n\n# %%
 def chapter(tmp_path: Path) -> Chapter:
     made = make_course(tmp_path)
     publish(made, SOURCE.replace('# %% answer="twice"', TASK))
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     return made
 
 
 def found(chapter: Chapter, word: str):
-    return find_exercise(word, chapter.root)
+    return find_exercise(word, chapter.place)
 
 
 def solved(chapter: Chapter, exercise: str) -> None:
@@ -51,7 +53,7 @@ def test_an_exercise_is_found_by_id_and_by_number(chapter: Chapter):
 
 
 def test_a_chapter_that_cannot_be_read_does_not_hide_the_others(chapter: Chapter):
-    other = Chapter(chapter.root, "99_others")
+    other = Chapter(chapter.place, "99_others")
     publish(other, SOURCE)
     other.release.write_text("{")
     assert found(chapter, "98.1")[1].id == "twice"
@@ -72,11 +74,11 @@ def test_a_solution_of_another_release_is_told(chapter: Chapter):
 
 
 def test_every_exercise_of_the_course_has_an_id_and_a_number_of_its_own():
-    known = [exercise for chapter in chapters() for exercise in chapter.exercises]
+    known = [exercise for chapter in chapters(here()) for exercise in chapter.exercises]
     numbers = {exercise.title.split()[1]: exercise.id for exercise in known}
     assert len(numbers) == len({exercise.id for exercise in known}) == len(known)
     for number, exercise in list(numbers.items())[:: len(numbers) // 4]:
-        assert find_exercise(number)[1].id == find_exercise(exercise)[1].id == exercise
+        assert find_exercise(number, here())[1].id == find_exercise(exercise, here())[1].id == exercise
 
 
 def test_reset_gives_the_stub_back_and_keeps_the_answer_beside_it(chapter: Chapter):

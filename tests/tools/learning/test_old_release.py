@@ -16,6 +16,7 @@ from torchkata.base.marks import authors_version
 from torchkata.tools.course import Chapter, course_root, exercise_of, exercises_of, read_notebook
 from torchkata.tools.learning.update import Updated, update
 from torchkata.tools.learning.workbook import release_of_copy
+from torchkata.tools.placing import Place
 
 OLD = {old.name: old for old in old_chapters()}
 GONE = {"05_custom_functions": ["audit-tensor", "interp-table"], "11_training_loop": ["argparse-config"]}
@@ -52,7 +53,7 @@ def old(request: pytest.FixtureRequest) -> OldChapter:
 
 @pytest.fixture
 def chapter(old: OldChapter, tmp_path: Path) -> Chapter:
-    made = Chapter(course_root(), old.name, tmp_path / "workbook")
+    made = Chapter(Place(course_root(), tmp_path / "workbook"), old.name)
     old.put(made, solved(old))
     return made
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.tools.learning.lab_server import PATIENCE, TOKEN, lab_server, released_course, run
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.hiding import hiding_files
 from torchkata.tools.learning.lab import lab_options
 from torchkata.tools.learning.preflight import preflight
+from torchkata.tools.placing import Place
 
 BWRAP = shutil.which("bwrap")
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="needs bubblewrap: apt-get install bubblewrap")
@@ -32,19 +33,19 @@ def course(tmp_path, monkeypatch):
 
 def refusal(course):
     with pytest.raises(CourseError) as raised:
-        preflight(course)
+        preflight(Place(course))
     return str(raised.value)
 
 
 def test_all_is_well(course):
-    assert preflight(course) == []
+    assert preflight(Place(course)) == []
     assert list((course / "workbook").iterdir()) == [course / "workbook" / "03_gather_scatter"]
 
 
 def test_jupyterlab_opens_the_start_page_where_there_is_one(course):
-    assert not [option for option in lab_options(course) if "default_url" in option]
+    assert not [option for option in lab_options(Place(course)) if "default_url" in option]
     (course / "workbook" / "start.ipynb").touch()
-    assert "--LabApp.default_url=/lab/tree/start.ipynb" in lab_options(course)
+    assert "--LabApp.default_url=/lab/tree/start.ipynb" in lab_options(Place(course))
 
 
 # ---------------------------------------------------------------- another JupyterLab
@@ -57,10 +58,10 @@ def test_a_second_start_names_the_first_one(course, tmp_path):
         assert f":{server.port}/lab?token={TOKEN}" in second.stderr
         assert "Shut Down" in second.stderr
         assert "Traceback" not in second.stderr
-        assert preflight(released_course(tmp_path / "other", "03_gather_scatter")) == []
+        assert preflight(Place(released_course(tmp_path / "other", "03_gather_scatter"))) == []
         assert run("lab", "--version", cwd=course).returncode == 0
         server.ask("api/status")
-    assert preflight(course) == []
+    assert preflight(Place(course)) == []
 
 
 def on_record(tmp_path, course, port, **changes):
@@ -106,7 +107,7 @@ def test_a_server_on_record_counts_when_it_knows_its_token(course, tmp_path, ans
 def test_another_program_at_that_port_does_not_count(course, tmp_path, answering, says):
     answering.says = says
     on_record(tmp_path, course, answering.server_port)
-    assert preflight(course) == []
+    assert preflight(Place(course)) == []
     assert answering.asked
 
 
@@ -120,12 +121,12 @@ def test_a_record_that_was_left_behind_does_not_count(course, tmp_path, answerin
     port = answering.server_port
     answering.server_close()
     on_record(tmp_path, course, port)
-    assert preflight(course) == []
+    assert preflight(Place(course)) == []
 
 
 def test_a_server_of_another_folder_is_left_alone(course, tmp_path, answering):
     on_record(tmp_path, tmp_path / "elsewhere", answering.server_port)
-    assert preflight(course) == []
+    assert preflight(Place(course)) == []
     assert answering.asked == []
 
 
@@ -178,7 +179,7 @@ def test_a_workbook_that_is_not_there_hides_nothing(tmp_path):
 def test_the_note_is_printed_and_jupyterlab_starts(course, tmp_path):
     file = course / "workbook" / "03_gather_scatter" / "random.py"
     file.touch()
-    (note,) = preflight(course)
+    (note,) = preflight(Place(course))
     assert note.startswith(f"{file} hides the package random") and "Rename it." in note
     with lab_server(course, tmp_path) as server:
         assert note in server.log.read_text()
@@ -190,7 +191,7 @@ def test_the_note_is_printed_and_jupyterlab_starts(course, tmp_path):
 PREFLIGHT = """
 import sys
 from pathlib import Path
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.preflight import preflight
 try:
     preflight(Path.cwd())

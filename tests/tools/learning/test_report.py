@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import learner_writes, make_course
 from torchkata.cli import app
-from torchkata.tools.course import Chapter, CourseError, Exercise
+from torchkata.tools.course import Chapter, Exercise
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.report import report
 from torchkata.tools.learning.workbook import fill_workbook
+from torchkata.tools.placing import Place
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def chapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chapter:
     root = tmp_path / "ada" / "course"
     root.mkdir(parents=True)
     made = make_course(root)
-    fill_workbook(root)
+    fill_workbook(Place(root))
     return made
 
 

@@ -16,11 +16,12 @@ from torchkata.facts.collection import chapter_names
 from torchkata.facts.questions import questions
 from torchkata.places import KEPT
 from torchkata.remembering import Remembered, remember
-from torchkata.tools.course import Chapter, CourseError, chapters, course_root
+from torchkata.tools.course import Chapter, chapters, course_root
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.deck import FILE, read_deck, time_of
 from torchkata.tools.learning.progress import progress_markdown
 from torchkata.tools.learning.review import TEN, answered, begin, cards_of, count_due, section_of
-from torchkata.tools.learning.review_terminal import run_session
+from torchkata.tools.learning.review_terminal import run_round
 from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.update import update
 from torchkata.tools.learning.workbook import fill_workbook, release_worked_on
@@ -38,7 +39,7 @@ def place(tmp_path: Path) -> Place:
         (tmp_path / folder / made.name).rename(tmp_path / folder / "03_gather_scatter")
         for file in (tmp_path / folder / "03_gather_scatter").iterdir():
             file.rename(file.with_name(f"gather_scatter{file.suffix}"))
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     return Place(tmp_path)
 
 
@@ -249,7 +250,7 @@ def session_told(place: Place, *words: str) -> str:
         except StopIteration:
             raise EOFError from None
 
-    run_session(place, read_and_begin(place), console, ask)
+    run_round(place, read_and_begin(place), console, ask)
     return console.export_text()
 
 

@@ -15,12 +15,13 @@ from tests.notebooks import running
 from tests.notebooks.answers import Answer, answers_of
 from tests.notebooks.test_answers import EXERCISES
 from torchkata.remembering import KEPT, forget
-from torchkata.tools.course import PAGES, Chapter, Page, course_root, read_notebook
+from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook, course_root, read_notebook
+from torchkata.tools.learning.cell_runner import CellRunner
 from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.choosing import Cell, checks_of
 from torchkata.tools.learning.outcomes import Outcome, verdict_of
-from torchkata.tools.learning.session import Session
 from torchkata.tools.learning.standing import standing
+from torchkata.tools.placing import Place
 
 PATIENCE = 300.0  # seconds for a cell, on a machine with much else to do
 KEEP_NAMES = "kept_names = {*globals(), 'kept_names', 'name'}"
@@ -34,16 +35,16 @@ class Workbook:
     """A learner's workbook of one chapter, with the solutions beside it, and a session in which its cells run."""
 
     def __init__(self, root: Path, name: str):
-        kind = Page if name in PAGES else Chapter
-        self.chapter: Chapter = kind(root, name)
+        kind = SideNotebook if name in SIDE_NOTEBOOKS else Chapter
+        self.chapter: Chapter = kind(Place(root), name)
         for tree in ("solutions", "notebooks"):
             shutil.copytree(course_root() / tree / name, root / tree / name)
         self.folder = root / "workbook"
         (self.folder / KEPT).mkdir(parents=True)
         self.chapter.workbook.parent.mkdir(exist_ok=True)
-        self.session = Session(self.chapter.workbook.parent)
+        self.runner = CellRunner(self.chapter.workbook.parent)
         for source in (running._setup(name), KEEP_NAMES):
-            assert self.session.run(source, PATIENCE).error is None
+            assert self.runner.run(source, PATIENCE).error is None
 
     @cached_property
     def by_author(self) -> dict[str, list[Cell]]:
@@ -68,8 +69,8 @@ class Workbook:
         return next(one.points for one in standing(self.chapter) if one.exercise.id == exercise)
 
     def _run(self, cells: list[Cell]) -> list[Outcome]:
-        self.session.run(DROP_NAMES, PATIENCE)
-        return [Outcome(cell, self.session.run(cell.source, PATIENCE)) for cell in cells]
+        self.runner.run(DROP_NAMES, PATIENCE)
+        return [Outcome(cell, self.runner.run(cell.source, PATIENCE)) for cell in cells]
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +81,13 @@ def workbook_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
     def workbook(name: str) -> Workbook:
         if not open_one or open_one[0].chapter.name != name:
             for other in open_one:
-                other.session.end()
+                other.runner.end()
             open_one[:] = [Workbook(tmp_path_factory.mktemp(name), name)]
         return open_one[0]
 
     yield workbook
     for one in open_one:
-        one.session.end()
+        one.runner.end()
 
 
 def cases() -> Iterator[pytest.ParameterSet]:

@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
 from torchkata.cli import app
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning import workbook
 from torchkata.tools.learning.exercises import find_exercise, reset
 from torchkata.tools.learning.merging import merge
 from torchkata.tools.learning.update import Updated, update
 from torchkata.tools.learning.workbook import fill_workbook, release_of_copy
+from torchkata.tools.placing import Place
 
 NEWER = SOURCE.replace("# # Three things", "# # Three good things").replace('test("a number")', 'test("any number")')
 TWICE = "def twice(x):\n    return x + x  # mine"
@@ -30,7 +32,7 @@ TWICE = "def twice(x):\n    return x + x  # mine"
 @pytest.fixture
 def chapter(tmp_path: Path) -> Chapter:
     made = make_course(tmp_path)
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     return made
 
 
@@ -193,7 +195,7 @@ def test_a_copy_of_unknown_origin(chapter: Chapter):
     learner_writes(chapter, twice=TWICE)
     release_of_copy(chapter).unlink()
     publish(chapter, NEWER)
-    assert [one.state for one in fill_workbook(chapter.root)] == ["kept"]
+    assert [one.state for one in fill_workbook(chapter.place)] == ["kept"]
     done = update(chapter)
     assert sources(mine(chapter))["twice"] == TWICE
     assert done.state == "updated"
@@ -512,7 +514,7 @@ def test_cells_as_other_programs_leave_them(chapter: Chapter, odd: dict, minor: 
 
 
 def find_and_reset(chapter: Chapter) -> bool:
-    return reset(*find_exercise("twice", chapter.root))
+    return reset(*find_exercise("twice", chapter.place))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and modes of Unix")
@@ -526,7 +528,7 @@ def test_a_link_and_a_mode_stay(chapter: Chapter):
     assert chapter.workbook.is_symlink() and "Three good things" in elsewhere.read_text()
     assert elsewhere.stat().st_mode & 0o777 == 0o600
     elsewhere.unlink()
-    assert [one.state for one in fill_workbook(chapter.root)] == ["kept"]
+    assert [one.state for one in fill_workbook(chapter.place)] == ["kept"]
     assert chapter.workbook.is_symlink()
 
 
@@ -552,7 +554,7 @@ def test_the_command(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     told = " ".join(run(app, ["update", "98"]).stdout.split())
     assert "98_things: updated. Answers carried over: 1; cells of your own: 0." in told
     assert "Your copy as it was: " in told and "Reload Notebook from Disk" in told
-    publish(Chapter(chapter.root, "97_more"), SOURCE)
+    publish(Chapter(chapter.place, "97_more"), SOURCE)
     assert "Not in your workbook yet: 97_more. `torchkata lab` puts it there." in run(app, ["update"]).stdout
     chapter.workbook.write_text("{")
     failed = run(app, ["update"])

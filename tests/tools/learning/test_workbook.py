@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning import workbook
 from torchkata.tools.learning.lab import lab_options
 from torchkata.tools.learning.workbook import fill_workbook, release_of_copy, writing
+from torchkata.tools.placing import Place
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def release(root, name, text):
 
 
 def placed(root):
-    return [(one.chapter.name, one.state) for one in fill_workbook(root)]
+    return [(one.chapter.name, one.state) for one in fill_workbook(Place(root))]
 
 
 def copy_of(root, name):
@@ -38,11 +40,11 @@ def test_chapters_are_copied_with_what_lies_beside_them(course):
     assert placed(course) == [("02_a", "copied"), ("03_b", "copied")]
     assert copy_of(course, "02_a").read_text() == "first a"
     assert (course / "workbook" / "03_b" / "data.csv").read_text() == "1,2"
-    assert release_of_copy(Chapter(course, "03_b")).read_text() == "first b"
+    assert release_of_copy(Chapter(Place(course), "03_b")).read_text() == "first b"
 
 
 def test_a_changed_copy_is_never_overwritten(course):
-    fill_workbook(course)
+    fill_workbook(Place(course))
     copy_of(course, "02_a").write_text("my answers")
     release(course, "02_a", "second a")
     for _ in range(2):
@@ -51,7 +53,7 @@ def test_a_changed_copy_is_never_overwritten(course):
 
 
 def test_a_renamed_folder_makes_room_for_the_new_release(course):
-    fill_workbook(course)
+    fill_workbook(Place(course))
     release(course, "02_a", "second a")
     (course / "workbook" / "02_a").rename(course / "workbook" / "my_02_a")
     assert placed(course)[0] == ("02_a", "copied")
@@ -64,7 +66,7 @@ def test_a_file_beside_a_missing_notebook_is_kept(course):
     (course / "notebooks" / "02_a" / "notes.txt").write_text("theirs")
     (course / "workbook" / "02_a").mkdir(parents=True)
     (course / "workbook" / "02_a" / "notes.txt").write_text("mine")
-    fill_workbook(course)
+    fill_workbook(Place(course))
     assert (course / "workbook" / "02_a" / "notes.txt").read_text() == "mine"
 
 
@@ -82,7 +84,7 @@ def test_a_copy_that_breaks_off_leaves_nothing(course, monkeypatch):
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(CourseError, match=r"workbook.*No space left on device"):
-        fill_workbook(course)
+        fill_workbook(Place(course))
     assert not list((course / "workbook").rglob("*a.ipynb*"))
 
 
@@ -96,7 +98,7 @@ def test_pages_lie_at_the_top(course):
 
 def test_commands_take_turns(course, monkeypatch):
     monkeypatch.setattr(workbook, "PATIENCE", 0.1)
-    with writing(course), pytest.raises(CourseError, match="Another command is writing"), writing(course):
+    with writing(Place(course)), pytest.raises(CourseError, match="Another command is writing"), writing(Place(course)):
         pass
 
 
@@ -104,17 +106,17 @@ def test_commands_take_turns(course, monkeypatch):
 def test_a_read_only_workbook_gets_a_message(course):
     (course / "workbook").mkdir(mode=0o500)
     with pytest.raises(CourseError, match="cannot be written: Permission denied"):
-        fill_workbook(course)
+        fill_workbook(Place(course))
 
 
 def test_a_workbook_that_is_a_file_gets_a_message(course):
     (course / "workbook").write_text("")
     with pytest.raises(CourseError, match="cannot be written"):
-        fill_workbook(course)
+        fill_workbook(Place(course))
 
 
 def test_root_is_allowed_and_others_are_not_asked_for_it(course, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
-    assert "--allow-root" in lab_options(course)
+    assert "--allow-root" in lab_options(Place(course))
     monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
-    assert "--allow-root" not in lab_options(course)
+    assert "--allow-root" not in lab_options(Place(course))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests import ROOT
-from torchkata.tools.course import Chapter, pages, read_unchecked
+from torchkata.tools.course import Chapter, read_unchecked, side_notebooks
 from torchkata.tools.placing import Place
 from torchkata.tools.site.blocks import blocks, box_of, with_boxes
 from torchkata.tools.site.chapter_pages import CARD, END, FOLD, chapter_page, site_links
 from torchkata.tools.site.home import Home, home
 from torchkata.tools.site.proved import told
 
-CHAPTER = Chapter(ROOT, "03_gather_scatter")
+CHAPTER = Chapter(Place(ROOT), "03_gather_scatter")
 
 
 def texts(kind: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_answer_cells_are_those_of_the_release_and_check_cells_are_left_out():
 
 
 def test_links_to_notebooks_lead_to_their_pages():
-    start = pages(Place(ROOT))[0]
+    start = side_notebooks(Place(ROOT))[0]
     assert site_links("[3](03_gather_scatter/gather_scatter.ipynb)", start) == "[3](chapters/03_gather_scatter.ipynb)"
     assert site_links("[g](../gallery.ipynb)", CHAPTER) == "[g](../gallery.ipynb)"
 

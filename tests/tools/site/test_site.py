@@ -15,7 +15,7 @@ from tests import ROOT
 from tests.tools.site.conftest import HOME
 from tests.tools.site.html import PageParts, parts_of
 from torchkata.facts.collection import chapter_names, load
-from torchkata.tools.course import chapters, pages, read_unchecked
+from torchkata.tools.course import chapters, read_unchecked, side_notebooks
 from torchkata.tools.placing import Place
 from torchkata.tools.site.text_pages import TEXTS
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.exhaustive("the website as a whole", thorough=True)
 THEME_LIMIT, PAGE_LIMIT = 100_000, 150_000  # bytes, compressed
 LONG = 40  # characters: a shorter line of a solution may stand anywhere
 COURSE = chapters(Place(ROOT))
-ALL = [*COURSE, *pages(Place(ROOT))]
+ALL = [*COURSE, *side_notebooks(Place(ROOT))]
 
 
 @cache

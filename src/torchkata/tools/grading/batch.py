@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TypeGuard
 
 from torchkata import __version__
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.chapter import judged_by
 from torchkata.tools.grading.cluster import Cluster
 from torchkata.tools.grading.desk import Desk, at_desk

@@ -19,7 +19,8 @@ from torchkata import __version__
 from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.places import PACKAGE
-from torchkata.tools.course import Chapter, CourseError, Exercise, exercise_of, exercises_of, read_notebook
+from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of, read_notebook
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.records import Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import cluster_worker
 from torchkata.tools.grading.chapter import grader_digest
 from torchkata.tools.grading.grader import OpenGrader

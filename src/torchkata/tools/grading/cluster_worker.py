@@ -10,7 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.chapter import grader_digest
 from torchkata.tools.grading.grader import Grade
 from torchkata.tools.grading.pool import ATTEMPTS, Lost, graded

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.course import Chapter, read_notebook
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.chapter import Release, read_release
 from torchkata.tools.grading.files import remove_unfinished, write_whole
 from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks

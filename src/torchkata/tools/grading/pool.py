@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import watchdog
 from torchkata.tools.grading.grader import Grade, OpenGrader, Sharing
 from torchkata.tools.grading.records import NotGradable, Record, Submission

@@ -16,7 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchkata.base.names import names_of, needed
-from torchkata.tools.course import CourseError, Exercise
+from torchkata.tools.course import Exercise
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import watchdog
 from torchkata.tools.grading.chapter import CheckCell, MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell

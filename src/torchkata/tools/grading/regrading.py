@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.batch import Progress, first_try, pool_of
 from torchkata.tools.grading.desk import Desk, at_desk
 from torchkata.tools.grading.grader import OpenGrader

@@ -17,7 +17,8 @@ from nbformat.v4 import new_markdown_cell
 
 from torchkata.places import KEPT
 from torchkata.remembering import forget, read_verdicts
-from torchkata.tools.course import Chapter, CourseError, Exercise, chapters, exercise_of
+from torchkata.tools.course import Chapter, Exercise, chapters, exercise_of
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.choosing import to_run
 from torchkata.tools.learning.deck import EXERCISE, Deck, changing, time_of
 from torchkata.tools.learning.review import need_workbook, right_now

@@ -10,11 +10,12 @@ from contextlib import suppress
 import psutil
 
 from torchkata.remembering import Remembered, end, forget, remember
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
+from torchkata.tools.learning.cell_runner import CellRunner, RunnerLost, end_all
 from torchkata.tools.learning.choosing import Cell, to_run
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG, Outcome, Verdict, complaints, verdict_of
-from torchkata.tools.learning.session import Session, SessionLost, end_all
 from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.workbook import release_worked_on
 
@@ -103,13 +104,13 @@ def _saved_at(chapter: Chapter) -> int:
 
 
 class _Run:
-    """The cells of one chapter on their way through a session, and through fresh ones where they end it."""
+    """The cells of one chapter on their way through a runner, and through fresh ones where they end it."""
 
     def __init__(self, chapter: Chapter, progress: Progress | None, tell: Tell | None):
         self._chapter, self._progress, self._tell = chapter, progress, tell
-        self._session: Session | None = Session(chapter.workbook.parent)
-        self._replay: list[Cell] = []  # what went well; run again in a fresh session
-        self._deadly: set[str] = set()  # exercises whose answer ended a session
+        self._runner: CellRunner | None = CellRunner(chapter.workbook.parent)
+        self._replay: list[Cell] = []  # what went well; run again in a fresh runner
+        self._deadly: set[str] = set()  # exercises whose answer ended a runner
         self._over: dict[str, str] = {}  # exercises of which nothing more is run, and why
 
     def through(self, cells: list[Cell]) -> list[Outcome]:
@@ -127,18 +128,18 @@ class _Run:
         return outcomes
 
     def end(self) -> None:
-        """End the session; the next cell gets a fresh one."""
-        if self._session:
-            self._session.end()
-            end(self._chapter.place.workbook, self._session.pid)  # how it ended is told here
-            self._session = None
+        """End the runner; the next cell gets a fresh one."""
+        if self._runner:
+            self._runner.end()
+            end(self._chapter.place.workbook, self._runner.pid)  # how it ended is told here
+            self._runner = None
 
     def _outcome(self, cell: Cell) -> Outcome:
         if cell.exercise in self._over:
             return Outcome(cell, lost=self._over[cell.exercise])
         try:
             outcome = Outcome(cell, self._ready().run(cell.source, _patience()))
-        except SessionLost as lost:
+        except RunnerLost as lost:
             self.end()
             outcome = Outcome(cell, lost=TOO_LONG if lost.hung else f"your answer ended Python ({lost}).")
             self._deadly |= {cell.exercise} - {""}
@@ -149,21 +150,21 @@ class _Run:
             self._replay.append(cell)
         return outcome
 
-    def _ready(self) -> Session:
-        """A session in which the cells before have run. Raises SessionLost where even that ended it."""
-        while self._session is None:
-            self._session = Session(self._chapter.workbook.parent)
+    def _ready(self) -> CellRunner:
+        """A runner in which the cells before have run. Raises RunnerLost where even that ended it."""
+        while self._runner is None:
+            self._runner = CellRunner(self._chapter.workbook.parent)
             for cell in list(self._replay):
                 try:
-                    self._session.run(cell.source, _patience())
-                except SessionLost as lost:
+                    self._runner.run(cell.source, _patience())
+                except RunnerLost as lost:
                     self._replay.remove(cell)
                     self._say_left_out(cell, lost)
                     self.end()
                     break
-        return self._session
+        return self._runner
 
-    def _say_left_out(self, cell: Cell, lost: SessionLost) -> None:
+    def _say_left_out(self, cell: Cell, lost: RunnerLost) -> None:
         """Of a cell that belongs to no exercise, no verdict tells it."""
         if self._tell and not cell.exercise:
             how = f"ran for more than {CELL_TIMEOUT} seconds" if lost.hung else f"ended Python ({lost})"

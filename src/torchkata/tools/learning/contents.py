@@ -11,7 +11,7 @@ from typing import Any
 from anyio.to_thread import run_sync
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
-from torchkata.tools.course import Page, chapters
+from torchkata.tools.course import SideNotebook, chapters
 from torchkata.tools.learning.progress import progress_markdown
 from torchkata.tools.placing import here
 
@@ -56,7 +56,7 @@ class WorkbookContents(AsyncLargeFileManager):
             place = here(Path(self.root_dir))
             known = chapters(place)
             if known and (cell := _progress_cell(page)):
-                cell["source"] = progress_markdown(known, Page(place.root, Path(START).stem, place.own))
+                cell["source"] = progress_markdown(known, SideNotebook(place, Path(START).stem))
         except Exception:
             self.log.warning("The progress on %s could not be shown.", START, exc_info=True)
 

@@ -12,7 +12,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_raw_cell
 
-from torchkata.tools.course import Chapter, CourseError, first_line
+from torchkata.tools.course import Chapter, first_line
+from torchkata.tools.errors import CourseError
 
 CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MARKER = re.compile(r"^<{7}( |$)", re.M)

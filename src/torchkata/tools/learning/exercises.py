@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from contextlib import suppress
-from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
@@ -14,28 +13,29 @@ from torchkata.base.marks import authors_version
 from torchkata.remembering import forget
 from torchkata.tools.course import (
     Chapter,
-    CourseError,
     Exercise,
     chapters,
     exercise_of,
     exercises_of,
     find_chapters,
-    pages,
     read_notebook,
     read_unchecked,
+    side_notebooks,
 )
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import standing
 from torchkata.tools.learning.workbook import back_up, put_notebook, release_of_copy, release_worked_on, writing
 from torchkata.tools.placing import Place
 
 
-def find_exercise(word: str, at: Place | Path | None = None) -> tuple[Chapter, Exercise]:
+def find_exercise(word: str, place: Place) -> tuple[Chapter, Exercise]:
     """The exercise with this id (segment-mean) or number (3.4), and its chapter.
 
     Raises CourseError, naming ids that look alike, when there is none.
     """
-    known = [(chapter, exercise) for chapter in [*pages(at), *chapters(at)] for exercise in _released(chapter)]
+    everything = [*side_notebooks(place), *chapters(place)]
+    known = [(chapter, exercise) for chapter in everything for exercise in _released(chapter)]
     word = word.strip().lower().removeprefix("exercise ")
     number = re.compile(rf"Exercise {re.escape(word)}(?![\w.])") if re.fullmatch(r"\d+\.\d+", word) else None
     for chapter, exercise in known:
@@ -48,21 +48,21 @@ def find_exercise(word: str, at: Place | Path | None = None) -> tuple[Chapter, E
     )
 
 
-def find_checkable(words: list[str] | None = None, at: Place | Path | None = None) -> dict[Chapter, set[str] | None]:
+def find_checkable(words: list[str] | None, place: Place) -> dict[Chapter, set[str] | None]:
     """The chapters that the words name, each with the ids of the exercises that are wanted of it; None for all of them.
 
     A word names a chapter, a page or an exercise; no words mean all chapters. Raises CourseError for any other word.
     """
     if not words:
-        return dict.fromkeys(find_chapters(None, at))
+        return dict.fromkeys(chapters(place))
     found: dict[Chapter, set[str] | None] = {}
     for word in words:
         try:
-            [chapter], exercise = find_chapters([word], at, with_pages=True), None
+            [chapter], exercise = find_chapters(place, [word], with_side_notebooks=True), None
         except CourseError:
             if re.fullmatch(r"\d+", word):
                 raise
-            chapter, exercise = find_exercise(word, at)
+            chapter, exercise = find_exercise(word, place)
         wanted = found.setdefault(chapter, set())
         if exercise is None or wanted is None:
             found[chapter] = None

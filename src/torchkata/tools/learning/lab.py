@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchkata.places import KEPT
 from torchkata.tools.errors import CourseError
-from torchkata.tools.placing import Place, place_of
+from torchkata.tools.placing import Place
 
 # switches off what a learner has no use for: Jupyter's news and the teacher's side of nbgrader
 JUPYTER_CONFIG = Path(__file__).parent / "jupyter"
@@ -24,12 +24,11 @@ def need_jupyterlab() -> None:
         )
 
 
-def start_lab(arguments: list[str], at: Place | Path | None = None) -> None:
+def start_lab(arguments: list[str], place: Place) -> None:
     """Run JupyterLab in the workbook until it is stopped; further arguments are those of `jupyter lab`.
 
     Raises CourseError where starting it makes no sense; what a learner should know is printed.
     """
-    place = place_of(at)
     if not ONLY_PRINT.intersection(arguments):
         from torchkata.tools.learning.preflight import preflight
 
@@ -42,9 +41,9 @@ def start_lab(arguments: list[str], at: Place | Path | None = None) -> None:
     LabApp.launch_instance([*lab_options(place), *arguments])
 
 
-def lab_options(at: Place | Path) -> list[str]:
+def lab_options(place: Place) -> list[str]:
     """The options with which JupyterLab serves the workbook, opens the start page and asks nothing of the network."""
-    workbook = place_of(at).workbook
+    workbook = place.workbook
     options = [
         f"--ServerApp.root_dir={workbook}",
         f"--LabApp.workspaces_dir={workbook / KEPT / 'workspaces'}",  # open tabs, apart from other folders'

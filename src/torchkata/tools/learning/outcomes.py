@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from torchkata.tools.course import Exercise
+from torchkata.tools.learning.cell_runner import CellResult
 from torchkata.tools.learning.choosing import Cell
-from torchkata.tools.learning.session import CellResult
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
 TOO_LONG = f"stopped after more than {CELL_TIMEOUT} seconds: does a loop never end?"

@@ -14,20 +14,20 @@ from urllib.request import ProxyHandler, Request, build_opener
 from torchkata.tools.doctor import kernel_finding
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.hiding import hiding_notes
-from torchkata.tools.placing import Place, place_of
+from torchkata.tools.placing import Place
 
 ROOM = 1 << 20  # bytes that must be free: a notebook with its outputs
 FULL = (errno.ENOSPC, errno.EDQUOT)
 PATIENCE = 3  # seconds for a server on this machine to answer
 
 
-def preflight(at: Place | Path) -> list[str]:
-    """Look at all that keeps JupyterLab from serving the workbook of a place, or of the course in a folder.
+def preflight(place: Place) -> list[str]:
+    """Look at all that keeps JupyterLab from serving the workbook of a place.
 
     Returns notes on what a learner should mend and can mend in JupyterLab. Raises CourseError where starting makes no
     sense: JupyterLab runs on this workbook already, no kernel would start, or nothing could be saved.
     """
-    workbook = place_of(at).workbook
+    workbook = place.workbook
     _refuse_a_second_server(workbook)
     _need_a_kernel()
     _need_room(workbook)

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 from torchkata.facts.collection import chapter_names
 from torchkata.facts.questions import Question, questions
-from torchkata.tools.course import Chapter, CourseError, chapters, read_unchecked
+from torchkata.tools.course import Chapter, chapters, read_unchecked
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.deck import EXERCISE, Deck, changing, counted, read_deck, time_of
 from torchkata.tools.learning.scheduling import rated
 from torchkata.tools.learning.standing import standing
@@ -18,7 +19,7 @@ from torchkata.tools.learning.workbook import release_worked_on
 from torchkata.tools.placing import Place
 
 SECTION = re.compile(r"^## (.+)$", re.M)
-TEN = 10  # cards of a session, and new ones of a day: about five minutes
+TEN = 10  # cards of a round, and new ones of a day: about five minutes
 PAGE = "review.ipynb"
 
 
@@ -35,7 +36,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Session:
+class Round:
     """The cards to be asked now, the chapters that the learner has read, and sentences on what was found."""
 
     cards: list[Card]
@@ -47,7 +48,7 @@ def right_now() -> datetime:
     return datetime.now(UTC)
 
 
-def begin(place: Place, now: datetime | None = None, read: Sequence[Chapter] = ()) -> Session:
+def begin(place: Place, now: datetime | None = None, read: Sequence[Chapter] = ()) -> Round:
     """What is to be asked now; `read`: chapters that the learner says to have read, which is noted.
 
     Raises CourseError when the workbook is missing or cannot be written.
@@ -58,7 +59,7 @@ def begin(place: Place, now: datetime | None = None, read: Sequence[Chapter] = (
         deck.chapters += [chapter.name for chapter in read if chapter.name not in deck.chapters]
         notes = [note for note in (deck.damaged, _clock_note(deck), _gone_note(deck)) if note]
     have_read = [chapter for chapter in chapters(place) if chapter.name in deck.chapters or was_begun(chapter)]
-    return Session(chosen(cards_of(have_read), deck, now), have_read, notes)
+    return Round(chosen(cards_of(have_read), deck, now), have_read, notes)
 
 
 def answered(place: Place, card: str, right: bool, now: datetime | None = None) -> datetime:
@@ -70,7 +71,7 @@ def answered(place: Place, card: str, right: bool, now: datetime | None = None) 
 
 
 def count_due(place: Place, read: Collection[str], now: datetime | None = None) -> int:
-    """How many cards the next session has, where the chapters with these names were begun; nothing is written."""
+    """How many cards the next round has, where the chapters with these names were begun; nothing is written."""
     now = now or right_now()
     deck = read_deck(place.workbook, now)
     names = {*read, *deck.chapters}

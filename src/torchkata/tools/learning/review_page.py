@@ -1,4 +1,4 @@
-"""The review page: a session of review in a notebook of the workbook, with buttons that the keyboard reaches."""
+"""The review page: a round of review in a notebook of the workbook, with buttons that the keyboard reaches."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from torchkata.places import workbook_here
-from torchkata.tools.course import Chapter, CourseError, chapters
-from torchkata.tools.learning.review import Card, Session, answered, begin, section_of
+from torchkata.tools.course import Chapter, chapters
+from torchkata.tools.errors import CourseError
+from torchkata.tools.learning.review import Card, Round, answered, begin, section_of
 from torchkata.tools.learning.review_terminal import in_days, proof_run
 from torchkata.tools.placing import Place, here
 
@@ -36,7 +37,7 @@ class ReviewPage:
 
         from torchkata.tools.learning.review_widgets import button, choice, helper
 
-        self.place, self.session = place, Session([], [], [])
+        self.place, self.round = place, Round([], [], [])
         self.number, self.right, self.answer_given = 0, 0, False
         self.words = HTML()
         self.words.add_class("torchkata-words")  # a live region: it is read out when it changes
@@ -63,15 +64,15 @@ class ReviewPage:
     @property
     def card(self) -> Card | None:
         """The card that is shown; None before the first and after the last."""
-        return self.session.cards[self.number] if self.number < len(self.session.cards) else None
+        return self.round.cards[self.number] if self.number < len(self.round.cards) else None
 
     def start(self, read: list[Chapter] | None = None) -> None:
-        """Begin a session; `read`: further chapters that the learner has read."""
+        """Begin a round; `read`: further chapters that the learner has read."""
         self.number = self.right = 0
         try:
-            self.session = begin(self.place, read=read or ())
+            self.round = begin(self.place, read=read or ())
         except CourseError as error:
-            self.session = Session([], [], [str(error)])
+            self.round = Round([], [], [str(error)])
         self._ask()
 
     def give(self, answer: str) -> None:
@@ -116,7 +117,7 @@ class ReviewPage:
         self.prove.layout.display = "none"
         self.answers.layout.display = None if card else "none"
         self.onward.description = DONT_KNOW
-        notes = [html.escape(note) for note in self.session.notes] if self.number == 0 else []
+        notes = [html.escape(note) for note in self.round.notes] if self.number == 0 else []
         if card is None:
             self._say(*notes, self._end())
             return
@@ -125,14 +126,14 @@ class ReviewPage:
         self._say(*notes, *self._question(card))
 
     def _question(self, card: Card) -> tuple[str, str]:
-        head = f"Card {self.number + 1} of {len(self.session.cards)}, chapter {card.chapter.number}"
+        head = f"Card {self.number + 1} of {len(self.round.cards)}, chapter {card.chapter.number}"
         code = f"What does this print?<pre>{html.escape(card.question.code)}</pre>"
         return head, code if card.question.code else f"<strong>{html.escape(card.question.says)}</strong>"
 
     def _end(self) -> str:
-        if self.session.cards:
-            return f"{self.right} of {len(self.session.cards)} right. That is all for now."
-        return "No card is due. Come back tomorrow." if self.session.read else NOTHING_READ
+        if self.round.cards:
+            return f"{self.right} of {len(self.round.cards)} right. That is all for now."
+        return "No card is due. Come back tomorrow." if self.round.read else NOTHING_READ
 
     def _say(self, *paragraphs: str) -> None:
         self.words.value = "".join(f'<div style="margin: 0.5em 0">{one}</div>' for one in paragraphs)

@@ -1,4 +1,4 @@
-"""A session of review in the terminal: a card, the answer, where it stands, its proof."""
+"""A round of review in the terminal: a card, the answer, where it stands, its proof."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.text import Text
 
-from torchkata.tools.learning.review import Card, Session, answered, right_now, section_of
+from torchkata.tools.learning.review import Card, Round, answered, right_now, section_of
 from torchkata.tools.placing import Place
 
 KEYS = "[1-3] answer, [?] don't know, [q] end: "
@@ -20,13 +20,13 @@ AFTERWARDS = "[Enter] next, [p] proof, [r] run it, [q] end: "
 Ask = Callable[[str], str]
 
 
-def run_session(place: Place, session: Session, out: Console, ask: Ask) -> None:
-    """Ask the cards of a session one by one; each answer is noted at once. `ask` shows a line and reads one; it raises
+def run_round(place: Place, this_round: Round, out: Console, ask: Ask) -> None:
+    """Ask the cards of a round one by one; each answer is noted at once. `ask` shows a line and reads one; it raises
     EOFError or KeyboardInterrupt where nobody answers."""
     right = asked = 0
     with contextlib.suppress(EOFError, KeyboardInterrupt, _Ended):
-        for number, card in enumerate(session.cards, 1):
-            out.rule(f"Card {number} of {len(session.cards)} · chapter {card.chapter.number}")
+        for number, card in enumerate(this_round.cards, 1):
+            out.rule(f"Card {number} of {len(this_round.cards)} · chapter {card.chapter.number}")
             given = _answer(card, out, ask)
             is_right = given == card.question.answer
             due = answered(place, card.id, is_right)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from torchkata.tools.course import Chapter, CourseError, is_checking, read_notebook
+from torchkata.tools.course import Chapter, is_checking, read_notebook
+from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.damaged import read_sides
 from torchkata.tools.learning.merging import merge
 from torchkata.tools.learning.workbook import back_up, put, put_notebook, release_of_copy, writing

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchkata.places import KEPT
-from torchkata.tools.course import Chapter, CourseError, chapters, pages, read_unchecked
-from torchkata.tools.placing import Place, note_version, place_of
+from torchkata.tools.course import Chapter, chapters, read_unchecked, side_notebooks
+from torchkata.tools.errors import CourseError
+from torchkata.tools.placing import Place, note_version
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -46,26 +47,25 @@ def release_worked_on(chapter: Chapter) -> NotebookNode:
     return read_unchecked(origin if origin.exists() else chapter.release)
 
 
-def fill_workbook(at: Place | Path | None = None) -> list[Placed]:
+def fill_workbook(place: Place) -> list[Placed]:
     """Copy each released chapter and page that is not in the workbook yet; a file that is there is never touched.
 
     Raises CourseError when the workbook cannot be written.
     """
-    place = place_of(at)
-    released = [chapter for chapter in [*pages(place), *chapters(place)] if chapter.release.is_file()]
+    released = [chapter for chapter in [*side_notebooks(place), *chapters(place)] if chapter.release.is_file()]
     with writing(place):
         return [_place(chapter) for chapter in released]
 
 
 @contextmanager
-def writing(at: Place | Path) -> Iterator[None]:
+def writing(place: Place) -> Iterator[None]:
     """Alone write into the workbook, which is made if need be.
 
     Raises CourseError when the workbook cannot be written, or another command writes there for more than 10 seconds.
     """
     from filelock import FileLock, Timeout  # asyncio comes with it
 
-    folder = place_of(at).workbook
+    folder = place.workbook
     try:
         (folder / KEPT).mkdir(parents=True, exist_ok=True)
         with FileLock(folder / KEPT / "lock", timeout=PATIENCE):

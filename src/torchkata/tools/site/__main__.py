@@ -6,7 +6,8 @@ import http.server
 import sys
 from pathlib import Path
 
-from torchkata.tools.course import CourseError, own_course
+from torchkata.tools.course import own_course
+from torchkata.tools.errors import CourseError
 from torchkata.tools.site.building import build_site
 
 PORT = 8000
@@ -19,7 +20,7 @@ def main() -> None:
     options.add_argument("--port", type=int, default=PORT)
     wanted = options.parse_args()
     try:
-        site = build_site(own_course("make site", "a checkout of the course"), Path("build"))
+        site = build_site(own_course("make site", "a checkout of the course").root, Path("build"))
     except CourseError as error:
         sys.exit(str(error))
     print(f"The website is in {site}: open {site / 'index.html'}")

@@ -15,7 +15,8 @@ from pathlib import Path
 import nbformat
 from sphinx.application import Sphinx
 
-from torchkata.tools.course import Chapter, CourseError, chapters, pages
+from torchkata.tools.course import Chapter, chapters, side_notebooks
+from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place
 from torchkata.tools.site import folklore_pages, live_pictures, text_pages
 from torchkata.tools.site.chapter_pages import chapter_page, document, site_links
@@ -57,7 +58,7 @@ def build_site(root: Path, build: Path, at: Home | None = None) -> Path:
 def write_sources(root: Path, source: Path, at: Home) -> Sections:
     """Write the sources of all pages; the section that teaches each fact."""
     place = Place(root)
-    course, others = chapters(place), pages(place)
+    course, others = chapters(place), side_notebooks(place)
     sections: dict[str, tuple[str, str, str]] = {}
     for chapter in [*course, *others]:
         page = chapter_page(chapter, at)

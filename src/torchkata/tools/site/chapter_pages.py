@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from torchkata.base.shared_helpers import is_helpers
 from torchkata.facts.collection import Fact, load
-from torchkata.tools.course import Chapter, Page, read_unchecked
+from torchkata.tools.course import Chapter, SideNotebook, read_unchecked
 from torchkata.tools.site.blocks import blocks, box_of, is_heading, with_boxes
 from torchkata.tools.site.home import Home
 from torchkata.tools.site.live_pictures import is_picture, picture_of
@@ -45,7 +45,7 @@ class ChapterPage:
 
 def document(chapter: Chapter) -> str:
     """The name of a chapter's page, from the top of the site: chapters/03_gather_scatter, gallery."""
-    return chapter.name if isinstance(chapter, Page) else f"chapters/{chapter.name}"
+    return chapter.name if isinstance(chapter, SideNotebook) else f"chapters/{chapter.name}"
 
 
 def chapter_page(chapter: Chapter, home: Home) -> ChapterPage:
@@ -172,14 +172,14 @@ class _Writer:
         self.cells.append(nbformat.v4.new_code_cell(source, outputs=shown))
 
     def _picture(self, output: NotebookNode) -> NotebookNode:
-        html, frames = picture_of(output, "" if isinstance(self.chapter, Page) else "../")
+        html, frames = picture_of(output, "" if isinstance(self.chapter, SideNotebook) else "../")
         self.frames |= frames
         return nbformat.v4.new_output("display_data", {"text/html": html})
 
 
 def site_links(text: str, chapter: Chapter | None = None) -> str:
     """The text with its links to notebooks as links to their pages."""
-    up = "../" if chapter is not None and not isinstance(chapter, Page) else ""
+    up = "../" if chapter is not None and not isinstance(chapter, SideNotebook) else ""
 
     def to_page(match: re.Match[str]) -> str:
         folder, _, name = match[1].rpartition("/")

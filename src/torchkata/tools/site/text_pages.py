@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, CourseError, read_unchecked
+from torchkata.tools.course import Chapter, read_unchecked
+from torchkata.tools.errors import CourseError
 from torchkata.tools.site.home import Home
 from torchkata.tools.site.live_pictures import is_picture, picture_of
 from torchkata.tools.site.proved import Told

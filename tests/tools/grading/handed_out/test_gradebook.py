@@ -19,7 +19,8 @@ from nbgrader.utils import determine_grade
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import folder_of, hand_in
 from tests.tools.grading.fake_grading import NAME, fake_record
-from torchkata.tools.course import Chapter, CourseError, read_notebook
+from torchkata.tools.course import Chapter, read_notebook
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.chapter import read_release
 from torchkata.tools.grading.handed_out import gradebook
 from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks, summary
@@ -176,7 +177,7 @@ def test_a_changed_chapter_is_noted(chapter: Chapter):
         book.enter([record_of("ada")])
     text = chapter.solution.read_text().replace('"points": 3', '"points": 4')
     chapter.solution.write_text(text)
-    with ChapterBook(Chapter(chapter.root, NAME)):
+    with ChapterBook(Chapter(chapter.place, NAME)):
         pass
     with look(chapter) as book:
         assert book.find_submission(NAME, "ada").max_score == 7.0
@@ -188,7 +189,7 @@ def test_a_removed_exercise_is_refused_with_nbgraders_reason(chapter: Chapter):
     notebook = read_notebook(chapter.solution)
     notebook.cells = [cell for cell in notebook.cells if not cell.id.startswith("thrice")]
     nbformat.write(notebook, chapter.solution)
-    with pytest.raises(CourseError, match="Cannot add or remove cells"), ChapterBook(Chapter(chapter.root, NAME)):
+    with pytest.raises(CourseError, match="Cannot add or remove cells"), ChapterBook(Chapter(chapter.place, NAME)):
         pass
     assert grades(chapter, "ada")["thrice-check"][0] == 0.0
 

@@ -11,7 +11,8 @@ import pytest
 from tests.tools.grading import classroom
 from tests.tools.grading.fake_grading import NAME
 from tests.tools.grading.handed_out.test_gradebook import look, nbgrader, record_of
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
 from torchkata.tools.grading.handed_out.results import FinalMark, lms_csv
 from torchkata.tools.grading.handed_out.the_class import SETTINGS, about, class_settings, read_roster

@@ -277,7 +277,7 @@ def odd_json(it: HandIn):
 @attack()
 def other_chapter(it: HandIn):
     """Hands in another chapter's notebook."""
-    it.content = Chapter(CHAPTER.root, "02_tensors_views").release.read_bytes()
+    it.content = Chapter(CHAPTER.place, "02_tensors_views").release.read_bytes()
     it.refused = True
 
 

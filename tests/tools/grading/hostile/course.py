@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.tools.grading.hostile.handin import CHAPTER, Attack, HandIn, Surroundings, half_right, right
-from torchkata.tools.course import MARK, Chapter
+from torchkata.places import MARK
+from torchkata.tools.course import Chapter
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of, sharing
 from torchkata.tools.grading.sandbox.limits import MIB, Limits
+from torchkata.tools.placing import Place
 
 LIMITS = Limits(exercise_seconds=5, submission_seconds=30, memory=1024 * MIB, disk=16 * MIB)
 
@@ -50,7 +52,7 @@ def _honest(number: int, around: Surroundings) -> HandIn:
 
 def main(root: Path) -> None:
     """Grade everything that was handed in, as `torchkata grade --jobs 2` does."""
-    chapter = Chapter(root, CHAPTER.name)
+    chapter = Chapter(Place(root), CHAPTER.name)
     with sharing(grader_of(chapter, limits=LIMITS)) as grader:
         grade_chapter(chapter, grader, jobs=2)
 

@@ -14,10 +14,11 @@ from textwrap import dedent
 from tests.notebooks import running
 from tests.tools.submissions import Classroom, Task
 from torchkata.base.marks import without_hidden_tests
-from torchkata.tools.course import Chapter, course_root
+from torchkata.tools.course import Chapter
 from torchkata.tools.grading.chapter import MasterChapter
+from torchkata.tools.placing import here
 
-CHAPTER = Chapter(course_root(), "03_gather_scatter")
+CHAPTER = Chapter(here(), "03_gather_scatter")
 MASTER = MasterChapter.of(CHAPTER)
 
 

@@ -24,7 +24,8 @@ import msgpack
 import pytest
 import torch
 
-from torchkata.tools.course import CourseError, course_root
+from torchkata.tools.course import course_root
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.sandbox import bubblewrap, messages, usage, wire
 from torchkata.tools.grading.sandbox.inside import confine, syscalls
 from torchkata.tools.grading.sandbox.limits import MIB, Limits

@@ -21,7 +21,8 @@ from tests.tools.grading.sandbox.test_boundary import (
     run,
     wait_for,
 )
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of, sharing
 from torchkata.tools.grading.sandbox.inside import confine

@@ -31,8 +31,9 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import selectinload
 
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
 from torchkata.tools.course_config import course_config
+from torchkata.tools.errors import CourseError
 from torchkata.tools.generating import NotGenerated, generate_assignment
 from torchkata.tools.grading.handed_out.results import FinalMark
 from torchkata.tools.grading.handed_out.the_class import NAMES, Roster

@@ -10,7 +10,8 @@ from string import Formatter
 
 import yaml
 
-from torchkata.tools.course import Chapter, CourseError
+from torchkata.tools.course import Chapter
+from torchkata.tools.errors import CourseError
 
 SETTINGS = "class.yaml"
 DEFAULTS = Path(__file__).parent / SETTINGS

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from torchkata.places import PACKAGE, PACKED
-from torchkata.tools.course import CourseError, course_root
+from torchkata.tools.course import course_root
+from torchkata.tools.errors import CourseError
 
 INSTALL = (
     "Install bubblewrap (Debian and Ubuntu: `apt-get install bubblewrap`; Fedora: `dnf install bubblewrap`). "

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from torchkata.base.names import names_of
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.sandbox import wire
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import decode, encode

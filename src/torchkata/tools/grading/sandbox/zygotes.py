@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from torchkata.tools.course import CourseError
+from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.sandbox import bubblewrap, wire
 from torchkata.tools.grading.sandbox.limits import Limits
 

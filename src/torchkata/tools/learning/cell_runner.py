@@ -1,4 +1,7 @@
-"""A session: a process in which cells run one after the other, whatever they do to it."""
+"""A process in which cells run one after the other, whatever they do to it.
+
+A kernel and jupyter_client would do the same, but a kernel starts a second later, and a learner waits for the verdict.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-WORKER = "torchkata.tools.learning.session_worker"
+WORKER = "torchkata.tools.learning.cell_worker"
 START_SECONDS = 300.0  # for Python and torch on a slow machine
 GRACE_SECONDS = 5.0  # after an interrupt, before the process is ended
 LOOK_SECONDS = 0.2
-_open: set[Session] = set()
+_open: set[CellRunner] = set()
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class CellResult:
     error: CellError | None = None
 
 
-class SessionLost(Exception):
+class RunnerLost(Exception):
     """The process is gone, in the middle of a cell. The message says how; `hung` whether it had to be ended."""
 
     def __init__(self, how: str, hung: bool = False):
@@ -47,7 +50,7 @@ class SessionLost(Exception):
         self.hung = hung
 
 
-class Session:
+class CellRunner:
     """A process that runs cells in a folder. It starts at once and loads torch while its owner does other things."""
 
     def __init__(self, folder: Path):
@@ -74,7 +77,7 @@ class Session:
     def run(self, source: str, seconds: float) -> CellResult:
         """Run a cell for at most so many seconds; then it is interrupted.
 
-        Raises SessionLost when the process has ended, or had to be ended because no interrupt reached it.
+        Raises RunnerLost when the process has ended, or had to be ended because no interrupt reached it.
         """
         self._send(source)
         patience = seconds + (START_SECONDS if self._fresh else 0.0)
@@ -85,7 +88,7 @@ class Session:
             reply = self._wait(GRACE_SECONDS)
         if reply is None:
             self.end()
-            raise SessionLost(f"stopped after {seconds:g} seconds", hung=True)
+            raise RunnerLost(f"stopped after {seconds:g} seconds", hung=True)
         error = reply["error"]
         told = CellError(error["name"], error["message"], tuple(error["lines"])) if error else None
         return CellResult(reply["printed"], reply["number"], told)
@@ -111,7 +114,7 @@ class Session:
             self._process.stdin.flush()
 
     def _wait(self, seconds: float) -> dict | None:
-        """The next reply, or None after so many seconds. Raises SessionLost."""
+        """The next reply, or None after so many seconds. Raises RunnerLost."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             ended = self._process.poll() is not None
@@ -119,7 +122,7 @@ class Session:
                 return json.loads(self._replies.get(timeout=min(left, LOOK_SECONDS)))
             if ended:
                 self.end()
-                raise SessionLost(_how(self._process.returncode))
+                raise RunnerLost(_how(self._process.returncode))
         return None
 
     def _interrupt(self) -> None:
@@ -129,9 +132,9 @@ class Session:
 
 
 def end_all() -> None:
-    """End all sessions, in the middle of their cells."""
-    for session in list(_open):
-        session.end()
+    """End all runners, in the middle of their cells."""
+    for runner in list(_open):
+        runner.end()
 
 
 def _how(code: int) -> str:

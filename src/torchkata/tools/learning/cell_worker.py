@@ -1,4 +1,4 @@
-"""The inside of a session: the process in which a learner's cells run, as they would in a notebook.
+"""The inside of a CellRunner: the process in which a learner's cells run, as they would in a notebook.
 
 Requests come and replies go as lines of JSON, through pipes that the learner's code cannot take for its own.
 """
