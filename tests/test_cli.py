@@ -43,7 +43,7 @@ def test_a_command_starts_without(statements):
     [
         "import torchkata.cli",
         "import torchkata.tools.learning.review_page",
-        "from torchkata.tools.course import chapters; assert chapters()[0].exercises",
+        "from torchkata.tools import course; assert course.chapters(course.here())[0].exercises",
     ],
 )
 def test_nothing_slow_comes_with_what_is_imported_elsewhere(statements):

@@ -129,8 +129,8 @@ def test_the_digest_is_that_of_the_stripped_source():
 def test_reading_progress_does_not_load_torch(chapter: Chapter):
     code = (
         "import sys, json; from pathlib import Path; from torchkata.tools.course import Chapter;"
-        "from torchkata.tools.learning.standing import standing;"
-        f"found = standing(Chapter(Path({str(chapter.root)!r}), {chapter.name!r}));"
+        "from torchkata.tools.learning.standing import standing; from torchkata.tools.placing import Place;"
+        f"found = standing(Chapter(Place(Path({str(chapter.root)!r})), {chapter.name!r}));"
         "print(json.dumps([len(found), 'torch' in sys.modules]))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

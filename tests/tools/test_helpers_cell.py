@@ -26,6 +26,7 @@ from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.update import update
 from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.nbgrader_parts import MasterMetadata
+from torchkata.tools.placing import Place
 
 HELPERS = '''# %% helpers="four"
 """What the checks of four share."""
@@ -82,7 +83,7 @@ RIGHT, WRONG = "def four(x): return 4 * x", "def four(x): return x + 12"
 def chapter(tmp_path: Path) -> Chapter:
     made = make_course(tmp_path)
     publish(made, SHARING)
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     return made
 
 
@@ -191,7 +192,7 @@ def test_nbgrader_gets_them_where_the_answer_is_gone(chapter: Chapter):
 def test_a_notebook_of_the_earlier_form_gets_them_and_keeps_answers_and_verdicts(tmp_path: Path):
     chapter = make_course(tmp_path)
     publish(chapter, WITHOUT)
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     learner_writes(chapter, four=RIGHT)
     before = checks_in(read(chapter))["four"]
     publish(chapter, SHARING)
@@ -204,7 +205,7 @@ def test_a_notebook_of_the_earlier_form_gets_them_and_keeps_answers_and_verdicts
 def test_checks_of_the_earlier_form_run_as_they_are(tmp_path: Path):
     chapter = make_course(tmp_path)
     publish(chapter, WITHOUT)
-    fill_workbook(tmp_path)
+    fill_workbook(Place(tmp_path))
     learner_writes(chapter, four=RIGHT)
     old = [cell.source for cell in read(chapter).cells if cell.id.startswith("four-check")]
     publish(chapter, SHARING)

@@ -146,6 +146,12 @@ def side_notebooks(place: Place) -> list[SideNotebook]:
     return [one for one in found if one.source.exists() or one.release.exists()]
 
 
+def is_named(word: str, chapter: str) -> bool:
+    """Whether a word names the chapter with this name: 03_gather_scatter is also 03, 3 or gather_scatter."""
+    number, _, topic = chapter.partition("_")
+    return word.strip("/") in (chapter, number, number.lstrip("0"), topic or chapter)
+
+
 def find_chapters(place: Place, words: list[str] | None = None, with_side_notebooks: bool = False) -> list[Chapter]:
     """The chapters that the words name (03, gather_scatter or 03_gather_scatter); all of them for no words.
 
@@ -155,7 +161,7 @@ def find_chapters(place: Place, words: list[str] | None = None, with_side_notebo
     known = [*chapters(place), *(side_notebooks(place) if with_side_notebooks else ())]
     found = []
     for word in words or [chapter.name for chapter in known]:
-        match = [c for c in known if word.strip("/") in (c.name, c.number, c.number.lstrip("0"), c.topic)]
+        match = [chapter for chapter in known if is_named(word, chapter.name)]
         if not match:
             raise CourseError(f"There is no chapter {word!r}. The chapters are: {', '.join(c.name for c in known)}.")
         found += [chapter for chapter in match if chapter not in found]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from torchkata.facts.collection import Fact, FactError, chapter_names, load
 from torchkata.facts.proof import TIMEOUT
+from torchkata.tools.course import is_named
 
 ISOLATED_PER_PIECE = 3
 CLUSTER_VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -130,14 +131,9 @@ def choose(words: Sequence[str], ids: Sequence[str]) -> dict[str, tuple[Fact, ..
 def _matching_names(words: Sequence[str]) -> list[str]:
     names = chapter_names()
     for word in words:
-        if not any(_names(word, name) for name in names):
+        if not any(is_named(word, name) for name in names):
             raise FactError(f"There are no facts on {word!r}. Chapters with facts: {', '.join(names)}.")
-    return [name for name in names if not words or any(_names(word, name) for word in words)]
-
-
-def _names(word: str, chapter: str) -> bool:
-    number, topic = chapter.split("_", 1)
-    return word in (chapter, number, number.lstrip("0"), topic)
+    return [name for name in names if not words or any(is_named(word, name) for word in words)]
 
 
 def summarise(name: str, facts: Sequence[Fact], results: dict[str, ProofResult]) -> list[str]:

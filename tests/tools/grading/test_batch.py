@@ -382,11 +382,12 @@ PROGRAM = """
     from tests.tools.grading.fake_grading import NAME, fake_grader
     from torchkata.tools.course import Chapter
     from torchkata.tools.grading import batch, desk
+    from torchkata.tools.placing import Place
     if __name__ == "__main__":
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
         desk.GROUP = 2
         root = Path({root!r})
-        batch.grade_chapter(Chapter(root, NAME), partial(fake_grader, root / "diary.txt"))
+        batch.grade_chapter(Chapter(Place(root), NAME), partial(fake_grader, root / "diary.txt"))
 """
 
 

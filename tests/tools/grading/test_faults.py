@@ -199,10 +199,11 @@ from functools import partial
 from pathlib import Path
 sys.path.insert(0, {checkout!r})
 from tests.tools.grading import test_faults as faults
+from torchkata.tools.placing import Place
 
 def main():
     course, disk = Path({course!r}), Path({disk!r})
-    chapter = faults.Chapter(disk / "course", faults.NAME)
+    chapter = faults.Chapter(Place(disk / "course"), faults.NAME)
     told = []
     for left in {sizes}:
         shutil.copytree(course, chapter.root)

@@ -193,8 +193,9 @@ import sys
 from pathlib import Path
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.preflight import preflight
+from torchkata.tools.placing import Place
 try:
-    preflight(Path.cwd())
+    preflight(Place(Path.cwd()))
 except CourseError as error:
     sys.exit(str(error))
 """

@@ -86,8 +86,9 @@ def solutions_by_import(it: HandIn):
             from pathlib import Path
             from torchkata.tools.course import Chapter, course_root
             from torchkata.tools.course import exercise_of
+            from torchkata.tools.placing import Place
             for root in (Path("@COURSE"), course_root()):
-                for cell in Chapter(root, "03_gather_scatter").master.cells:
+                for cell in Chapter(Place(root), "03_gather_scatter").master.cells:
                     if exercise_of(cell) and "BEGIN SOLUTION" in cell.source:
                         exec(cell.source, globals())
         except Exception:
