@@ -38,7 +38,6 @@ CLEAN = "an answer may leave this behind, and torch has no public way to take it
 CLEAN_MOVED = "tests/verdicts/test_verdicts.py fails on the new release"
 MAIN = "this process has a `__main__` of its own, in which the notebook's cells run"
 MAIN_MOVED = "sys.modules is documented"
-NBGRADER = "importing all of nbgrader's package takes as long as all else that is needed to enter marks"
 ALLOWED: dict[tuple[str, str], Reason] = {
     ("demos.py", "torch.storage._set_always_warn_typed_storage_removal"): Reason(
         "torch gives this warning once in a process, and its public switch for all warnings leaves this one out",
@@ -51,8 +50,8 @@ ALLOWED: dict[tuple[str, str], Reason] = {
         "multiprocessing would run the caller's script again in each new process",
         "tests/processes/test_processes.py fails: a script that runs ranks runs again in each of them",
     ),
-    ("tools/__init__.py", "sys.modules.setdefault"): Reason(
-        "reading a notebook would take four seconds longer where two packages are installed that it never needs",
+    ("tools/course.py", "sys.modules.setdefault"): Reason(
+        "reading a notebook would take a second longer where two packages are installed that it never needs",
         "reading a notebook takes longer again",
     ),
     ("tools/grading/handed_out/gradebook.py", "setattr(known[name], field, value)"): Reason(
@@ -62,9 +61,6 @@ ALLOWED: dict[tuple[str, str], Reason] = {
     ("tools/grading/sandbox/inside/worker.py", "vars(builtins).update"): Reason(
         "IPython does the same in a notebook, where answers find `display` and `get_ipython`", "builtins is documented"
     ),
-    ("tools/nbgrader_package.py", "package.__class__"): Reason(NBGRADER, "grading starts two seconds later"),
-    ("tools/nbgrader_package.py", "sys.modules[NAME]"): Reason(NBGRADER, "grading starts two seconds later"),
-    ("tools/nbgrader_package.py", "vars(package)['__version__']"): Reason(NBGRADER, "nbgrader has no version here"),
     ("verdicts/isolation.py", "torch._GLOBAL_DEVICE_CONTEXT.device_context"): Reason(CLEAN, CLEAN_MOVED),
     ("verdicts/isolation.py", "torch._C._autograd._pop_saved_tensors_default_hooks"): Reason(CLEAN, CLEAN_MOVED),
     ("verdicts/isolation.py", "hooks.clear"): Reason(CLEAN, CLEAN_MOVED),
