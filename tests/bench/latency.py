@@ -43,7 +43,7 @@ from rich.table import Table
 from tests.bench.learning import copy_of_course
 from tests.notebooks import running
 from torchkata.remembering import KEPT
-from torchkata.tools.course import Chapter, find_chapters, read_notebook
+from torchkata.tools.course import Chapter, exercise_of, find_chapters, is_checking, read_notebook
 from torchkata.tools.learning.choosing import checks_of
 from torchkata.tools.placing import Place
 from torchkata.verdicts import observing
@@ -125,7 +125,8 @@ class Kernel:
 
 def timed_checks(chapter: Chapter) -> list[Timed]:
     """What each check cell of a chapter takes in its learner's own workbook."""
-    master, learners = read_notebook(chapter.solution), checks_of(read_notebook(chapter.release))
+    master, release = read_notebook(chapter.solution), read_notebook(chapter.release)
+    whole = checks_of(release)
     kernel = Kernel(chapter.workbook.parent)
     found = []
     try:
@@ -134,8 +135,13 @@ def timed_checks(chapter: Chapter) -> list[Timed]:
         for exercise in running.exercise_ids(chapter.name):
             answer = running.exercise_cells(chapter.name, exercise)[0].source
             kernel.run(answer, exercise)
-            for part, check in enumerate(learners[exercise], start=1):
-                exports = EXPORT.search(answer + check.source) is not None
+            own = [cell for cell in release.cells if is_checking(cell) and exercise_of(cell) == exercise]
+            for cell in own:
+                if not cell.metadata.nbgrader.grade:  # what the checks share stands above them
+                    kernel.run(cell.source, exercise)
+            checks = [cell for cell in own if cell.metadata.nbgrader.grade]
+            for part, (check, with_helpers) in enumerate(zip(checks, whole[exercise], strict=True), start=1):
+                exports = EXPORT.search(answer + with_helpers.source) is not None
                 runs = kernel.run(check.source, exercise), kernel.run(check.source, exercise)
                 found.append(Timed(chapter.name, exercise, part, exports, runs))
     finally:
