@@ -13,9 +13,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from torchkata import own_model
+from torchkata.base.places import KEPT, course_of_package
+from torchkata.base.remembering import Remembered, remember
 from torchkata.own_model import PARTS, PartMissing, finish, long_run, write_own_model
-from torchkata.places import KEPT, course_of_package
-from torchkata.remembering import Remembered, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.placing import Place
 from torchkata.verdicts import at_hand

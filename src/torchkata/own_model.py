@@ -16,10 +16,10 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from torchkata.base.marks import authors_version
+from torchkata.base.places import course_of_package, solutions_for, workbook_here
 from torchkata.exporting import quiet_exporter
 from torchkata.pictures.attention_map import draw_attention
 from torchkata.pictures.loss_curve import LiveCurve, draw_losses
-from torchkata.places import course_of_package, solutions_for, workbook_here
 from torchkata.verdicts.at_hand import solution_of, standing_of
 
 # what each exercise gives to the model, in the order in which the file needs them

@@ -53,7 +53,7 @@ from rich.table import Table
 
 from tests.notebooks import answers as stored
 from tests.notebooks import running
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.course import Chapter, find_chapters, read_notebook
 from torchkata.tools.grading.batch import students_of
 from torchkata.tools.grading.chapter import MasterChapter, read_release

@@ -33,8 +33,8 @@ from rich.table import Table
 
 from tests.notebooks import running
 from torchkata import pictures
+from torchkata.base.places import MARK
 from torchkata.pictures.explorer import Explorer
-from torchkata.places import MARK
 from torchkata.tools.build import build
 from torchkata.tools.course import Chapter, chapters, course_root, read_notebook
 from torchkata.tools.placing import Place, here

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.learners_lab import Lab, copy_of_course, foreign, learners_lab
-from torchkata.remembering import KEPT
+from torchkata.base.remembering import KEPT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

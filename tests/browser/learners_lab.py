@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.tools.learning.lab_server import Server, lab_server, run, torchkata_lab
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.course import course_root
 
 OURSELVES = ("127.0.0.1", "localhost")

@@ -7,8 +7,8 @@ import pytest
 
 from tests.browser.notebook_page import expect
 from tests.browser.test_explorers import nameless
+from torchkata.base.places import KEPT
 from torchkata.facts.questions import questions
-from torchkata.places import KEPT
 from torchkata.tools.learning.deck import FILE
 
 REVIEW, CHAPTER = "review.ipynb", "03 gather scatter"

@@ -213,7 +213,8 @@ def test_a_submission_is_graded_in_it(installed: Installed, classroom: Path):
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap")
 def test_in_the_sandbox_the_packages_solutions_are_not_to_be_seen(installed: Installed, tmp_path: Path):
     look = (
-        "import os; from torchkata.places import PACKED; from pathlib import Path; print(sorted(os.listdir(PACKED)));"
+        "import os; from torchkata.base.places import PACKED; from pathlib import Path; "
+        "print(sorted(os.listdir(PACKED)));"
         "(PACKED / 'left').touch()"
     )
     script = (

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.notebooks import gates
+from torchkata.base.remembering import KEPT, Remembered, remember
 from torchkata.cli import app
-from torchkata.remembering import KEPT, Remembered, remember
 from torchkata.tools.build import stale
 from torchkata.tools.course import SideNotebook, chapters, course_root, read_notebook, side_notebooks
 from torchkata.tools.errors import CourseError
@@ -62,7 +62,7 @@ def made_now(course: Path, monkeypatch: pytest.MonkeyPatch, time: str) -> None:
         def isoformat(self, timespec):
             return time
 
-    monkeypatch.setattr("torchkata.remembering.datetime", Clock)
+    monkeypatch.setattr("torchkata.base.remembering.datetime", Clock)
 
 
 def rows(markdown: str) -> list[list[str]]:

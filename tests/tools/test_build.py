@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.plugins.selection import first_alone
+from torchkata.base.places import MARK
 from torchkata.cli import app
-from torchkata.places import MARK
 from torchkata.tools.assembling import exercise_file
 from torchkata.tools.build import BuildError, build, stale
 from torchkata.tools.course import Chapter, course_root

@@ -13,7 +13,7 @@ import pytest
 from tests.notebooks import gates
 from tests.notebooks.answers import CORNERS
 from tests.notebooks.sharing import problems_of_helpers
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.assembling import assembled
 from torchkata.tools.course import Chapter, course_root
 from torchkata.tools.errors import CourseError

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.tools.learning.lab_server import released_course
-from torchkata import __version__, places
-from torchkata.places import KEPT, course_of, course_of_package, solutions_for
+from torchkata import __version__
+from torchkata.base import places
+from torchkata.base.places import KEPT, course_of, course_of_package, solutions_for
 from torchkata.tools import placing
 from torchkata.tools.class_folder import make_class_folder
 from torchkata.tools.course import chapters, find_chapters, own_course

@@ -11,8 +11,8 @@ import pytest
 from tests.notebooks.running import run_cell
 from tests.tools.learning.small_course import SOURCE, make_course, publish
 from torchkata.base.marks import without_hidden_tests
+from torchkata.base.remembering import Remembered, read_verdicts, remember
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.remembering import Remembered, read_verdicts, remember
 from torchkata.tools.course import Chapter, chapters, exercise_of, read_unchecked, side_notebooks
 from torchkata.tools.placing import here
 from torchkata.verdicts import NotSolvedYet, WrongAnswer, at_hand

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchkata import __version__
-from torchkata.places import MARK, course_of_package, is_course
+from torchkata.base.places import MARK, course_of_package, is_course
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import need_empty
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchkata.base.places import PACKED
 from torchkata.base.shared_helpers import exercise_named, is_helpers
-from torchkata.places import PACKED
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place, here
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 
 
 def course_config(root: Path) -> Config:

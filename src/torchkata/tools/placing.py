@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from torchkata import __version__
-from torchkata.places import (
+from torchkata.base.places import (
     BESIDE,
     KEPT,
     MARK,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from torchkata.places import course_of_package
+from torchkata.base.places import course_of_package
 from torchkata.tools.errors import CourseError
 
 NOT_COPIED = (".git", ".venv", "build", "dist", "workbook", "*.egg-info", "__pycache__", ".*_cache")

@@ -15,9 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from torchkata.base.marks import authors_version, hidden_tests, without_hidden_tests
+from torchkata.base.places import solutions_for, workbook_here
+from torchkata.base.remembering import Remembered, digest_of, read_verdict
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.places import solutions_for, workbook_here
-from torchkata.remembering import Remembered, digest_of, read_verdict
 
 WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
 _HERE = Path.cwd().name if WORKBOOK else ""

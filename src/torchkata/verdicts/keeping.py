@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchkata.base.marks import without_hidden_tests
-from torchkata.remembering import Remembered, begin, died, digest_of, end, remember
+from torchkata.base.remembering import Remembered, begin, died, digest_of, end, remember
 from torchkata.verdicts import at_hand
 from torchkata.verdicts.originals import answers_are_here
 from torchkata.verdicts.showing import Card, Part, notice

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from tests.tools.grading.fake_grading import NAME
 from tests.tools.learning.small_course import SOURCE
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.course import Chapter, course_root
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
 from torchkata.tools.placing import Place, here

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchkata.places import PACKAGE
+from torchkata.base.places import PACKAGE
 
 GRADING = "torchkata.tools.grading"
 PLAIN = frozenset({"records", "files", "chapter"})  # what every part speaks of

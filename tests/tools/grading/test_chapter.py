@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fresh_process import said_by
-from torchkata.places import PACKAGE
+from torchkata.base.places import PACKAGE
 from torchkata.tools.grading.chapter import digest_of
 
 PROCESSES = (
@@ -18,7 +18,7 @@ PROCESSES = (
     "sandbox.inside.worker",
 )  # what the processes that judge, and those they ask, load
 DECIDE_NOTHING = {  # loaded there, and no mark depends on them
-    *("torchkata", "torchkata.demos", "torchkata.places", "torchkata.remembering"),
+    *("torchkata", "torchkata.demos"),
     *("torchkata.tools", "torchkata.tools.errors", "torchkata.tools.placing"),
 }
 LOADED = """

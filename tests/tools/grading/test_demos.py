@@ -12,7 +12,7 @@ from tests.tools.grading.sandbox.test_boundary import WHY_NOT
 from tests.tools.grading.test_parity import nbgraders_points
 from tests.tools.rebinding import REBINDING
 from tests.tools.test_nbgrader import nbgrader
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.course import Chapter, course_root, read_notebook
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of

@@ -19,7 +19,7 @@ from tests.notebooks import running
 from tests.notebooks.answers import Answer, answers_of
 from tests.notebooks.test_answers import CHAPTERS, EXERCISES
 from tests.tools.test_nbgrader import nbgrader
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, read_notebook
 from torchkata.tools.grading.chapter import MasterChapter
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell

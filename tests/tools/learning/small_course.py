@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nbformat
 
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.course import Chapter, course_root
 from torchkata.tools.placing import Place
 from torchkata.tools.release import released

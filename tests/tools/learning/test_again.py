@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
 from torchkata import cli
-from torchkata.places import KEPT
-from torchkata.remembering import Remembered, remember
+from torchkata.base.places import KEPT
+from torchkata.base.remembering import Remembered, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.learning.again import FOLDER, repeat
 from torchkata.tools.learning.deck import read_deck, time_of
@@ -134,7 +134,7 @@ def test_the_oldest_comes_first(chapter: Chapter, monkeypatch):
         def now(cls, zone=None):
             return SOLVED_ON - 9 * DAY
 
-    monkeypatch.setattr("torchkata.remembering.datetime", Earlier)
+    monkeypatch.setattr("torchkata.base.remembering.datetime", Earlier)
     verdict(chapter, chapter.place.workbook, "solved", "thrice")
     assert offered(chapter, LATER) == "thrice"
 

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
+from torchkata.base.remembering import Remembered, remember
 from torchkata.cli import app
-from torchkata.remembering import Remembered, remember
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.exercises import find_exercise, reset, solution

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import make_course
 from torchkata import cli
+from torchkata.base.places import KEPT
+from torchkata.base.remembering import Remembered, remember
 from torchkata.facts.collection import chapter_names
 from torchkata.facts.questions import questions
-from torchkata.places import KEPT
-from torchkata.remembering import Remembered, remember
 from torchkata.tools.course import Chapter, chapters, course_root
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.deck import FILE, read_deck, time_of

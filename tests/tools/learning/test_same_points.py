@@ -14,7 +14,7 @@ import pytest
 from tests.notebooks import running
 from tests.notebooks.answers import Answer, answers_of
 from tests.notebooks.test_answers import EXERCISES
-from torchkata.remembering import KEPT, forget
+from torchkata.base.remembering import KEPT, forget
 from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook, course_root, read_notebook
 from torchkata.tools.learning.cell_runner import CellRunner
 from torchkata.tools.learning.checking import check_chapter

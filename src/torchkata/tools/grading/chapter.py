@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchkata import __version__
 from torchkata.base.names import names_of
+from torchkata.base.places import PACKAGE
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.places import PACKAGE
 from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of, read_notebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.records import Record

@@ -15,8 +15,8 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from torchkata.places import KEPT
-from torchkata.remembering import forget, read_verdicts
+from torchkata.base.places import KEPT
+from torchkata.base.remembering import forget, read_verdicts
 from torchkata.tools.course import Chapter, Exercise, chapters, exercise_of
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.choosing import to_run

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psutil
 
-from torchkata.remembering import Remembered, end, forget, remember
+from torchkata.base.remembering import Remembered, end, forget, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.cell_runner import CellRunner, RunnerLost, end_all

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from torchkata.places import KEPT
+from torchkata.base.places import KEPT
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.workbook import put, writing
 from torchkata.tools.placing import Place

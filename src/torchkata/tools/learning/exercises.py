@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from torchkata.base.marks import authors_version
-from torchkata.remembering import forget
+from torchkata.base.remembering import forget
 from torchkata.tools.course import (
     Chapter,
     Exercise,

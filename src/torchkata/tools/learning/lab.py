@@ -5,7 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from torchkata.places import KEPT
+from torchkata.base.places import KEPT
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place
 

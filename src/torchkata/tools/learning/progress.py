@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
-from torchkata.remembering import Remembered, read_verdicts
+from torchkata.base.remembering import Remembered, read_verdicts
 from torchkata.tools.course import Chapter, Exercise, read_unchecked
 from torchkata.tools.learning.deck import counted
 from torchkata.tools.learning.review import PAGE, count_due

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchkata.base.remembering import Remembered, digest_of, read_verdicts
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.remembering import Remembered, digest_of, read_verdicts
 from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
 from torchkata.tools.learning.workbook import release_worked_on
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchkata.places import KEPT
+from torchkata.base.places import KEPT
 from torchkata.tools.course import Chapter, chapters, read_unchecked, side_notebooks
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place, note_version

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.tools.grading.hostile.handin import CHAPTER, Attack, HandIn, Surroundings, half_right, right
-from torchkata.places import MARK
+from torchkata.base.places import MARK
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.batch import grade_chapter
 from torchkata.tools.grading.grader import grader_of, sharing

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from torchkata.places import PACKAGE, PACKED
+from torchkata.base.places import PACKAGE, PACKED
 from torchkata.tools.course import course_root
 from torchkata.tools.errors import CourseError
 

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
-from torchkata.remembering import KEPT, Remembered, begin, died, digest_of, end, forget, read_verdicts, remember
+from torchkata.base.remembering import KEPT, Remembered, begin, died, digest_of, end, forget, read_verdicts, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.standing import standing

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from torchkata.places import KEPT
+from torchkata.base.places import KEPT
 
 STATES = ("solved", "wrong", "open")
 

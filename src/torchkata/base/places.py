@@ -13,7 +13,7 @@ from pathlib import Path
 KEPT = ".torchkata"  # in the workbook: what the course keeps beside the learner's notebooks
 MARK = "nbgrader_config.py"
 BESIDE = "workbook"  # the workbook of a checkout or class folder, in it
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 PACKED = PACKAGE / "course"  # in an installed package: notebooks/ and solutions/; missing where a checkout is installed
 
 
