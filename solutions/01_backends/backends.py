@@ -47,6 +47,7 @@ from torchkata.pictures.float_bits import float_explorer
 from torchkata.pictures.late_error import Call, late_error
 from torchkata.pictures.memory_bars import memory_bars, memory_explorer
 from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
     check,
     mistake,
     observe,

@@ -41,6 +41,7 @@ from torchkata.pictures.call_path import call_path
 from torchkata.pictures.row_by_row import row_by_row
 from torchkata.pictures.version_strip import version_strip
 from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
     check,
     incoming_gradient,
     mistake,

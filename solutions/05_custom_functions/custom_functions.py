@@ -41,6 +41,7 @@ from torchkata.pictures.function_contract import function_contract
 from torchkata.pictures.saved_for_backward import saved_for_backward
 from torchkata.pictures.step_surrogate import surrogate_explorer
 from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
     check,
     incoming_gradient,
     mistake,

@@ -50,6 +50,7 @@ from torchkata.pictures.loop_effects import loop_effects
 from torchkata.pictures.loss_curve import LiveCurve
 from torchkata.pictures.optimizer_path import optimizer_explorer
 from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
     check,
     incoming_gradient,
     mistake,

@@ -61,6 +61,7 @@ from torchkata.small_lm import (
     train_a_while,
 )
 from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
     check,
     incoming_gradient,
     mistake,

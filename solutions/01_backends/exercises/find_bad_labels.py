@@ -302,18 +302,15 @@ with check("find-bad-labels") as test:
         seen.returns(torch.tensor(rows, dtype=torch.int64).reshape(len(rows), 1))
         seen.leaves_arguments_alone()
 
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("[0, 5, 2, -1, 3, 1, -7] with 3 classes, and ignored labels, as in the first check")
     first = observe(bad_labels, torch.tensor([0, 5, 2, -1, 3, 1, -7]), 3)
-    first.returns(torch.tensor([[1], [3], [4], [6]]), not_yet)
+    first.returns(torch.tensor([[1], [3], [4], [6]]), FIRST_CHECK_FIRST)
     some_labels = torch.tensor([[255, 2, 0], [-1, -100, 1]])
-    observe(bad_labels, some_labels, 3, 255).returns(torch.tensor([[1, 0], [1, 1]]), not_yet)
-    observe(bad_labels, some_labels, 3, ignore_index=1).returns(torch.tensor([[0, 0], [1, 0], [1, 1]]), not_yet)
-    observe(bad_labels, torch.tensor([2, 0, 1]), 3).returns(torch.empty(0, 1, dtype=torch.int64), not_yet)
+    observe(bad_labels, some_labels, 3, 255).returns(torch.tensor([[1, 0], [1, 1]]), FIRST_CHECK_FIRST)
+    observe(bad_labels, some_labels, 3, ignore_index=1).returns(
+        torch.tensor([[0, 0], [1, 0], [1, 1]]), FIRST_CHECK_FIRST
+    )
+    observe(bad_labels, torch.tensor([2, 0, 1]), 3).returns(torch.empty(0, 1, dtype=torch.int64), FIRST_CHECK_FIRST)
 
     test("[0, 5, 2, 255, 3] in uint8 with 3 classes: positions 1, 3 and 4")
     judge([0, 5, 2, 255, 3], 3, -100, [[1], [3], [4]])

@@ -315,14 +315,11 @@ with check("fix-hidden-cpu-tensors") as test:
         outs = [module(x) for module in modules]
         return [[str(out.dtype), out.device.type, list(out.shape)] for out in outs]
 
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("after .double() and after .to('meta') the result has that dtype, that device, and the old shape")
     seen = observe_scenario(doubled, Tagger, some_x)
-    seen.returns([["torch.float64", "cpu", [2, 3, 4]], ["torch.float32", "meta", [2, 3, 4]]], other_keys, not_yet)
+    seen.returns(
+        [["torch.float64", "cpu", [2, 3, 4]], ["torch.float32", "meta", [2, 3, 4]]], other_keys, FIRST_CHECK_FIRST
+    )
 
     test("on the CPU in float32 the numbers are those of the given code")
     judge_numbers(some_x, {})

@@ -199,17 +199,12 @@ with check("move-batch") as test:
             because="What came back is not the batch that went in: {detail}.",
         )
 
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("a dict with a list of a number, labels and a text")
     seen = observe(move, {"x": torch.ones(2), "more": [({"n": 3}, torch.tensor([1, 0]), "id", None)]}, "meta")
     on_meta_too = [torch.ones(2, device="meta"), torch.tensor([1, 0], device="meta")]
-    seen.returns({"x": on_meta_too[0], "more": [({"n": 3}, on_meta_too[1], "id", None)]}, not_yet)
-    seen.that(list(seen.value) == ["x", "more"], "", not_yet)
-    seen.leaves_arguments_alone(not_yet)
+    seen.returns({"x": on_meta_too[0], "more": [({"n": 3}, on_meta_too[1], "id", None)]}, FIRST_CHECK_FIRST)
+    seen.that(list(seen.value) == ["x", "more"], "", FIRST_CHECK_FIRST)
+    seen.leaves_arguments_alone(FIRST_CHECK_FIRST)
 
     test("tensors that are on the CPU already come back as the same objects")
     judge_in_place("cpu")

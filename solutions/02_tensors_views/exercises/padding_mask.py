@@ -96,18 +96,13 @@ with check("padding-mask") as test:
 # %% check="padding-mask" points=0.5
 """Every element has its own memory; empty batches, other dtypes and devices; lengths stay."""
 with check("padding-mask") as test:
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("lengths 3, 1 and 2, and a T of 4; the lengths are not changed")
     three = torch.tensor([3, 1, 2])
     real = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0]]).bool()
     seen = observe(padding_mask, three)
-    seen.returns(real, not_yet)
+    seen.returns(real, FIRST_CHECK_FIRST)
     seen.leaves_arguments_alone()
-    observe(padding_mask, three, 4).returns(F.pad(real, (0, 1)), not_yet)
+    observe(padding_mask, three, 4).returns(F.pad(real, (0, 1)), FIRST_CHECK_FIRST)
 
     test("equal lengths: writing one element changes that element only")
     shared_cell = mistake(

@@ -260,16 +260,11 @@ with check("view-strides") as test:
 # %% check="view-strides" points=1
 """The number of elements, -1, sizes of 1 and 0, stride 0, no dimensions; the arguments stay."""
 with check("view-strides") as test:
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
-
     test("(4, 6) as (8, 3), the left half of a (3, 8), which doesn't merge, and long strides")
-    judge(observe(view_strides, (4, 6), (12, 2), (8, 3)), (6, 2), "", not_yet)
-    judge(observe(view_strides, (3, 4), (8, 1), (12,)), None, "", not_yet)
-    judge(observe(view_strides, (4, 6), (6 * 10**30, 10**30), (8, 3)), (3 * 10**30, 10**30), "", not_yet)
-    judge(observe(view_strides, (4, 6), (10**30, 1), (8, 3)), None, "", not_yet)
+    judge(observe(view_strides, (4, 6), (12, 2), (8, 3)), (6, 2), "", FIRST_CHECK_FIRST)
+    judge(observe(view_strides, (3, 4), (8, 1), (12,)), None, "", FIRST_CHECK_FIRST)
+    judge(observe(view_strides, (4, 6), (6 * 10**30, 10**30), (8, 3)), (3 * 10**30, 10**30), "", FIRST_CHECK_FIRST)
+    judge(observe(view_strides, (4, 6), (10**30, 1), (8, 3)), None, "", FIRST_CHECK_FIRST)
 
     test("another number of elements: ValueError, whether the dimensions merge or not")
     no_none = mistake(
@@ -299,7 +294,7 @@ with check("view-strides") as test:
     ### BEGIN HIDDEN TESTS
     test.hidden("the thousand layouts of the first check")
     cases = plain_layouts()
-    judge_many(observe_scenario(of_many, view_strides, cases).expecting(not_yet), cases)
+    judge_many(observe_scenario(of_many, view_strides, cases).expecting(FIRST_CHECK_FIRST), cases)
 
     test.hidden("sizes of 1, with strides that nobody walks")
     no_step = (

@@ -156,16 +156,12 @@ with check("fake-quantize") as test:
 # %% check="fake-quantize" points=1
 """Exact values in four dtypes, infinities and nan, any shape, a second derivative, refusals."""
 with check("fake-quantize") as test:
-    begin = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
     test("the numbers of the first check; x that doesn't require grad gives a result that doesn't")
     x = torch.tensor([-4.0, -1.3, -0.2, 0.1, 0.4, 1.1, 1.4, 2.75])
     on_grid = torch.tensor([-1.5, -1.5, 0.0, 0.0, 0.5, 1.0, 1.5, 1.5])
     seen = observe(fake_quantize, x.clone().requires_grad_(), 0.5, 3)
-    seen.returns(on_grid, begin)
-    seen.gives_gradients({0: incoming_gradient(x) * torch.tensor([0.0, 1, 1, 1, 1, 1, 1, 0])}, begin)
+    seen.returns(on_grid, FIRST_CHECK_FIRST)
+    seen.gives_gradients({0: incoming_gradient(x) * torch.tensor([0.0, 1, 1, 1, 1, 1, 1, 0])}, FIRST_CHECK_FIRST)
     seen = observe(fake_quantize, x, 0.5, 3)
     seen.returns(on_grid)
     seen.leaves_arguments_alone()

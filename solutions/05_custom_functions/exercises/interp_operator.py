@@ -316,13 +316,9 @@ with check("interp-operator") as test:
     disagree = "Fake and real result disagree in dtype or shape: the result has those of x, whatever the table's."
 
     test("a case of the first check")
-    begin = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
     pair = x.clone().requires_grad_(), fp.clone().requires_grad_()
     seen = observe_scenario(called, interp, pair[0], xp, pair[1])
-    seen.expecting(mistake(no_operator, raises="numpy\\(\\) on Tensor that requires grad"), begin)
+    seen.expecting(mistake(no_operator, raises="numpy\\(\\) on Tensor that requires grad"), FIRST_CHECK_FIRST)
     seen.returns(torch.tensor([[0.5, 1.5, 2.5], [0.0, 1.0, 4.0]], dtype=torch.float64))
     seen.leaves_arguments_alone()
     seen.that("interp" in seen.op_names(level="aten"), no_operator, mistake(no_operator, stage="rule"), stage="rule")

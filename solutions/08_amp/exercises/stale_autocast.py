@@ -251,12 +251,8 @@ with check("stale-autocast") as test:
 # %% check="stale-autocast" points=1
 """Inside the caller's regions, whose state stays; old gradients; a model that raises."""
 with check("stale-autocast") as test:
-    begin = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
     test("the case of the first check, then inside a bfloat16 region that has used the model")
-    judge(observe_scenario(told, fit, 10, True, None), 10, True, begin)
+    judge(observe_scenario(told, fit, 10, True, None), 10, True, FIRST_CHECK_FIRST)
     low = {"dtype": torch.bfloat16}
     not_outermost = (
         "Inside a caller's region your own region is not the outermost: leaving it doesn't empty the cache. Switch it "

@@ -284,14 +284,10 @@ with check("overfit-one-batch") as test:
 # %% check="overfit-one-batch" points=1
 """A loss that dances, rises or is nan; which weights count, and how exactly; how often step is called."""
 with check("overfit-one-batch") as test:
-    begin = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
     test("A, B, C and D, as in the first check")
     for way, expected, most in (("A", "stuck", 9), ("B", "stands still", 5), ("C", "diverges", 20), ("D", "fits", 150)):
         seen = observe_scenario(trained, why_not, way, most)
-        judge(seen, expected, begin, max_steps=most, exactly=way != "C")
+        judge(seen, expected, FIRST_CHECK_FIRST, max_steps=most, exactly=way != "C")
 
     test("B with dropout: the loss changes, the weights don't")
     dances = not_said(

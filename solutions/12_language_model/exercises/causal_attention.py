@@ -219,10 +219,6 @@ with check("causal-attention") as test:
 # %% check="causal-attention" points=1
 """Queries without a key give zeros; no nan in gradients or from padding; other dtypes, large scores."""
 with check("causal-attention") as test:
-    not_yet = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
-        when=lambda seen: True,
-    )
     empty_row = mistake(
         "A query without any key gives nan: softmax of a row of -inf is 0/0. Return zeros there.",
         when=lambda seen: seen.value.isnan().any(),
@@ -237,9 +233,9 @@ with check("causal-attention") as test:
     q, k, v = some(3, 2, 3, 5, 4)
     valid = torch.tensor([[1, 1, 0, 1, 0], [1, 0, 1, 1, 1]]) > 0
     seen = observe(causal_attention, q, k, v, valid)
-    seen.returns(by_position(q, k, v, valid).float(), not_yet, rtol=1e-4, atol=1e-5)
+    seen.returns(by_position(q, k, v, valid).float(), FIRST_CHECK_FIRST, rtol=1e-4, atol=1e-5)
     by_hand = not any("scaled_dot_product" in name for name in seen.op_names())
-    seen.that(by_hand, "The rule of this exercise is broken: see the first check.", not_yet, stage="rule")
+    seen.that(by_hand, "The rule of this exercise is broken: see the first check.", FIRST_CHECK_FIRST, stage="rule")
 
     test("padding in front: the first queries of the second text have no key, and give zeros")
     in_front = torch.tensor([[1, 1, 0, 1, 1], [0, 0, 1, 1, 0]]) > 0

@@ -15,7 +15,7 @@ from tests import ROOT
 from tests.tools.site.conftest import HOME
 from tests.tools.site.html import PageParts, parts_of
 from torchkata.facts.collection import chapter_names, load
-from torchkata.tools.course import chapters, read_unchecked, side_notebooks
+from torchkata.tools.course import chapters, is_checking, read_unchecked, side_notebooks
 from torchkata.tools.placing import Place
 from torchkata.tools.site.text_pages import TEXTS
 
@@ -84,9 +84,9 @@ def hidden_lines() -> frozenset[str]:
 
 @cache
 def public_text() -> str:
-    """What the releases show unfolded: all but check cells."""
+    """What the releases show unfolded: all but check cells and what these share."""
     cells = [cell for chapter in ALL for cell in read_unchecked(chapter.release).cells]
-    shown = [cell.source for cell in cells if not cell.metadata.get("nbgrader", {}).get("grade")]
+    shown = [cell.source for cell in cells if not is_checking(cell)]
     return squeezed(" ".join(shown))
 
 
