@@ -16,6 +16,8 @@ from pathlib import Path
 
 import torch
 
+from torchkata.base.system import usable_cores
+
 RECORDINGS = Path(__file__).parent / "recordings"
 RECORD = "TORCHKATA_RECORD"  # set in the environment: demos that run record their output
 
@@ -65,7 +67,7 @@ def machine_report() -> MachineReport:
         mps_available=torch.backends.mps.is_available(),
         xpu_available=torch.xpu.is_available(),
         mkldnn=torch.backends.mkldnn.is_available(),
-        cores=_usable_cores(),
+        cores=usable_cores(),
         threads=torch.get_num_threads(),
         memory_gib=round(_memory_bytes() / 2**30, 1),
     )
@@ -150,12 +152,6 @@ def _build() -> str:
     if torch.version.hip is not None:
         return f"ROCm {torch.version.hip}"
     return "CPU"
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _memory_bytes() -> int:

@@ -33,10 +33,10 @@ from rich.console import Console
 
 from tests.bench.grading import CHAPTER, MIB, course, scores
 from tests.tools.grading.test_cluster import Machines
+from torchkata.base.system import usable_cores
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.batch import students_of
 from torchkata.tools.grading.handed_out.results import Results
-from torchkata.tools.grading.pool import usable_cores
 from torchkata.tools.grading.records import Record
 
 WORKERS = 4

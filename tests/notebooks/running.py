@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import linecache
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -19,6 +18,7 @@ from unittest.mock import patch
 from tests.notebooks.crossing import through_bytes
 from torchkata.base.marks import learners_version
 from torchkata.base.shared_helpers import whole_checks
+from torchkata.base.writing import write_whole
 from torchkata.tools.assembling import EXERCISE_LINE
 from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook, exercise_of
 from torchkata.tools.placing import here
@@ -118,10 +118,7 @@ def remembering(folder: Path) -> MarksOf:
         if path.exists():
             return Marks(**json.loads(path.read_text(encoding="utf-8")))
         marks = grade(name, exercise, answer)
-        folder.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(asdict(marks)), encoding="utf-8")
-        unfinished.replace(path)
+        write_whole(path, json.dumps(asdict(marks)))
         return marks
 
     return marks_of

@@ -174,9 +174,9 @@ def test_the_rank_that_failed_is_told_not_those_that_lost_it():
     "ends, how",
     [
         (lambda: os._exit(3), "rank 1's process ended with exit code 3"),
-        (lambda: os.kill(os.getpid(), 9), "rank 1's process was ended by SIGKILL"),
-        (lambda: os.abort(), "rank 1's process was ended by SIGABRT"),
-        (lambda: os.kill(os.getpid(), 35), "rank 1's process was ended by signal 35"),
+        (lambda: os.kill(os.getpid(), 9), "rank 1's process ended with signal SIGKILL"),
+        (lambda: os.abort(), "rank 1's process ended with signal SIGABRT"),
+        (lambda: os.kill(os.getpid(), 35), "rank 1's process ended with signal 35"),
     ],
     ids=["exit", "kill", "abort", "signal without a name"],
 )

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from torchkata.base.places import KEPT
+from torchkata.base.writing import write_whole
 
 STATES = ("solved", "wrong", "open")
 
@@ -47,12 +48,10 @@ def remember(workbook: Path, verdict: Remembered) -> None:
     JupyterLab tells of the disk when it saves."""
     folder = workbook / KEPT / "verdicts"
     path = folder / f"{verdict.exercise}-{verdict.digest}.json"
-    part = path.with_suffix(f".{os.getpid()}")
     noted = asdict(verdict) | {"when": datetime.now(UTC).isoformat(timespec="seconds")}
     try:
         folder.mkdir(exist_ok=True)
-        part.write_text(json.dumps(noted), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps(noted))
     except (OSError, ValueError):
         return
 

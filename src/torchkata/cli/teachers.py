@@ -167,7 +167,7 @@ def _grader(chapter: "Chapter", sandboxed: bool, scheduler: str | None) -> "Iter
 
 
 def _jobs(wanted: int | None) -> int:
-    from torchkata.tools.grading.pool import usable_cores
+    from torchkata.base.system import usable_cores
 
     return wanted or usable_cores()
 

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from torchkata.base.system import how_it_ended
 from torchkata.processes.errors import RankDied, RankError, RanksHang
 from torchkata.processes.frames import Frame
 
@@ -218,7 +219,7 @@ def _listen(run: _Run, rank: _Rank) -> None:
                 rank.reply = message
     except (EOFError, OSError):
         rank.process.join(GRACE_SECONDS)
-        rank.reply = ("died", _how(rank.process.exitcode))
+        rank.reply = ("died", f"ended with {how_it_ended(rank.process.exitcode)}")
     if rank.reply and rank.reply[0] != "returned" and run.failed is None:
         run.failed = time.monotonic()
 
@@ -229,13 +230,6 @@ def _send_when_all_are_ready(run: _Run) -> None:
         for rank in run.ranks:
             with contextlib.suppress(OSError):
                 rank.connection.send_bytes(run.sent)
-
-
-def _how(exitcode: int | None) -> str:
-    if exitcode is not None and exitcode < 0:
-        known = {one.value for one in signal.Signals}
-        return f"was ended by {signal.Signals(-exitcode).name if -exitcode in known else f'signal {-exitcode}'}"
-    return f"ended with exit code {exitcode}"
 
 
 def _look_at_clock(run: _Run, now: float, stalled: _Stillness) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from torchkata.base.writing import write_whole
 from torchkata.pictures.image import for_viewers
 from torchkata.pictures.page import without_scripts
 from torchkata.tools.assembling import assembled
@@ -75,8 +75,8 @@ def build(chapter: Chapter, progress: Progress = lambda done, total: None) -> No
     notebook.metadata["torchkata"] = NotebookNode(source=_digest_of_source(chapter), cells=_digests(notebook))
     text = nbformat.writes(notebook) + "\n"
     release = released(chapter, text)
-    _replace(chapter.solution, text)
-    _replace(chapter.release, release)
+    write_whole(chapter.solution, text)
+    write_whole(chapter.release, release)
 
 
 def execute(notebook: NotebookNode, chapter: Chapter, progress: Progress) -> None:
@@ -193,11 +193,3 @@ def _edited_release(chapter: Chapter, solution: NotebookNode) -> str | None:
 
 def _relative(path: Path, chapter: Chapter) -> str:
     return path.relative_to(chapter.root).as_posix()
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(part, path)

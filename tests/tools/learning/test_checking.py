@@ -136,9 +136,9 @@ ENDINGS = {
     "killed": (
         "twice",
         "import os\ndef twice(x):\n    os.kill(os.getpid(), 9)",
-        "(killed by signal 9: out of memory?)",
+        "(signal SIGKILL: out of memory?)",
     ),
-    "crash": ("guess", "import ctypes; ctypes.string_at(0)", "SIGSEGV: native code crashed)"),
+    "crash": ("guess", "import ctypes; ctypes.string_at(0)", "(signal SIGSEGV: native code crashed)"),
     "a hang that no interrupt reaches": (
         "twice",
         "import itertools\ndef twice(x):\n    return sum(itertools.repeat(0))",

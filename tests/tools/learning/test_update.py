@@ -455,7 +455,7 @@ def test_a_full_disk_changes_nothing(chapter: Chapter, fails: str, monkeypatch: 
         update(chapter)
     monkeypatch.undo()
     assert chapter.workbook.read_bytes() == before
-    assert not list(chapter.root.rglob("*.part"))
+    assert not list(chapter.root.rglob(".new-*"))
     assert update(chapter).state == "updated"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from torchkata.base.writing import remove_unfinished, write_whole
 from torchkata.tools.course import Chapter, read_notebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.chapter import Release, read_release
-from torchkata.tools.grading.files import remove_unfinished, write_whole
 from torchkata.tools.grading.handed_out.formgrader import GradedNotebooks
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
 from torchkata.tools.grading.handed_out.overview import Overview, overview_of

@@ -1,14 +1,10 @@
-"""Read files that a student made, and write files that must never be seen half written."""
+"""Read files that a student made."""
 
 from __future__ import annotations
 
 import os
 import stat
-import tempfile
-from collections.abc import Iterable
 from pathlib import Path
-
-UNFINISHED = ".new-"
 
 
 class Unreadable(Exception):
@@ -35,27 +31,3 @@ def read_plain_file(path: Path, limit: int) -> bytes:
     if len(content) > limit:
         raise Unreadable(f"it is larger than {limit // 2**20} MiB" if limit >= 2**20 else "it is too large")
     return content
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file in one step: whoever reads it sees the old content or the new one. Makes missing folders.
-
-    Raises OSError; then the old file is as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def remove_unfinished(folders: Iterable[Path]) -> None:
-    """Remove what a process left behind that was killed while it wrote there. Nobody else may be writing."""
-    for folder in folders:
-        for path in folder.glob(f"{UNFINISHED}*"):
-            path.unlink(missing_ok=True)

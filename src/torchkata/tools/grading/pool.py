@@ -48,11 +48,6 @@ def get_ready() -> None:
         forkserver.ensure_running()
 
 
-def usable_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @dataclass(frozen=True)
 class Lost:
     """The answer of a grader that is of no more use; `judged` is the exercise whose judging went beyond its limits."""

@@ -17,10 +17,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchkata.base.system import how_it_ended
+
 WORKER = "torchkata.tools.learning.cell_worker"
 START_SECONDS = 300.0  # for Python and torch on a slow machine
 GRACE_SECONDS = 5.0  # after an interrupt, before the process is ended
 LOOK_SECONDS = 0.2
+CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")  # signals that native code ends with
 _open: set[CellRunner] = set()
 
 
@@ -138,13 +141,9 @@ def end_all() -> None:
 
 
 def _how(code: int) -> str:
-    """The end of a process in words."""
-    if code >= 0:
-        return f"exit code {code}"
-    return f"killed by signal {-code}" + (": out of memory?" if code == -9 else _name(-code))
-
-
-def _name(number: int) -> str:
-    names = {one.value: one.name for one in signal.Signals}
-    crashed = names.get(number) in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
-    return f", {names[number]}: native code crashed" if crashed else ""
+    """The end of a process in words, with what it may come from."""
+    ended = how_it_ended(code)
+    if ended == "signal SIGKILL":
+        return f"{ended}: out of memory?"
+    crashed = any(ended == f"signal {name}" for name in CRASHES)
+    return f"{ended}: native code crashed" if crashed else ended

@@ -5,8 +5,6 @@ Beside the notebooks, .torchkata/ in the workbook keeps the release that each co
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchkata.base.places import KEPT
+from torchkata.base.writing import write_whole
 from torchkata.tools.course import Chapter, chapters, read_unchecked, side_notebooks
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place, note_version
@@ -83,18 +82,8 @@ def writing(place: Place) -> Iterator[None]:
 
 
 def put(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all. Raises OSError; the old file stays then."""
-    path = path.resolve() if path.is_symlink() else path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(content)
-        if path.exists():
-            shutil.copymode(path, part)
-        os.replace(part, path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    """Write a file whole or not at all, and what a link leads to. Raises OSError; the old file stays then."""
+    write_whole(path.resolve() if path.is_symlink() else path, content)
 
 
 def put_notebook(path: Path, notebook: NotebookNode) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from torchkata.tools.grading.files import write_whole
+from torchkata.base.writing import write_whole
 from torchkata.tools.grading.handed_out.the_class import OF_STUDENT
 from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record
 

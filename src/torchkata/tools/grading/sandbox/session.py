@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from torchkata.base.names import names_of
+from torchkata.base.system import how_it_ended
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.sandbox import wire
 from torchkata.tools.grading.sandbox.limits import Limits
@@ -255,7 +255,7 @@ class SubmissionSession:
         if isinstance(error, wire.TooSlow):
             self._lost = WorkerLost("it took too long", "cut off")
         elif isinstance(error, wire.Ended):
-            self._lost = WorkerLost(f"its process ended ({_how(status)})")
+            self._lost = WorkerLost(f"its process ended ({how_it_ended(status)})")
         else:
             self._lost = WorkerLost(f"what it sent back can't be used: {error}")
         return self._lost
@@ -271,12 +271,3 @@ def _fields(reply: bytes) -> dict:
 def _cell_reply(fields: dict, asked: set[str], offered: set[str]) -> CellReply:
     needs = frozenset(names_from(fields["needs"]) & offered)
     return CellReply(error_from(fields["error"]), names_from(fields["defined"]) & asked, needs)
-
-
-def _how(status: int | None) -> str:
-    if status is None or status >= 0:
-        return f"exit code {status}"
-    try:
-        return f"signal {signal.Signals(-status).name}"
-    except ValueError:
-        return f"signal {-status}"
