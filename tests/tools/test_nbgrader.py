@@ -108,8 +108,8 @@ def text_of(notebook: NotebookNode) -> str:
 def hidden_lines() -> set[str]:
     """The lines of hidden tests that stand nowhere in the release."""
     sources = [cell.source for cell in checks_of(read_notebook(CHAPTER.solution))]
-    regions = [region.text for source in sources for region in regions(source, HIDDEN)]
-    found = {line.strip() for region in regions for line in region.splitlines()}
+    texts = [region.text for source in sources for region in regions(source, HIDDEN)]
+    found = {line.strip() for text in texts for line in text.splitlines()}
     release = text_of(read_notebook(CHAPTER.release))
     return {line for line in found if line not in release}
 
