@@ -200,13 +200,13 @@ def hidden_calls(task: Task) -> tuple[set[int], float]:
 
 def _calls(task: Task, check: str) -> int:
     """How often a check cell calls the answer, if it is right."""
-    name = task.functions[0].name
-    counting = f"{task.solution}\ncalls, honest = [], {name}\ndef {name}(*args, **kwargs):\n    calls.append(1)\n"
-    space: dict = {"__name__": "__main__"}
+    name, calls = task.functions[0].name, []
+    counting = f"{task.solution}\nits_answer = {name}\ndef {name}(*args, **kwargs):\n    note_a_call(1)\n"
+    space: dict = {"__name__": "__main__", "note_a_call": calls.append}  # names that no check cell binds
     with contextlib.redirect_stdout(io.StringIO()):
-        for source in (MASTER.setup, f"{counting}    return honest(*args, **kwargs)", check):
+        for source in (MASTER.setup, f"{counting}    return its_answer(*args, **kwargs)", check):
             running.run_cell(source, space, "<visible>")
-    return len(space["calls"])
+    return len(calls)
 
 
 def right(student: str, around: Surroundings) -> HandIn:
