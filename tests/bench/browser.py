@@ -101,7 +101,7 @@ def verdict_times(notebook: NotebookPage, chapter: Chapter) -> list[float]:
         answer = next(cell for cell in notebook.cells() if cell.grade_id == exercise.id)
         notebook.select(answer.index)
         notebook.run_with_keys()
-        for check in [cell for cell in notebook.cells() if cell.grade_id in exercise.checks]:
+        for check in [cell for cell in notebook.cells() if cell.grade_id in exercise.check_ids]:
             times += [_verdict_time(notebook, check.index) for _ in range(CHECKS)]
     return times
 

@@ -42,8 +42,9 @@ from rich.table import Table
 
 from tests.bench.learning import copy_of_course
 from tests.notebooks import running
+from torchkata.base.chapter import exercise_of, is_checking
 from torchkata.base.remembering import KEPT
-from torchkata.tools.course import Chapter, exercise_of, find_chapters, is_checking, read_notebook
+from torchkata.tools.course import Chapter, find_chapters, read_notebook
 from torchkata.tools.learning.choosing import checks_of
 from torchkata.tools.placing import Place
 from torchkata.verdicts import observing

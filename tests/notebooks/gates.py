@@ -12,10 +12,10 @@ from itertools import pairwise
 
 from nbformat import NotebookNode
 
+from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import GIVEN, HIDDEN, SOLUTION, regions, without
 from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.tools.course import exercise_of
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value", "corners"}
 RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}

@@ -16,11 +16,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.notebooks.crossing import through_bytes
+from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import learners_version
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.base.writing import write_whole
 from torchkata.tools.assembling import EXERCISE_LINE
-from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook, exercise_of
+from torchkata.tools.course import SIDE_NOTEBOOKS, Chapter, SideNotebook
 from torchkata.tools.placing import here
 from torchkata.tools.source import read_source
 from torchkata.verdicts import asking

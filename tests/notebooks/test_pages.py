@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.notebooks import gates
+from tests.tools.learning.small_course import digests
 from torchkata.base.remembering import KEPT, Remembered, remember
 from torchkata.cli import app
 from torchkata.tools.build import stale
@@ -20,8 +21,6 @@ from torchkata.tools.learning import progress
 from torchkata.tools.learning.contents import START, WorkbookContents
 from torchkata.tools.learning.lab import lab_options
 from torchkata.tools.learning.progress import contents_markdown, progress_markdown
-from torchkata.tools.learning.standing import checks_in
-from torchkata.tools.learning.workbook import release_worked_on
 from torchkata.tools.placing import Place
 
 ROOT = course_root()
@@ -47,7 +46,7 @@ def verdict(course: Path, number: int, exercise: int, state: str, points: float 
     """Remember a verdict on all check cells of an exercise of one of the two chapters."""
     chapter = chapters(Place(course))[number]
     chosen = chapter.exercises[exercise].id
-    for digest, _ in checks_in(release_worked_on(chapter))[chosen]:
+    for digest in digests(chapter, chosen):
         remember(course / "workbook", Remembered(chosen, digest, state, points=points))
 
 
@@ -132,7 +131,7 @@ def test_the_first_step_is_on_the_start_page_itself(course):
     start = SideNotebook(Place(course), "start")
     told = next_step(progress_markdown(chapters(Place(course)), start))
     assert told == "**Next:** solve the exercise above, on this page."
-    for digest, _ in checks_in(release_worked_on(start))["warm-up"]:
+    for digest in digests(start, "warm-up"):
         remember(course / "workbook", Remembered("warm-up", digest, "solved"))
     told = next_step(progress_markdown(chapters(Place(course)), start))
     assert "your first exercise is solved. Begin with [Exercise 3.1 · " in told

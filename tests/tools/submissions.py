@@ -10,8 +10,9 @@ from functools import cached_property
 
 from nbformat import NotebookNode
 
+from torchkata.base.chapter import Exercise, exercises_of
 from torchkata.base.marks import GIVEN, without
-from torchkata.tools.course import Chapter, Exercise, exercises_of, read_notebook
+from torchkata.tools.course import Chapter, read_notebook
 
 WARN = '__import__("warnings").warn("this may be slow")'
 EMPTY_LINE_ON_STDERR = '__import__("sys").stderr.write("\\n")'
@@ -78,13 +79,13 @@ class Classroom:
     def __init__(self, chapter: Chapter):
         self._release = read_notebook(chapter.release)
         solution = read_notebook(chapter.solution)
-        self.tasks = [_task(exercise, solution) for exercise in exercises_of(solution)]
+        self.tasks = [_task(exercise, solution) for exercise in exercises_of(solution.cells)]
         self.functions = [task for task in self.tasks if task.functions]
 
     @property
     def endless_task(self) -> Task:
         """The one whose answer loops forever; each of its few check cells then costs all the time that a cell has."""
-        return min(self.functions, key=lambda task: len(task.exercise.checks))
+        return min(self.functions, key=lambda task: len(task.exercise.check_ids))
 
     def right(self) -> Submission:
         """All right; one answer warns at each call, one writes to stderr."""
@@ -115,12 +116,12 @@ class Classroom:
         submission = self._submission({deleted: deleted.wrong, edited: edited.wrong})
         submission.points |= {task.exercise.id: 0.0 for task in (deleted, edited, lost)}
         notebook = submission.notebook
-        _delete(notebook, deleted.exercise.checks)
-        _delete(notebook, [lost.exercise.id, *lost.exercise.checks])
-        for cell in _cells(notebook, edited.exercise.checks):
+        _delete(notebook, deleted.exercise.check_ids)
+        _delete(notebook, [lost.exercise.id, *lost.exercise.check_ids])
+        for cell in _cells(notebook, edited.exercise.check_ids):
             cell.source = "pass"
             cell.metadata.tags = ["skip-execution"]
-        for cell in _cells(notebook, revalued.exercise.checks):
+        for cell in _cells(notebook, revalued.exercise.check_ids):
             cell.metadata.nbgrader |= {"points": 100, "schema_version": 2}
         (answer,) = _cells(notebook, [copied.exercise.id])
         first = copy.deepcopy(answer)
@@ -145,7 +146,7 @@ class Classroom:
 
 def _task(exercise: Exercise, solution: NotebookNode) -> Task:
     (answer,) = _cells(solution, [exercise.id])
-    checks = "\n".join(cell.source for cell in _cells(solution, exercise.checks))
+    checks = "\n".join(cell.source for cell in _cells(solution, exercise.check_ids))
     return Task(exercise, without(answer.source, GIVEN), checks)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from torchkata.base.chapter import exercise_of
 from torchkata.tools.assembling import SourceError, assembled, exercise_file
 from torchkata.tools.build import _digest_of_source
-from torchkata.tools.course import Chapter, exercise_of
+from torchkata.tools.course import Chapter
 from torchkata.tools.placing import Place
 from torchkata.tools.source import read_source
 

@@ -12,6 +12,7 @@ from nbformat.v4 import new_notebook
 from tests.tools.grading.classroom import blank, folder_of
 from tests.tools.grading.sandbox.test_boundary import WHY_NOT
 from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish, read
+from torchkata.base.chapter import exercises_of
 from torchkata.base.shared_helpers import whole_checks
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.batch import grade_chapter
@@ -22,7 +23,6 @@ from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import Record, Submission
 from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.choosing import to_run
-from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.update import update
 from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.nbgrader_parts import MasterMetadata
@@ -189,17 +189,23 @@ def test_nbgrader_gets_them_where_the_answer_is_gone(chapter: Chapter):
 # ---------------------------------------------------------------- update
 
 
+def checks_of_four(chapter: Chapter) -> list[tuple[str, float]]:
+    """The check cells in the learner's copy: digest and points."""
+    [four] = [one for one in exercises_of(read(chapter).cells) if one.id == "four"]
+    return [(check.digest, check.points) for check in four.checks]
+
+
 def test_a_notebook_of_the_earlier_form_gets_them_and_keeps_answers_and_verdicts(tmp_path: Path):
     chapter = make_course(tmp_path)
     publish(chapter, WITHOUT)
     fill_workbook(Place(tmp_path))
     learner_writes(chapter, four=RIGHT)
-    before = checks_in(read(chapter))["four"]
+    before = checks_of_four(chapter)
     publish(chapter, SHARING)
     done = update(chapter)
     assert (done.state, done.answers, done.own, done.notes) == ("updated", 1, 0, ())
     assert of_four(read(chapter)) == ["four", "four-helpers", "four-check", "four-check-2"]
-    assert checks_in(read(chapter))["four"] == before, "what is remembered of a check holds for the same check"
+    assert checks_of_four(chapter) == before, "what is remembered of a check holds for the same check"
 
 
 def test_checks_of_the_earlier_form_run_as_they_are(tmp_path: Path):

@@ -46,7 +46,7 @@ class Batch:
             grades = gradebook.find_submission_notebook(CHAPTER.topic, CHAPTER.name, student).grades
             assert not [grade.name for grade in grades if grade.needs_manual_grade]
             points = {grade.name: grade.auto_score for grade in grades}
-        return {task.exercise.id: sum(points[check] for check in task.exercise.checks) for task in self.tasks}
+        return {task.exercise.id: sum(points[check] for check in task.exercise.check_ids) for task in self.tasks}
 
     def graded(self, student: str) -> NotebookNode:
         return read_notebook(self.root / "autograded" / student / CHAPTER.name / CHAPTER.release.name)

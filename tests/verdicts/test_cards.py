@@ -12,8 +12,9 @@ import torch
 from jupyter_client.manager import start_new_kernel
 
 from tests.tools.learning.small_course import make_course
+from torchkata.base.chapter import exercise_of
 from torchkata.base.remembering import read_verdicts
-from torchkata.tools.course import Chapter, exercise_of, read_unchecked
+from torchkata.tools.course import Chapter, read_unchecked
 from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.verdicts import WrongAnswer, check, observe, observe_scenario
 from torchkata.verdicts.comparing import show

@@ -3,6 +3,7 @@ next; elsewhere it does neither."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 
 from tests.notebooks.running import run_cell
 from tests.tools.learning.small_course import SOURCE, make_course, publish
+from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import without_hidden_tests
-from torchkata.base.remembering import Remembered, read_verdicts, remember
+from torchkata.base.remembering import Remembered, digest_of, read_verdicts, remember
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.tools.course import Chapter, chapters, exercise_of, read_unchecked, side_notebooks
+from torchkata.tools.course import Chapter, chapters, read_unchecked, side_notebooks
 from torchkata.tools.placing import here
 from torchkata.verdicts import NotSolvedYet, WrongAnswer, at_hand
 from torchkata.verdicts.originals import answers_elsewhere
@@ -130,7 +132,7 @@ def test_points_of_predictions(run, capsys):
 def test_the_last_one_has_no_next(run, course, workbook, capsys):
     for exercise in ("guess", "thrice"):
         for source in cells_of(course, exercise):
-            remember(workbook, Remembered(exercise, at_hand.digest_of(source), "solved"))
+            remember(workbook, Remembered(exercise, digest_of(source), "solved"))
     run("twice", "def twice(x):\n    return 2 * x")
     assert "All exercises of this notebook are solved." in capsys.readouterr().out
 
@@ -149,7 +151,7 @@ def test_hidden_tests_run_once_where_the_cell_holds_them_itself(run, course, wor
     run("twice", "def twice(x):\n    return 2 * x", check=whole)
     assert capsys.readouterr().out.startswith("✓ twice: 2 tests passed, 2 of 2 points.")
     [kept] = read_verdicts(workbook).values()
-    assert kept.hidden and kept.digest == at_hand.digest_of(cells_of(course, "twice")[0])
+    assert kept.hidden and kept.digest == digest_of(cells_of(course, "twice")[0])
     with pytest.raises(WrongAnswer) as caught:
         run("twice", "def twice(x):\n    return abs(x) * 2", check=whole)
     assert "expected -2, got 2" in str(caught.value)
@@ -190,6 +192,20 @@ def test_damaged_solutions_count_as_none(tmp_path, monkeypatch):
         assert at_hand.own_check("x", "0") is None
 
 
+def test_solutions_with_helpers_that_cannot_be_read_count_as_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(at_hand, "WORKBOOK", tmp_path / "workbook")
+    path = tmp_path / "solutions" / "98_things" / "things.ipynb"
+    path.parent.mkdir(parents=True)
+    kinds = {"x": {"solution": True}, "x-helpers": {}, "x-check": {"grade": True, "points": 1}}
+    cells = [
+        {"cell_type": "code", "source": "print(1)", "metadata": {"nbgrader": kind | {"grade_id": name}}}
+        for name, kind in kinds.items()
+    ]
+    path.write_text(json.dumps({"cells": cells}))
+    at_hand._notebook_with.cache_clear()
+    assert at_hand.own_check("x", "0") is None
+
+
 @pytest.mark.parametrize("chapter", [*chapters(here()), *side_notebooks(here())], ids=lambda chapter: chapter.name)
 def test_every_released_check_cell_is_found_with_its_hidden_tests(chapter: Chapter):
     own = at_hand._exercises(chapter.solution, 0)
@@ -201,7 +217,7 @@ def test_every_released_check_cell_is_found_with_its_hidden_tests(chapter: Chapt
     ]
     masters = {cell.id: cell for cell in whole_checks(read_unchecked(chapter.solution).cells)}
     for cell in released:
-        check = found[exercise_of(cell), at_hand.digest_of(cell.source)]
+        check = found[exercise_of(cell), digest_of(cell.source)]
         assert check.points == cell.metadata.nbgrader.points
         source = masters[cell.id].source
         assert bool(check.hidden_tests) is (source != without_hidden_tests(source))

@@ -67,6 +67,13 @@ def read_verdict(workbook: Path, exercise: str, digest: str) -> Remembered | Non
     return _read(workbook / KEPT / "verdicts" / f"{exercise}-{digest}.json")
 
 
+def earned(verdict: Remembered | None, full: float) -> float:
+    """The points that a remembered verdict is worth, of so many."""
+    if verdict is None or verdict.state != "solved":
+        return 0.0
+    return full if verdict.points is None else min(max(verdict.points, 0.0), full)
+
+
 def forget(workbook: Path, exercise: str) -> None:
     """Drop the verdicts on an exercise. Raises OSError."""
     for path in (workbook / KEPT / "verdicts").glob(f"{exercise}-*.json"):

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchkata.base.chapter import Exercise, exercises_of
 from torchkata.base.places import PACKED
-from torchkata.base.shared_helpers import exercise_named, is_helpers
 from torchkata.tools.errors import CourseError
 from torchkata.tools.placing import Place, here
 
@@ -19,16 +19,6 @@ if TYPE_CHECKING:  # loaded where a notebook is read: the processes that grade r
 
 CHAPTER_FOLDER = re.compile(r"(\d\d)_([a-z0-9_]+)")
 SIDE_NOTEBOOKS = ("start", "gallery", "review")
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise of a chapter: its id, the title of its text and the points of its check cells."""
-
-    id: str
-    title: str
-    points: float
-    checks: tuple[str, ...]  # grade ids of its check cells, in order
 
 
 @dataclass(frozen=True)
@@ -93,7 +83,7 @@ class Chapter:
 
     @property
     def exercises(self) -> list[Exercise]:
-        return exercises_of(self.master)
+        return exercises_of(self.master.cells)
 
 
 class SideNotebook(Chapter):
@@ -209,34 +199,3 @@ def read_unchecked(path: Path) -> NotebookNode:
 def first_line(error: Exception) -> str:
     """The first line of an error's message; its type where it has none."""
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def exercises_of(notebook: NotebookNode) -> list[Exercise]:
-    """The exercises of a built notebook, in order: each check cell belongs to the answer cell before it."""
-    found: list[Exercise] = []
-    title = ""
-    for cell in notebook.cells:
-        meta = cell.metadata.get("nbgrader", {})
-        if cell.cell_type == "markdown" and cell.source.startswith("### Exercise"):
-            title = cell.source.splitlines()[0].removeprefix("### ")
-        elif meta.get("solution"):
-            found.append(Exercise(meta["grade_id"], title, 0.0, ()))
-        elif meta.get("grade") and found:
-            last = found[-1]
-            points, checks = last.points + float(meta["points"]), (*last.checks, meta["grade_id"])
-            found[-1] = Exercise(last.id, last.title, points, checks)
-    return found
-
-
-def exercise_of(cell: NotebookNode) -> str | None:
-    """The id of the exercise that an answer, helpers or check cell belongs to; None for any other cell."""
-    meta = cell.metadata.get("nbgrader")
-    if not meta:
-        return None
-    return meta["grade_id"] if meta.get("solution") else exercise_named(meta["grade_id"])
-
-
-def is_checking(cell: NotebookNode) -> bool:
-    """Whether a cell is a check cell, or holds what check cells share: these are the course's, never a learner's."""
-    meta = cell.metadata.get("nbgrader", {})
-    return bool(meta.get("grade")) or is_helpers(meta)

@@ -11,9 +11,9 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from traitlets import Unicode
 
+from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import GIVEN, learners_version, regions, without_hidden_tests
 from torchkata.base.shared_helpers import is_helpers
-from torchkata.tools.course import exercise_of
 from torchkata.tools.missing import with_notice
 
 RELEASED = ("nbgrader", "tags", "deletable", "editable", "jupyter")

@@ -108,13 +108,13 @@ def _points_and_next(own: at_hand.OwnCheck, passed: str, wrong: list[str], point
     """The verdict with points, and what comes next. points: the share that the check gave, if it gives one."""
     assert own.cell
     exercise = own.exercise
-    earned, all_of_them = exercise.standing(own.workbook)
+    earned, all_of_them = own.standing()
     number, parts = own.part
     about = (f", part {number} of {parts}" if parts > 1 else "") + f": {passed}"
     told = f"{earned:g} of {exercise.points:g} point{'s' * (exercise.points != 1)}"
     if points is not None and points < own.cell.points:
         return Card("part", exercise.id, about, parts=tuple(Part("", f"✗ {line}") for line in wrong), points=told)
     following = own.next_exercise() if all_of_them else None
-    link = (following.title, f"{following.file}#cell-id={following.place}") if following else None
+    link = (following.title or following.id, f"{own.file}#cell-id={following.place}") if following else None
     last = "All exercises of this notebook are solved." if all_of_them and not following else ""
     return Card("right", exercise.id, about, last, points=told, link=link)

@@ -163,7 +163,7 @@ def nbgraders_points(root: Path, chapter: Chapter, student: str) -> dict[str, fl
     with Gradebook(f"sqlite:///{root / 'gradebook.db'}", "torchkata") as book:
         grades = book.find_submission_notebook(chapter.topic, chapter.name, student).grades
         points = {one.name: one.auto_score for one in grades}
-    return {exercise.id: sum(points[check] for check in exercise.checks) for exercise in chapter.exercises}
+    return {exercise.id: sum(points[check] for check in exercise.check_ids) for exercise in chapter.exercises}
 
 
 @pytest.mark.parametrize(

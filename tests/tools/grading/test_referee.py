@@ -14,9 +14,10 @@ import torch
 from tests.notebooks import running
 from tests.notebooks.answers import Answer, answers_of
 from tests.tools.grading.sandbox.test_boundary import WHY_NOT, needs_bubblewrap
+from torchkata.base.chapter import CheckCell
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import referee
-from torchkata.tools.grading.chapter import MasterChapter
+from torchkata.tools.grading.chapter import MasterChapter, points_of
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import encode
@@ -338,7 +339,7 @@ def test_a_long_story_is_cut(grade):
 
 
 def test_a_check_that_fails_itself_is_no_verdict(master: MasterChapter, sandbox: Sandbox):
-    broken = dataclasses.replace(master.checks["guess"][0], source="1 / 0")
+    broken = CheckCell("guess-check", "1 / 0", 2.0)
     chapter = dataclasses.replace(master, checks=master.checks | {"guess": (broken,)})
     record = referee.grade(submission(*answers()), chapter, sandbox)
     assert mark(record, "guess").points == 0
@@ -348,10 +349,10 @@ def test_a_check_that_fails_itself_is_no_verdict(master: MasterChapter, sandbox:
 def test_a_scenario_with_data_of_the_check_is_the_authors_mistake(master: MasterChapter, sandbox: Sandbox):
     check = master.checks["counter"][0]
     changed = dataclasses.replace(
-        check, id="changed", source=check.source.replace("for _ in", "for secret in secret or")
+        check, id="changed", written=check.source.replace("for _ in", "for secret in secret or")
     )
     leaky = dataclasses.replace(
-        check, id="leaky", source=check.source.replace("steps_of(Counter(), times)]", "secret]")
+        check, id="leaky", written=check.source.replace("steps_of(Counter(), times)]", "secret]")
     )
     for cell in (changed, leaky):
         chapter = dataclasses.replace(master, checks=master.checks | {"counter": (cell,)})
@@ -363,9 +364,8 @@ def test_a_scenario_with_data_of_the_check_is_the_authors_mistake(master: Master
 @pytest.mark.parametrize(
     "last, points", [("0.5", 0.5), ("9", 2), ("-1", 0), ("float('nan')", 0), ("True", 2), ("None", 2)]
 )
-def test_the_last_line_of_a_check_as_nbgrader_reads_it(master: MasterChapter, last: str, points: float):
-    check = dataclasses.replace(master.checks["guess"][0], id=f"last-{last}", source=f"x = 1\n{last}")
-    assert check.run({}) == points
+def test_the_last_line_of_a_check_as_nbgrader_reads_it(last: str, points: float):
+    assert points_of(CheckCell(f"last-{last}", f"x = 1\n{last}", 2.0), {}) == points
 
 
 def test_where_a_hidden_test_failed_tells_no_data_of_it(grade):

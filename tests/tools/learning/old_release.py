@@ -18,8 +18,9 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import authors_version
-from torchkata.tools.course import Chapter, chapters, exercise_of
+from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.learning.news import HINTS
 from torchkata.tools.learning.workbook import release_of_copy
 from torchkata.tools.placing import Place

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import nbformat
 
+from torchkata.base.chapter import exercises_of
 from torchkata.base.places import MARK
 from torchkata.tools.course import Chapter, course_root
+from torchkata.tools.learning.workbook import release_worked_on
 from torchkata.tools.placing import Place
 from torchkata.tools.release import released
 from torchkata.tools.source import notebook_of
@@ -99,3 +101,9 @@ def learner_writes(chapter: Chapter, **answers: str) -> nbformat.NotebookNode:
             cell.source = answers[grade_id]
     nbformat.write(notebook, chapter.workbook)
     return notebook
+
+
+def digests(chapter: Chapter, exercise: str) -> list[str]:
+    """What tells the check cells of an exercise apart in the learner's notebook."""
+    found = exercises_of(release_worked_on(chapter).cells)
+    return [check.digest for one in found if one.id == exercise for check in one.checks]

@@ -12,15 +12,15 @@ import nbformat
 import pytest
 from typer.testing import CliRunner
 
-from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
+from tests.tools.learning.small_course import SOURCE, digests, learner_writes, make_course, publish
 from torchkata import cli
 from torchkata.base.places import KEPT
 from torchkata.base.remembering import Remembered, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.learning.again import FOLDER, repeat
 from torchkata.tools.learning.deck import read_deck, time_of
-from torchkata.tools.learning.standing import checks_in, standing
-from torchkata.tools.learning.workbook import fill_workbook, release_worked_on
+from torchkata.tools.learning.standing import standing
+from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.placing import Place
 
 TASK = '# %% [markdown]\n# ### Exercise 98.1 · Twice\n# Twice a number.\n\n# %% answer="twice"'
@@ -42,7 +42,7 @@ def chapter(tmp_path: Path) -> Chapter:
 
 
 def verdict(chapter: Chapter, workbook: Path, state: str, exercise: str = "twice") -> None:
-    for digest, _ in checks_in(release_worked_on(chapter))[exercise]:
+    for digest in digests(chapter, exercise):
         remember(workbook, Remembered(exercise, digest, state))
 
 

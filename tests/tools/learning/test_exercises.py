@@ -11,14 +11,14 @@ import nbformat
 import pytest
 from typer.testing import CliRunner
 
-from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
+from tests.tools.learning.small_course import SOURCE, digests, learner_writes, make_course, publish
 from torchkata.base.remembering import Remembered, remember
 from torchkata.cli import app
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.exercises import find_exercise, reset, solution
-from torchkata.tools.learning.standing import checks_in, standing
-from torchkata.tools.learning.workbook import fill_workbook, release_worked_on
+from torchkata.tools.learning.standing import standing
+from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.placing import Place, here
 
 TASK = '# %% [markdown]\n# ### Exercise 98.1 · Twice\n# Twice a number.\n\n# %% answer="twice"'
@@ -37,7 +37,7 @@ def found(chapter: Chapter, word: str):
 
 
 def solved(chapter: Chapter, exercise: str) -> None:
-    for digest, _ in checks_in(release_worked_on(chapter))[exercise]:
+    for digest in digests(chapter, exercise):
         remember(chapter.root / "workbook", Remembered(exercise, digest, "solved"))
 
 

@@ -12,8 +12,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from tests.notebooks import running
 from tests.tools.learning.old_release import OldChapter, old_chapters
 from tests.tools.learning.small_course import read
+from torchkata.base.chapter import exercise_of, exercises_of
 from torchkata.base.marks import authors_version
-from torchkata.tools.course import Chapter, course_root, exercise_of, exercises_of, read_notebook
+from torchkata.tools.course import Chapter, course_root, read_notebook
 from torchkata.tools.learning.update import Updated, update
 from torchkata.tools.learning.workbook import release_of_copy
 from torchkata.tools.placing import Place
@@ -101,7 +102,7 @@ def test_what_came_and_what_went_is_said(old: OldChapter, chapter: Chapter, done
     told = "\n".join(done.notes)
     for name in GONE.get(old.name, []):
         assert f"{name} is no longer in this chapter. Your answer stays" in told
-    come = [one.id for one in exercises_of(read(chapter)) if one.id not in old.answers]
+    come = [one.id for one in exercises_of(read(chapter).cells) if one.id not in old.answers]
     assert ("New, to be solved: " in told) == bool(come) and all(f"{name} (" in told for name in come)
     assert ("what is given has changed" in told) == any(name in LESS for name in old.answers)
 

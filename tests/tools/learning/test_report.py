@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import learner_writes, make_course
+from torchkata.base.chapter import Exercise
 from torchkata.cli import app
-from torchkata.tools.course import Chapter, Exercise
+from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.report import report
 from torchkata.tools.learning.workbook import fill_workbook
@@ -59,4 +60,4 @@ def test_no_report_is_overwritten(chapter: Chapter):
     first, second = (report(chapter, chapter.exercises[2])[1] for _ in range(2))
     assert first != second and first.read_text() == second.read_text()
     with pytest.raises(CourseError, match="holds no gone any more"):
-        report(chapter, Exercise("gone", "", 1.0, ()))
+        report(chapter, Exercise("gone"))

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.tools.learning.small_course import make_course
+from tests.tools.learning.small_course import digests, make_course
 from torchkata import cli
 from torchkata.base.places import KEPT
 from torchkata.base.remembering import Remembered, remember
@@ -22,9 +22,8 @@ from torchkata.tools.learning.deck import FILE, read_deck, time_of
 from torchkata.tools.learning.progress import progress_markdown
 from torchkata.tools.learning.review import TEN, answered, begin, cards_of, count_due, section_of
 from torchkata.tools.learning.review_terminal import run_round
-from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.update import update
-from torchkata.tools.learning.workbook import fill_workbook, release_worked_on
+from torchkata.tools.learning.workbook import fill_workbook
 from torchkata.tools.placing import Place
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -72,7 +71,7 @@ def test_nothing_read_nothing_asked(place: Place):
 
 
 def test_a_chapter_in_which_a_check_was_run_is_asked(place: Place):
-    [(digest, _), *_] = checks_in(release_worked_on(the_chapter(place)))["twice"]
+    digest, *_ = digests(the_chapter(place), "twice")
     remember(place.workbook, Remembered("twice", digest, "wrong"))
     assert ids(begin(place, NOW)) == CARDS[:TEN]
 

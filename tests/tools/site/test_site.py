@@ -14,8 +14,9 @@ import pytest
 from tests import ROOT
 from tests.tools.site.conftest import HOME
 from tests.tools.site.html import PageParts, parts_of
+from torchkata.base.chapter import is_checking
 from torchkata.facts.collection import chapter_names, load
-from torchkata.tools.course import chapters, is_checking, read_unchecked, side_notebooks
+from torchkata.tools.course import chapters, read_unchecked, side_notebooks
 from torchkata.tools.placing import Place
 from torchkata.tools.site.text_pages import TEXTS
 

@@ -9,17 +9,17 @@ import linecache
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from torchkata import __version__
+from torchkata.base.chapter import CheckCell, Exercise, exercise_of, exercises_of
 from torchkata.base.names import names_of
 from torchkata.base.places import PACKAGE
-from torchkata.base.shared_helpers import whole_checks
-from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of, read_notebook
+from torchkata.tools.course import Chapter, read_notebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.records import Record
 
@@ -30,39 +30,6 @@ JUDGES = ("verdicts", "processes", "base", "tools/grading", "tools/course.py")  
 HANDED_OUT = "handed_out"  # pages and tables: other words there change no mark
 
 # ---------------------------------------------------------------- what judges
-
-
-@dataclass(frozen=True)
-class CheckCell:
-    """A check cell: its grade id, its source, the points that it is worth."""
-
-    id: str
-    source: str
-    points: float
-
-    @cached_property
-    def _code(self) -> tuple[CodeType, CodeType | None]:
-        """The cell, and its last line where that is an expression."""
-        file = f"<check {self.id}>"
-        linecache.cache[file] = (len(self.source), None, self.source.splitlines(keepends=True), file)
-        tree = ast.parse(self.source)
-        value = None
-        if isinstance(last := tree.body[-1], ast.Expr):
-            tree.body.pop()
-            value = compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
-        return compile(tree, file, "exec", dont_inherit=True), value
-
-    def run(self, space: dict) -> float:
-        """Run the cell in a namespace; the points that it gives. Raises what the cell raises.
-
-        As in nbgrader, a number on the cell's last line is a share of the points.
-        """
-        body, last = self._code
-        exec(body, space)
-        value: Any = eval(last, space) if last else None
-        if type(value) not in (int, float):
-            return self.points
-        return min(float(value), self.points) if value >= 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,19 +57,9 @@ class MasterChapter:
     @classmethod
     def from_notebook(cls, name: str, notebook: NotebookNode) -> MasterChapter:
         setup = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
-        names: dict[str, frozenset[str]] = {}
-        checks: dict[str, tuple[CheckCell, ...]] = {}
-        for cell in whole_checks(notebook.cells):
-            exercise = exercise_of(cell)
-            if exercise is None:
-                continue
-            meta = cell.metadata.nbgrader
-            if meta.solution:
-                names[exercise] = names_of(cell.source).binds
-            else:
-                check = CheckCell(meta.grade_id, cell.source, float(meta.points))
-                checks[exercise] = (*checks.get(exercise, ()), check)
-        return cls(name, setup, tuple(exercises_of(notebook)), names, checks)
+        exercises = tuple(exercises_of(notebook.cells))
+        names = {one.id: names_of(one.answer).binds for one in exercises}
+        return cls(name, setup, exercises, names, {one.id: one.checks for one in exercises})
 
     @cached_property
     def _setup_space(self) -> dict:
@@ -113,6 +70,32 @@ class MasterChapter:
     def space(self, answers: dict[str, Callable]) -> dict:
         """A fresh namespace for check cells: what the setup binds, and stand-ins for answers."""
         return self._setup_space | answers
+
+
+def points_of(check: CheckCell, space: dict) -> float:
+    """Run a check cell in a namespace; the points that it gives. Raises what the cell raises.
+
+    As in nbgrader, a number on the cell's last line is a share of the points.
+    """
+    body, last = _code_of(check)
+    exec(body, space)
+    value: Any = eval(last, space) if last else None
+    if type(value) not in (int, float):
+        return check.points
+    return min(float(value), check.points) if value >= 0 else 0.0
+
+
+@lru_cache(maxsize=256)
+def _code_of(check: CheckCell) -> tuple[CodeType, CodeType | None]:
+    """The cell, and its last line where that is an expression."""
+    file = f"<check {check.id}>"
+    linecache.cache[file] = (len(check.source), None, check.source.splitlines(keepends=True), file)
+    tree = ast.parse(check.source)
+    value = None
+    if isinstance(last := tree.body[-1], ast.Expr):
+        tree.body.pop()
+        value = compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
+    return compile(tree, file, "exec", dont_inherit=True), value
 
 
 # ---------------------------------------------------------------- what was released

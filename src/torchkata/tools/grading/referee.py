@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from torchkata.base.chapter import CheckCell, Exercise
 from torchkata.base.names import names_of, needed
-from torchkata.tools.course import Exercise
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import watchdog
-from torchkata.tools.grading.chapter import CheckCell, MasterChapter
+from torchkata.tools.grading.chapter import MasterChapter, points_of
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.session import CellReply, Sandbox, SubmissionSession, WorkerLost
@@ -103,7 +103,7 @@ def run_check(check: CheckCell, space: dict) -> CellVerdict:
     try:
         with contextlib.redirect_stdout(out), warnings.catch_warnings(), answers_elsewhere():
             warnings.simplefilter("ignore")
-            points = check.run(space)
+            points = points_of(check, space)
     except NotSolvedYet as verdict:
         return CellVerdict(0.0, "not solved yet.", tuple(verdict.lines), solved_yet=False)
     except WrongAnswer as verdict:
@@ -284,7 +284,7 @@ class _Run:
 
 def _mark(exercise: Exercise, said: _Said | None) -> ExerciseMark:
     if said is None:
-        checks = dict.fromkeys(exercise.checks, 0.0)
+        checks = dict.fromkeys(exercise.check_ids, 0.0)
         return ExerciseMark(exercise.id, exercise.title, checks, 0.0, exercise.points, MISSING, "missing")
     points = round(sum(said.points.values()), 4)
     line = "solved" if points >= exercise.points else said.line

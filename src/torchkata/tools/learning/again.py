@@ -15,9 +15,10 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from torchkata.base.chapter import Exercise, exercise_of
 from torchkata.base.places import KEPT
 from torchkata.base.remembering import forget, read_verdicts
-from torchkata.tools.course import Chapter, Exercise, chapters, exercise_of
+from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.choosing import to_run
 from torchkata.tools.learning.deck import EXERCISE, Deck, changing, time_of

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import psutil
 
+from torchkata.base.chapter import exercises_of
 from torchkata.base.remembering import Remembered, end, forget, remember
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
@@ -16,7 +17,6 @@ from torchkata.tools.learning.cell_runner import CellRunner, RunnerLost, end_all
 from torchkata.tools.learning.choosing import Cell, to_run
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG, Outcome, Verdict, complaints, verdict_of
-from torchkata.tools.learning.standing import checks_in
 from torchkata.tools.learning.workbook import release_worked_on
 
 Progress = Callable[[Chapter, int, int, str], None]  # chapter, cells done, cells in all, what runs
@@ -187,11 +187,12 @@ def _patience() -> float:
 
 def _remember(chapter: Chapter, outcomes: list[Outcome], verdicts: list[Verdict]) -> None:
     """Keep what each check cell said, under the digest that its released version has in the learner's notebook."""
-    workbook, released = chapter.place.workbook, checks_in(release_worked_on(chapter))
+    workbook, released = chapter.place.workbook, exercises_of(release_worked_on(chapter).cells)
+    checks_of = {exercise.id: exercise.checks for exercise in released}
     for verdict in verdicts:
         exercise = verdict.exercise.id
         forget(workbook, exercise)
-        digests = [digest for digest, _ in released.get(exercise, [])]
+        digests = [check.digest for check in checks_of.get(exercise, ())]
         checks = [one for one in outcomes if one.cell.exercise == exercise and one.cell.is_check]
         hidden = chapter.solution.exists()
         if len(digests) == len(checks):

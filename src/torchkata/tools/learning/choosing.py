@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
+from torchkata.base.chapter import exercises_of, is_checking
 from torchkata.base.names import names_of, needed
-from torchkata.base.shared_helpers import whole_checks
-from torchkata.tools.course import exercise_of, is_checking
 from torchkata.tools.missing import without_notice
 
 
@@ -49,12 +48,9 @@ def to_run(master: NotebookNode, learner: NotebookNode, only: Collection[str] | 
 
 def checks_of(master: NotebookNode) -> dict[str, list[Cell]]:
     """The check cells of a chapter by exercise, each with the helpers that it uses."""
-    checks: dict[str, list[Cell]] = {}
-    for cell in whole_checks(master.cells):
-        if (exercise := exercise_of(cell)) and cell.metadata.nbgrader.grade:
-            points = float(cell.metadata.nbgrader.points)
-            checks.setdefault(exercise, []).append(Cell(cell.source, exercise, points))
-    return checks
+    return {
+        one.id: [Cell(check.source, one.id, check.points) for check in one.checks] for one in exercises_of(master.cells)
+    }
 
 
 def _written(

@@ -9,19 +9,10 @@ from contextlib import suppress
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from torchkata.base.chapter import Exercise, exercise_of, exercises_of
 from torchkata.base.marks import authors_version
 from torchkata.base.remembering import forget
-from torchkata.tools.course import (
-    Chapter,
-    Exercise,
-    chapters,
-    exercise_of,
-    exercises_of,
-    find_chapters,
-    read_notebook,
-    read_unchecked,
-    side_notebooks,
-)
+from torchkata.tools.course import Chapter, chapters, find_chapters, read_notebook, read_unchecked, side_notebooks
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.damaged import read_learners
 from torchkata.tools.learning.standing import standing
@@ -76,7 +67,7 @@ def _released(chapter: Chapter) -> list[Exercise]:
     found: dict[str, Exercise] = {}
     for path in (release_of_copy(chapter), chapter.release):
         with suppress(CourseError):  # the exercises of other chapters can be found all the same
-            found = {exercise.id: exercise for exercise in exercises_of(read_unchecked(path))} | found
+            found = {exercise.id: exercise for exercise in exercises_of(read_unchecked(path).cells)} | found
     return list(found.values())
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-from torchkata.tools.course import exercise_of, is_checking
+from torchkata.base.chapter import exercise_of, is_checking
 from torchkata.tools.learning.exercises import fenced
 from torchkata.tools.learning.news import news, same_code
 from torchkata.tools.missing import without_notice

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from nbformat import NotebookNode
 
-from torchkata.tools.course import exercises_of
+from torchkata.base.chapter import exercises_of
 
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 HINTS = re.compile(r"<details>.*?</details>", re.S)
@@ -16,7 +16,7 @@ HINTS = re.compile(r"<details>.*?</details>", re.S)
 
 def news(old: NotebookNode, new: NotebookNode, answered: Iterable[str]) -> list[str]:
     """Which exercises are new, which of the answered ones have other tasks, and which other points."""
-    before, after = ({one.id: one.points for one in exercises_of(release)} for release in (old, new))
+    before, after = ({one.id: one.points for one in exercises_of(release.cells)} for release in (old, new))
     was, now = _tasks(old), _tasks(new)
     come = [f"{name} ({_points(points)})" for name, points in after.items() if name not in before]
     other = [name for name in answered if name in before and was.get(name) != now.get(name)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from torchkata.tools.course import Exercise
+from torchkata.base.chapter import Exercise
 from torchkata.tools.learning.cell_runner import CellResult
 from torchkata.tools.learning.choosing import Cell
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
+from torchkata.base.chapter import Exercise
 from torchkata.base.remembering import Remembered, read_verdicts
-from torchkata.tools.course import Chapter, Exercise, read_unchecked
+from torchkata.tools.course import Chapter, read_unchecked
 from torchkata.tools.learning.deck import counted
 from torchkata.tools.learning.review import PAGE, count_due
 from torchkata.tools.learning.standing import ExerciseStanding, standing_in

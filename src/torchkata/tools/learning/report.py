@@ -10,7 +10,8 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from torchkata.tools.course import Chapter, Exercise
+from torchkata.base.chapter import Exercise
+from torchkata.tools.course import Chapter
 from torchkata.tools.learning.checking import check_chapter
 from torchkata.tools.learning.choosing import to_run
 from torchkata.tools.learning.damaged import read_learners

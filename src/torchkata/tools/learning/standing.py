@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchkata.base.remembering import Remembered, digest_of, read_verdicts
-from torchkata.base.shared_helpers import whole_checks
-from torchkata.tools.course import Chapter, Exercise, exercise_of, exercises_of
+from torchkata.base.chapter import Exercise, exercises_of
+from torchkata.base.remembering import Remembered, earned, read_verdicts
+from torchkata.tools.course import Chapter
 from torchkata.tools.learning.workbook import release_worked_on
 
 if TYPE_CHECKING:
@@ -35,24 +35,12 @@ def standing(chapter: Chapter) -> list[ExerciseStanding]:
 
 def standing_in(release: NotebookNode, verdicts: dict[tuple[str, str], Remembered]) -> list[ExerciseStanding]:
     """Every exercise of a release, by the verdicts that are remembered."""
-    checks = checks_in(release)
-    return [_stands(exercise, checks.get(exercise.id, []), verdicts) for exercise in exercises_of(release)]
+    return [_stands(exercise, verdicts) for exercise in exercises_of(release.cells)]
 
 
-def checks_in(release: NotebookNode) -> dict[str, list[tuple[str, float]]]:
-    """The check cells of each exercise in a release, in order: digest and points."""
-    found: dict[str, list[tuple[str, float]]] = {}
-    for cell in whole_checks(release.cells):
-        if (exercise := exercise_of(cell)) and cell.metadata.nbgrader.grade:
-            found.setdefault(exercise, []).append((digest_of(cell.source), float(cell.metadata.nbgrader.points)))
-    return found
-
-
-def _stands(
-    exercise: Exercise, checks: list[tuple[str, float]], verdicts: dict[tuple[str, str], Remembered]
-) -> ExerciseStanding:
-    found = [(verdicts.get((exercise.id, digest)), full) for digest, full in checks]
-    points = round(sum(_points(verdict, full) for verdict, full in found), 2)
+def _stands(exercise: Exercise, verdicts: dict[tuple[str, str], Remembered]) -> ExerciseStanding:
+    found = [(verdicts.get((exercise.id, check.digest)), check.points) for check in exercise.checks]
+    points = round(sum(earned(verdict, full) for verdict, full in found), 2)
     known = [verdict for verdict, _ in found if verdict]
     when = max((verdict.when for verdict in known), default="")
     if points >= exercise.points:
@@ -60,9 +48,3 @@ def _stands(
     tried = points > 0 or any(verdict.state == "wrong" for verdict in known)
     line = next((verdict.line for verdict in known if verdict.line and verdict.state != "solved"), "")
     return ExerciseStanding(exercise, "wrong" if tried else "open", points, line, when)
-
-
-def _points(verdict: Remembered | None, full: float) -> float:
-    if verdict is None or verdict.state != "solved":
-        return 0.0
-    return full if verdict.points is None else min(max(verdict.points, 0.0), full)

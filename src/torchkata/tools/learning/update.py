@@ -7,7 +7,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from torchkata.tools.course import Chapter, is_checking, read_notebook
+from torchkata.base.chapter import is_checking
+from torchkata.tools.course import Chapter, read_notebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.damaged import read_sides
 from torchkata.tools.learning.merging import merge

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 from tests.tools.grading.fake_grading import EXERCISES, NAME
 from tests.tools.grading.handed_out.test_feedback import SCRIPT, Page, graded
-from torchkata.tools.course import Exercise
+from torchkata.base.chapter import CheckCell, Exercise
 from torchkata.tools.grading.handed_out.overview import ExerciseOverview, Overview, overview_of
 from torchkata.tools.grading.handed_out.pages import overview_page, shown
 from torchkata.tools.grading.records import NotGradable
 
-CHAPTER = [Exercise(name, f"Exercise 98 · {name}", of, (f"{name}-check",)) for name, of in EXERCISES.items()]
+CHAPTER = [
+    Exercise(name, f"Exercise 98 · {name}", checks=(CheckCell(f"{name}-check", "", of),))
+    for name, of in EXERCISES.items()
+]
 
 
 def a_class() -> Overview:

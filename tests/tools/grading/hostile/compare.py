@@ -156,7 +156,7 @@ def points_of(root: Path) -> dict[str, Points]:
         join submitted_assignment on submitted_assignment.id = submitted_notebook.assignment_id
     """
     points: dict[str, Points] = {}
-    exercise_of = {check: exercise.id for exercise in CHAPTER.exercises for check in exercise.checks}
+    exercise_of = {check: exercise.id for exercise in CHAPTER.exercises for check in exercise.check_ids}
     try:
         with sqlite3.connect(root / "gradebook.db") as book:
             rows = book.execute(query).fetchall()

@@ -178,5 +178,5 @@ def names_and_signatures_that_lie(it: HandIn):
 def only_the_visible_tests(it: HandIn):
     """Knows the visible tests' results by heart (found in the released check cells) and nothing else."""
     task = next(task for task in it.tasks if task.exercise.id == "segment-mean")
-    shown = it.cell(task.exercise.checks[0])["source"]
+    shown = it.cell(task.exercise.check_ids[0])["source"]
     it.answer(task, f"shown = {shown!r}\ndef segment_mean(*args):\n    return torch.zeros(2)")

@@ -85,7 +85,7 @@ def solutions_by_import(it: HandIn):
         try:
             from pathlib import Path
             from torchkata.tools.course import Chapter, course_root
-            from torchkata.tools.course import exercise_of
+            from torchkata.base.chapter import exercise_of
             from torchkata.tools.placing import Place
             for root in (Path("@COURSE"), course_root()):
                 for cell in Chapter(Place(root), "03_gather_scatter").master.cells:

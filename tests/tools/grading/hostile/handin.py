@@ -111,7 +111,7 @@ class HandIn:
         return next(cell for cell in self.notebook["cells"] if _grade_id(cell) == grade_id)
 
     def checks(self, tasks: Iterable[Task] | None = None) -> list[dict]:
-        return [self.cell(check) for task in tasks or self.tasks for check in task.exercise.checks]
+        return [self.cell(check) for task in tasks or self.tasks for check in task.exercise.check_ids]
 
     def place(self, cell: dict) -> int:
         return self.notebook["cells"].index(cell)

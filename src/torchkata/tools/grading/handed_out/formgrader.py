@@ -7,8 +7,8 @@ import re
 
 from nbformat import NotebookNode
 
+from torchkata.base.chapter import exercise_of
 from torchkata.base.shared_helpers import whole_checks
-from torchkata.tools.course import exercise_of
 from torchkata.tools.grading.records import ABOUT_FILES, ExerciseMark, Record, Submission
 
 NAMES = {"not solved": "NotSolvedYet", "wrong": "WrongAnswer", "cut off": "TooLong"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from torchkata.tools.course import Exercise
+from torchkata.base.chapter import Exercise
 from torchkata.tools.grading.records import UNTRIED, ExerciseMark, NotGradable, Record
 
 GROUPS = ("solved", "partly", "wrong", "not tried")
