@@ -37,7 +37,15 @@ from torchkata.pictures.bins import three_bins
 from torchkata.pictures.call_path import call_path
 from torchkata.pictures.cuts import cut_ruler
 from torchkata.pictures.strides import draw_strip, strides_explorer
-from torchkata.verdicts import FIRST_CHECK_FIRST, check, mistake, observe, observe_scenario, observe_value, prediction
+from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
+    check,
+    mistake,
+    observe,
+    observe_scenario,
+    observe_value,
+    prediction,
+)
 
 # %% [markdown]
 # Here is the line, from a table that was turned around:

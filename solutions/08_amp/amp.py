@@ -46,7 +46,15 @@ from torchkata.pictures.dtype_flow import dtype_flow
 from torchkata.pictures.gradient_window import window_explorer
 from torchkata.pictures.loss_scale import scale_explorer
 from torchkata.pictures.number_formats import format_explorer
-from torchkata.verdicts import FIRST_CHECK_FIRST, check, mistake, observe, observe_scenario, observe_value, prediction
+from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
+    check,
+    mistake,
+    observe,
+    observe_scenario,
+    observe_value,
+    prediction,
+)
 
 # %% [markdown]
 # A training loop is to run in half the bits. That takes one new line, around the loop:
