@@ -109,7 +109,7 @@ def _shell() -> InteractiveShell:
 
     module = ModuleType("__main__")
     config = Config({"HistoryManager": {"enabled": False}})
-    return Shell(user_module=module, user_ns=module.__dict__, displayhook_class=Unshown, config=config)
+    return Shell.instance(user_module=module, user_ns=module.__dict__, displayhook_class=Unshown, config=config)
 
 
 def _reply(printed: str, value: object, error: BaseException | None) -> dict:
