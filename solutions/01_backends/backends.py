@@ -530,7 +530,8 @@ memory_explorer()
 #
 # On a GPU the message of an out-of-memory error names two sums: *allocated* is in your tensors, *reserved* is what
 # PyTorch has taken from the driver, with the blocks that it keeps for the next tensors ([how memory is
-# managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)).
+# managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). [Chapter
+# 13](../13_memory_time/memory_time.ipynb) reads the whole message, and finds the moment at which a step needs most.
 #
 # And how do you see what autograd keeps? Hand it two functions. The first is called with each tensor that is saved and
 # returns what is to be kept in its place; the second undoes that when the backward pass asks for it.

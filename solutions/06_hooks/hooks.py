@@ -1043,7 +1043,8 @@ print("|g| times |a|:           ", [round((g[n].norm() * a[n].norm()).item(), 2)
 # The layer's input `a` comes from a forward hook, the gradient `g` of its output from a full backward hook. The
 # summand of sample n is the outer product of `g[n]` and `a[n]`, and the norm of an outer product is the product of
 # the norms. So one forward and one backward pass serve all samples. It needs a loss that is a *sum* over samples, and
-# no layer that mixes samples: then row n of `g` belongs to sample n alone.
+# no layer that mixes samples: then row n of `g` belongs to sample n alone. What a step needs at its worst moment is
+# another question, and [chapter 13](../13_memory_time/memory_time.ipynb) builds the instruments for it.
 #
 # **Now you know.** Norms where gradients pass, the place where a nan is born, bytes in storages: a few lines each, and
 # not one of them in the model.

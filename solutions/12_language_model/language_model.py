@@ -345,7 +345,8 @@ print(f"checkpointed: {lean / x.nbytes:.0f} times the input")
 # %% [markdown]
 # The price is a second forward pass, about a third more time. And there is one trap: if the block has dropout, the
 # second run must drop the same places, or the gradient belongs to another function. `torch.utils.checkpoint` takes
-# care of that. How, you find out by writing it.
+# care of that. How, you find out by writing it. Which stretches of a model are worth it, [section
+# 13.5](../13_memory_time/memory_time.ipynb) plans.
 #
 # **Now you know.** Memory for backward is a choice: keep, or compute again.
 

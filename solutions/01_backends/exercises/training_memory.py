@@ -4,7 +4,8 @@
 # measure · long · 20 min · 3 points
 #
 # "Out of memory: reduce the batch size." Whether that helps depends on what fills the memory. Write the instrument that
-# tells you.
+# tells you. (At which moment of the step the memory runs out is the subject of
+# [chapter 13](../13_memory_time/memory_time.ipynb).)
 #
 # **Contract**
 #

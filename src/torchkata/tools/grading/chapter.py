@@ -26,7 +26,14 @@ from torchkata.tools.grading.records import Record
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-JUDGES = ("verdicts", "processes", "base", "tools/grading", "tools/course.py")  # where marks are decided on
+JUDGES = (
+    "verdicts",
+    "processes",
+    "base",
+    "instruments",
+    "tools/grading",
+    "tools/course.py",
+)  # where marks are decided on
 HANDED_OUT = "handed_out"  # pages and tables: other words there change no mark
 
 # ---------------------------------------------------------------- what judges
