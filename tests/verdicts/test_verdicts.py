@@ -58,7 +58,6 @@ def test_an_in_place_write_is_noted_and_leaves_the_original_alone():
     seen = observe(lambda x: x.add_(1), x)
     assert torch.equal(x, torch.ones(3))
     assert torch.equal(seen.noted.arguments["x"], torch.full((3,), 2.0))
-    assert seen.noted.identical == ["x"]
     verdict(seen.leaves_arguments_alone)
 
 
@@ -98,8 +97,6 @@ def test_views_and_copies_are_told_apart():
     observe(lambda x: x[2:4].clone(), x).owns_its_memory()
     verdict(lambda: observe(lambda x: x[2:4], x).owns_its_memory())
     verdict(lambda: observe(lambda x: torch.ones(1).expand(4), x).owns_its_memory())
-    observe(lambda x: x.contiguous(), x).is_argument(0)
-    verdict(lambda: observe(lambda x: x[:], x).is_argument(0))
 
 
 def test_gradients_are_compared_for_a_fixed_incoming_gradient():
@@ -125,7 +122,7 @@ def test_gradients_are_compared_for_a_fixed_incoming_gradient():
 def test_a_learner_may_rename_the_parameters():
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     observe(lambda mine: mine[1:], x).shares_memory_with(0).gives_gradients(lambda x: x[1:])
-    observe(lambda mine: mine, x).is_argument(0).leaves_arguments_alone()
+    observe(lambda mine: mine, x).shares_memory_with(0).leaves_arguments_alone()
     verdict(lambda: observe(lambda *all: all[0].detach().clone(), x).shares_memory_with(0))
 
 

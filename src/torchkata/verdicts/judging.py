@@ -246,15 +246,6 @@ class Seen:
             self._fail(Difference("aliasing", "several elements share one memory cell"), mistakes, because)
         return self
 
-    def is_argument(self, argument: int, *mistakes: Mistake, because: str = "") -> Seen:
-        """Judge that the very object that was passed as an argument (by position, from 0) came back."""
-        self._must_have_returned(mistakes)
-        name = list(self.noted.arguments)[argument]
-        if name not in self.noted.identical:
-            detail = f"{name} itself was to be returned, but a new object came back"
-            self._fail(Difference("aliasing", detail), mistakes, because)
-        return self
-
     def is_untracked(self, *mistakes: Mistake, because: str = "") -> Seen:
         """Judge that the result does not require grad."""
         self._must_have_returned(mistakes)

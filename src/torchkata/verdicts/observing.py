@@ -43,7 +43,6 @@ class Observation:
             "stumbled": of a scenario, whether its own code was running, which went on from what the answer gave}.
         arguments: the arguments after the call, by the answer's own parameter names. They share storages with `result`
             exactly where the originals do.
-        identical: names of the arguments that are the very object that was returned.
         tracked: whether the result (or a tensor in it) requires grad.
         gradients: for every argument that requires grad its gradient, for the incoming gradient `incoming_gradient`;
             None where no gradient arrived. Empty when the result is not tracked or no argument requires grad.
@@ -57,7 +56,6 @@ class Observation:
     result: object = None
     raised: dict | None = None
     arguments: dict = field(default_factory=dict)
-    identical: list = field(default_factory=list)
     tracked: bool = False
     gradients: dict = field(default_factory=dict)
     backward_raised: dict | None = None
@@ -154,7 +152,6 @@ def _observe(call: _Call) -> Observation:
     copied = Copier().copy([result, names, noted.get("gradients", {})])
     return Observation(
         **noted | {"result": copied[0], "arguments": copied[1], "gradients": copied[2]},
-        identical=[name for name, value in names.items() if value is result],
         tracked=any(t.requires_grad for t in tensors_in(result)),
         ops=recorder.ops,
         warned=[[w.category.__name__, str(w.message)] for w in caught],

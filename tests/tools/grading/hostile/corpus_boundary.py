@@ -44,7 +44,7 @@ def tensor(**fields):
     return ["tensor", row]
 
 def raw(result, storages=({"device": "cpu", "bytes": "AAAAAAAAAAAAAAAA"},)):
-    noted = {"result": result, "raised": None, "arguments": ["dict", []], "identical": ["list", []], "tracked": False,
+    noted = {"result": result, "raised": None, "arguments": ["dict", []], "tracked": False,
              "gradients": ["dict", []], "backward_raised": None, "ops": ["list", []], "warned": ["list", []],
              "printed": ""}
     value = ["dict", [["noted", ["dict", list(map(list, noted.items()))]]]]

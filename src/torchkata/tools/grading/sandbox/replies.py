@@ -34,7 +34,6 @@ def observation_from(value: object, sources: list[str]) -> Observation:
         result=fields["result"],
         raised=_raised(fields["raised"], own),
         arguments=_named(fields["arguments"]),
-        identical=[_text(name) for name in _list(fields["identical"])],
         tracked=_is(fields["tracked"], bool),
         gradients={name: _optional(g, Tensor) for name, g in _named(fields["gradients"]).items()},
         backward_raised=_raised(fields["backward_raised"], own),
