@@ -155,7 +155,7 @@ def _chapter_of_class(word: str) -> "Chapter":
 def _grader(chapter: "Chapter", sandboxed: bool, scheduler: str | None) -> "Iterator[OpenGrader]":
     """What opens graders of a chapter; here, the processes that grade begin to load torch at once."""
     from torchkata.tools.grading.grader import grader_of, sharing
-    from torchkata.tools.grading.pool import get_ready
+    from torchkata.tools.grading.judge import get_ready
 
     grader = grader_of(chapter, sandboxed=sandboxed)
     if scheduler is not None:

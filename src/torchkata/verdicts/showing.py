@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WAIT = 0.7  # seconds after which a check says that it is at work
 WIDTH = 100  # characters of a line of text
+LONGEST = 5000  # characters of a line that is folded
 LABEL = 10  # characters before what a labelled part says
 
 # JupyterLab's own colours, light and dark; others where it is not JupyterLab
@@ -186,7 +187,10 @@ def wrapped(line: str) -> list[str]:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """A text in pieces of at most so many characters, where that goes without breaking a bracket or a word."""
+    """A text in pieces of at most so many characters, where that goes without breaking a bracket or a word; nobody
+    reads more than its beginning."""
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]} ..."
     for depth in range(4):
         pieces = _pieces(text, depth)
         if len(text) <= width or max(map(len, pieces)) <= width:
@@ -202,14 +206,13 @@ def folded(text: str, width: int) -> list[str]:
 
 def _pieces(text: str, depth: int) -> list[str]:
     """The text taken apart at blanks that stand within no more brackets than so many."""
-    pieces, inside = [""], 0
-    for character in text:
+    pieces, start, inside = [], 0, 0
+    for place, character in enumerate(text):
         inside = max(0, inside + (character in "([{") - (character in ")]}"))
         if character == " " and inside <= depth:
-            pieces.append("")
-        else:
-            pieces[-1] += character
-    return pieces
+            pieces.append(text[start:place])
+            start = place + 1
+    return [*pieces, text[start:]]
 
 
 def _prose(text: str) -> str:

@@ -27,7 +27,8 @@ class Submission:
     `notes` tell the teacher in words what was unusual. `digest` changes with the notebook, the chapter and the grader;
     its part behind the dash with the notebook alone. `handed_in` is when that was, in UTC (2026-03-01 12:00:00); empty
     where it is not known.
-    `unjudged` are exercises whose judging has already ended a process by its limits: they are not judged again.
+    `unjudged` are exercises and own cells ("cell 3", counted from 0) whose judging has already ended a process: they
+    are not judged again.
     """
 
     student: str

@@ -119,6 +119,7 @@ class _Run:
     def __init__(self, master: MasterChapter, sandbox: Sandbox, limits: Limits):
         self._master, self._sandbox, self._limits = master, sandbox, limits
         self._left = limits.submission_seconds
+        self._began = time.process_time()
         self._losses = 0
         self._went_well: list[SubmittedCell] = []
         self._demos: list[SubmittedCell] = []  # those that stand before the cell that runs, and have not been run
@@ -129,20 +130,24 @@ class _Run:
     def marks(self, cells: list[SubmittedCell], unjudged: Collection[str]) -> list[ExerciseMark]:
         said: dict[str, _Said] = {}
         try:
-            for cell in cells:
+            for number, cell in enumerate(cells):
+                name = cell.exercise or f"cell {number}"
                 if cell.kind == "demo":
                     self._demos.append(cell)
                 elif cell.exercise is None:
-                    self._run_own(cell, self._demos)
+                    with watchdog.judging(name, self._limits):
+                        self._run_own(cell, self._demos, judged=name not in unjudged)
                 elif cell.exercise in self._master.checks:
-                    with watchdog.judging(cell.exercise, self._limits):
-                        said[cell.exercise] = self._run_answer(cell, cell.exercise, cell.exercise not in unjudged)
+                    with watchdog.judging(name, self._limits):
+                        said[cell.exercise] = self._run_answer(cell, cell.exercise, judged=name not in unjudged)
         finally:
             self._end_session()
         return [_mark(exercise, said.get(exercise.id)) for exercise in self._master.exercises]
 
-    def _run_own(self, cell: SubmittedCell, before: Sequence[SubmittedCell]) -> None:
+    def _run_own(self, cell: SubmittedCell, before: Sequence[SubmittedCell], judged: bool = True) -> None:
         try:
+            if not judged:
+                raise WorkerLost("what it sends back can't be read")
             self._run_cell(cell, self._limits.exercise_seconds, before=before)
         except WorkerLost as lost:
             text = (cell.source.strip().splitlines() or [""])[0][:60]
@@ -161,13 +166,14 @@ class _Run:
             reply = CellReply(None, set())
             self._note_loss(said, lost, f"the answer cell was not finished: {lost}.")
             left = 0.0
+        for check in checks:
+            said.points[check.id] = 0.0
+            judged = judged and time.process_time() - self._began < self._limits.judge_total_seconds
+            if judged and left > 0:
+                left = self._judge(check, said, reply.defined, left)
         if not judged:
             self._note_loss(said, WorkerLost(TOO_MUCH), TOO_MUCH)
             self.notes.append(f"What the answer to {exercise} gives back is too much to be judged. Look at it by hand.")
-        for check in checks:
-            said.points[check.id] = 0.0
-            if judged and left > 0:
-                left = self._judge(check, said, reply.defined, left)
         return said
 
     def _judge(self, check: CheckCell, said: _Said, defined: set[str], left: float) -> float:

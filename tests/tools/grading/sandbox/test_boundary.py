@@ -156,10 +156,10 @@ def row(
     return extension(messages.TENSOR, [place, dtype, size, stride, offset, grad, False])
 
 
-def nested(inner: bytes, times: int) -> bytes:
-    """Tuples in tuples."""
+def nested(inner: bytes, times: int, code: int = messages.TUPLE) -> bytes:
+    """Extensions in extensions."""
     for _ in range(times):
-        inner = packed(extension(messages.TUPLE, b"\x91" + inner))
+        inner = packed(extension(code, b"\x91" + inner))
     return inner
 
 
@@ -189,6 +189,12 @@ HOSTILE: dict[str, bytes | Callable[[], bytes]] = {
     "deep nesting": message(lambda: b"\x91" * 60 + b"\x01"),
     "deeply nested members": message(lambda: b"\x81\xa1a" * 60 + b"\x01"),
     "deeply nested tuples": message(lambda: nested(b"\x01", 60)),
+    "many tuples in each other": message(lambda: nested(b"\x01", 3000)),
+    "tensors in the rows of tensors": message(lambda: nested(b"\x01", 200, messages.TENSOR)),
+    "tuples in the row of a tensor": message(row(extension(messages.TUPLE, [1]), [1]), *FOUR_BYTES),
+    "tuples in the table of storages": message(None, lambda: nested(b"\x01", 200)),
+    "tensors in the table of storages": message(None, lambda: nested(b"\x01", 200, messages.TENSOR)),
+    "a type with a long name": message(extension(messages.OTHER, b"x" * 201)),
     "nesting beyond MessagePack's own depth": message(lambda: b"\x91" * 200_000),
     "an endless expanded tensor": message(row([2**20, 2**20], [0, 0]), *FOUR_BYTES),
     "an expanded tensor of many dimensions": message(row([2**17] + [1] * 62, [0] * 63), *FOUR_BYTES),
@@ -987,6 +993,10 @@ LIES = {
     "another request's number": f"say({reply(ALL_WELL, number=77)!r})",
     "a bent reply": f"say({reply({'error': 5, 'defined': [], 'needs': []})!r})",
     "no dict": f"say({reply(None)!r})",
+    "a field that nobody asked for": f"say({reply({**ALL_WELL, 'noted': None})!r})",
+    "a field too few": f"say({reply({'error': None, 'defined': []})!r})",
+    "a tensor where there is none": f"say({reply({**ALL_WELL, 'error': row([1], [1])})!r})",
+    "a long reply to a cell": f"say({reply(ALL_WELL)[:8]!r} + bytes(100_000))",
     "deep nesting": f"say({reply(lambda: b'[' * 10**4)!r})",
     "a number and nothing else": f"say({wire.LENGTH.pack(1)!r})",
     "a message that is cut off": f"say({reply(ALL_WELL)[:-1]!r})",
@@ -1125,6 +1135,15 @@ def test_gradients_and_a_backward_pass_of_ones_own_work_after_a_fork(bare: Sandb
         seen = session.observe("probe", [torch.ones(3, requires_grad=True)], {})
         assert seen.raised is None and torch.equal(seen.result, torch.full((3,), 2.0))
         assert set(seen.gradients) == {"x"}
+
+
+def test_what_a_cell_raises_fits_into_its_reply(bare: Sandbox):
+    deep = "def f(n): return f(n - 1) if n else g('" + "x" * 20_000 + "')\nf(5)"
+    text = "class Own(str): pass\nclass E(Exception):\n    def __str__(self): return Own('m' * 10**6)"
+    kind = "E.__name__ = Own('n' * 10**6)\ndef g(_): raise E\n"
+    with bare.session() as session:
+        error = session.run_cell(f"{text}\n{kind}{deep}").error
+        assert error["message"] == "m" * 1000 and error["types"][0] == "n" * 200 and len(error["frames"]) == 5
 
 
 def test_what_is_too_large_to_send_is_said(bare: Sandbox):

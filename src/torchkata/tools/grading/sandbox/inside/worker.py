@@ -22,7 +22,6 @@ from torchkata.tools.grading.sandbox.messages import TooLarge, decode, encode
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import put_back_torch
-from torchkata.verdicts.plain import Copier
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -69,13 +68,21 @@ def reply_to(request: dict, worker: Worker, room: int) -> bytes:
         raised = TOO_LARGE
     except BaseException as error:  # a learner's code may have broken anything, sys.exit and interrupts included
         raised = observing.describe_error(error, SCENARIO)
-    plain = _plain(raised)
-    return encode(reply_with(Observation(raised=plain)) | {"error": plain, "defined": [], "needs": []})
+    brief = _brief(raised)
+    if request["do"] == "cell":
+        return encode({"error": brief, "defined": [], "needs": []})
+    return encode(reply_with(Observation(raised=brief)))
 
 
-def _plain(raised: dict) -> dict:
-    """The same with plain strings: a message may be of a learner's own kind of string."""
-    return raised | {"message": "".join(map(chr, map(ord, raised["message"][:1000])))}
+def _brief(raised: dict) -> dict:
+    """The same in short and plain strings: a message may be of a learner's own kind of string."""
+    frames = [[line, _brief_text(where, 200), _brief_text(source, 200)] for line, where, source in raised["frames"]]
+    types = [_brief_text(name, 200) for name in raised["types"][:20]]
+    return raised | {"types": types, "message": _brief_text(raised["message"], 1000), "frames": frames}
+
+
+def _brief_text(text: str, length: int) -> str:
+    return "".join(map(chr, map(ord, text[:length])))
 
 
 class Worker:
@@ -129,8 +136,7 @@ class Worker:
         try:
             self._execute(_compiled(source, file))
         except BaseException as error:  # sys.exit too: the next cells are run
-            described = observing.describe_error(error, None)
-            return Copier().copy(described)
+            return _brief(observing.describe_error(error, None))
         return None
 
     def _execute(self, code: CodeType) -> None:
