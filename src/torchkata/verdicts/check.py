@@ -11,7 +11,7 @@ from types import TracebackType
 
 from torchkata.base.marks import hidden_tests
 from torchkata.base.shared_helpers import TITLE
-from torchkata.verdicts import at_hand, cells, names, observing
+from torchkata.verdicts import at_hand, cells, first_check, names, observing
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines, frame_words
 from torchkata.verdicts.keeping import keeping_of
@@ -69,6 +69,8 @@ class check:
         self._keeping = keeping_of(self.exercise, self._source)
         self._keeping.begin()
         self._place = Place(self.exercise)
+        answers = [self._space[name] for name in names.answers_in(self._source) if name in self._space]
+        first_check.begin(self.exercise, self._source, answers)
         self._items = self._state.enter_context(collected())
         self._state.enter_context(clean_state())
         return self
@@ -78,6 +80,7 @@ class check:
             came = error or self._run_hidden_tests()
             self._end()
             outcome = self._outcome(came)
+            first_check.end(self.exercise, self._source, passed=outcome is not None and outcome.kind == "passed")
             if outcome is None and came is not error and came is not None:
                 raise came
             if outcome is not None:
