@@ -541,6 +541,20 @@ error_of(lambda: twos.scatter_reduce_(1, index, src, "add"))
 # With a tensor write `scatter_add_` or `scatter_reduce_`. The form with a number stays; its two names are "add" and
 # "multiply", while `scatter_reduce_` says "sum" and "prod".
 #
+# The sums are formed in the dtype of the target. In half precision that goes wrong without an error, as soon as the sum
+# is so large that adding one more number no longer changes it. Here 1,000 ones are added in bfloat16 and in float32.
+
+# %%
+ones = torch.ones(1000, dtype=torch.bfloat16)
+cell = torch.zeros(1000, dtype=torch.int64)
+
+print("in bfloat16:", torch.zeros(1, dtype=torch.bfloat16).index_add(0, cell, ones))
+print("in float32: ", torch.zeros(1).index_add(0, cell, ones.float()))
+
+# %% [markdown]
+# In bfloat16 the sum stops at 256, because the next number that bfloat16 has is 258. So add in float32, and convert the
+# result if you need to.
+#
 # **Now you know.** Two writers in a cell are a race, and its gradient is wrong. Add, average or take the largest, and
 # say which.
 
