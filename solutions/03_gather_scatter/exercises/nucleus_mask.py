@@ -16,8 +16,9 @@
 #   which of several equal tokens it keeps.)
 # - The sums may be off by rounding, and where that decides, either answer will do. Add in float32 or better: in
 #   bfloat16 the sum over a long tail of tokens is off by far more.
-# - `logits` is (..., V) and may contain -inf; the mask has the same shape, in the order of the *tokens* (`mask[...,
-#   v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, without a graph. `logits` is not changed.
+# - `logits` is (..., V) and may contain -inf, though no row holds nothing else; the mask has the same shape, in the
+#   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, without a
+#   graph. `logits` is not changed.
 # - A p outside (0, 1] raises ValueError; nan lies outside.
 #
 # <details><summary>Hint 1</summary>
