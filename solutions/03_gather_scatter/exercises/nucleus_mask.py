@@ -58,7 +58,8 @@ def nucleus_mask(logits: Tensor, p: float) -> Tensor:
     if not 0 < p <= 1:
         raise ValueError(f"p must be in (0, 1], it is {p}")
     wide = torch.promote_types(logits.dtype, torch.float32)  # half precision is added in float32
-    probs, order = logits.detach().softmax(-1, dtype=wide).sort(dim=-1, descending=True, stable=True)
+    probs = logits.detach().softmax(-1, dtype=wide)
+    probs, order = probs.sort(dim=-1, descending=True, stable=True)
     before = probs.cumsum(-1) - probs
     return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, before < p)
     ### END SOLUTION
