@@ -68,6 +68,7 @@ class Desk:
         self._roster = read_roster(chapter.root / STUDENTS) if (chapter.root / STUDENTS).exists() else {}
         self._notebooks = GradedNotebooks(chapter.master, read_notebook(chapter.release))
         self._title = chapter.title
+        self._zone = book.config.get("Exchange", {}).get("timezone", "UTC")  # of the times that nbgrader writes
         self._to_enter: list[Record] = []
 
     def read(self, name: str) -> Submission | NotGradable:
@@ -75,7 +76,7 @@ class Desk:
         if complaint := complaint_about(name):
             return NotGradable(name, self.chapter.name, complaint)
         try:
-            return read_submission(self._submitted(name), name, self.chapter, self.release)
+            return read_submission(self._submitted(name), name, self.chapter, self.release, self._zone)
         except Exception as error:  # no notebook should get here; if one does, the batch goes on
             return NotGradable(name, self.chapter.name, f"The notebook can't be read: {type(error).__name__}.")
 
