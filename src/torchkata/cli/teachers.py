@@ -190,6 +190,7 @@ def _telling(bars: Progress, chapter: "Chapter") -> "Tell":
 
 def _print_run(run: "Run") -> None:
     from torchkata.tools.grading.reaching import LOOK
+    from torchkata.tools.grading.records import OWN_CELL
 
     if run.overview is not None:
         _print_overview(run.overview)
@@ -203,7 +204,7 @@ def _print_run(run: "Run") -> None:
         ended = ", ".join(f"{mark.exercise} {mark.state}" for mark in record.marks if mark.cut_off)
         _say(f"{record.student}: {ended}")
     noted = [f"{record.student}: {note}" for record in run.records for note in record.notes]
-    noted.sort(key=lambda note: LOOK not in note)
+    noted.sort(key=lambda note: (LOOK not in note, OWN_CELL in note))  # the least of them last
     for note in noted[:NOTES_SHOWN]:
         _say(note)
     if len(noted) > NOTES_SHOWN:
@@ -215,9 +216,14 @@ def _print_run(run: "Run") -> None:
 
 
 def _print_overview(overview: "Overview") -> None:
-    """The class as a table: how many solved each exercise, and what most of the others read."""
-    if not overview.graded:
-        return
+    """The class as a table: how many solved each exercise, and what most of the others read; what is odd about it."""
+    if overview.graded:
+        _print_exercises(overview)
+    for note in overview.notes:
+        _say(note)
+
+
+def _print_exercises(overview: "Overview") -> None:
     table = Table("exercise", Column("solved", justify="right"), "most frequent mistakes", box=SIMPLE)
     for one in overview.exercises:
         mistakes = "\n".join(f"{count} × {_printable(text)}" for text, count in one.mistakes[:MISTAKES_SHOWN])

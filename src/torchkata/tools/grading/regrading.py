@@ -13,7 +13,7 @@ from torchkata.tools.grading.desk import Desk, at_desk
 from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.handed_out.overview import Overview
 from torchkata.tools.grading.handed_out.results import Results
-from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission
+from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission, same_notebook
 
 Agree = Callable[["Regrading"], bool]
 NEW = "handed in anew or graded by another version: the next `torchkata grade` grades it whole"
@@ -133,7 +133,7 @@ class _Regrade:
         submission = self._desk.read(student)
         if isinstance(submission, NotGradable):
             return None
-        return submission if _notebook(submission.digest) == _notebook(self._records[student].digest) else None
+        return submission if same_notebook(submission.digest, self._records[student].digest) else None
 
     def _note(self, student: str, result: Record | NotGradable) -> None:
         before = _mark(self._records[student], self._exercise)
@@ -174,11 +174,6 @@ def only(exercise: str, submission: Submission) -> Submission:
         for cell in submission.cells[: place + 1]
     ]
     return replace(submission, cells=cells)
-
-
-def _notebook(digest: str) -> str | None:
-    """The part of a digest that changes with the notebook alone."""
-    return digest.partition("-")[2] or None
 
 
 def _mark(record: Record, exercise: str) -> ExerciseMark | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from torchkata.tools.grading.records import OWN_CELL
+
 MAX_MESSAGE = 300  # characters of an error's message
 MOST = 5  # own cells that a record names
 PLACE = re.compile(r" \([^()]*, line (\d+)\)$")  # in the message of a SyntaxError: the name that the cell has inside
@@ -29,7 +31,7 @@ def stub_was_left(error: dict) -> bool:
 def own_cell(source: str) -> str:
     """The note on a cell of the learner's own, by its first line, as far as its subject."""
     first = next(iter(source.strip().splitlines()), "")[:60]
-    return f"A cell of the learner's own ({first!r})"
+    return f"{OWN_CELL} ({first!r})"
 
 
 def few(notes: list[str]) -> list[str]:
