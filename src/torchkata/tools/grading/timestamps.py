@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from torchkata.tools.grading.files import Unreadable, read_plain_file
 
 TIMESTAMP = "timestamp.txt"
-FORM = "Write it like this: 2026-01-31 17:30:00 +0100."
+FORM = "Write it like this: 2026-01-31T17:30:00+01:00."
 MOST_SHOWN = 60  # characters of a text that can't be used
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?) ?(\S*)", re.A)
