@@ -63,6 +63,17 @@ def test_code_verdicts_and_points_are_shown():
         assert words in page.text
 
 
+def test_the_page_names_what_was_left_out_and_what_stopped_and_nothing_of_the_teachers():
+    record, submission = graded(twice="no")
+    stopped = "A cell of the learner's own ('import x') stopped with ImportError (line 1)."
+    notes = ["Other files are ignored: my_utils.py.", stopped, "Look at this line (an own cell): import ctypes", "hm"]
+    page = page_of(replace(record, notes=notes), submission)
+    assert "About your notebook" in page.text and "Other files are ignored: my_utils.py." in page.text
+    assert "A cell of your own ('import x') stopped with ImportError (line 1)." in page.text
+    assert "ctypes" not in page.text and "hm" not in page.text
+    assert "About your notebook" not in page_of(record, submission).text
+
+
 def test_everything_from_a_learner_is_escaped():
     record, submission = graded(SCRIPT, twice=SCRIPT, guess=f"half {SCRIPT}")
     hostile = [replace(mark, verdict=f"{SCRIPT}\n{SCRIPT}") for mark in record.marks]

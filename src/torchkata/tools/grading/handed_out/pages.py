@@ -45,7 +45,9 @@ def feedback_page(title: str, record: Record, submission: Submission, site: str 
         points=f"{record.final_points:g}",
         of=f"{record.of:g}",
         penalty=_penalty(record),
-        notes=[note for note in record.notes if note.startswith(FOR_STUDENT)],
+        notes=[
+            note.replace(OWN_CELL, "A cell of your own", 1) for note in record.notes if note.startswith(FOR_STUDENT)
+        ],
         solved=sum(mark.state == "solved" for mark in record.marks),
         first=[{"why": _why(mark), "title": mark.title, "anchor": _anchor(mark)} for mark in look_first(record.marks)],
         marks=[_shown(mark, record, code.get(mark.exercise, "")) for mark in record.marks],
@@ -76,6 +78,12 @@ def _sentence(mark: ExerciseMark) -> str:
 
 def _anchor(mark: ExerciseMark) -> str:
     return f"exercise-{mark.exercise}"
+
+
+def _told(record: Record) -> list[str]:
+    """The notes that the student reads, in words to the student."""
+    notes = [note for note in record.notes if note.startswith(FOR_STUDENT)]
+    return [note.replace(OWN_CELL, "A cell of your own", 1) for note in notes]
 
 
 def _penalty(record: Record) -> str:
