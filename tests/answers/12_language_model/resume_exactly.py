@@ -409,13 +409,17 @@ def save_run(path, model, optimizer, step, sampler):
     os.rename(path + ".new", path)
 
 
-# %% wrong: a temporary file in the working folder
+# %% wrong: a temporary file in the system's folder for them
 # says: The temporary file lay in another folder, which may be another disk, and renaming works within one
 # earns: 0 of 1
 # caught: hidden
 def save_run(path, model, optimizer, step, sampler):
-    torch.save(parts(model, optimizer, step, sampler), "checkpoint.new")
-    os.replace("checkpoint.new", path)
+    new = os.path.join(tempfile.gettempdir(), f"{os.getpid()}.new")
+    try:
+        torch.save(parts(model, optimizer, step, sampler), new)
+        os.replace(new, path)
+    finally:
+        Path(new).unlink(missing_ok=True)
 
 
 # %% wrong: copies over
