@@ -26,7 +26,7 @@ from tests.tools.grading.handed_out.test_feedback import Page
 from tests.tools.grading.handed_out.test_gradebook import look
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
-from torchkata.tools.grading.batch import Run, grade_chapter
+from torchkata.tools.grading.batch import Run, grade_chapter, students_of
 
 RIGHT = {"twice": "right", "guess": "right", "thrice": "right"}
 MAC, USUAL = unicodedata.normalize("NFD", "Jos\u00e9"), "Jos\u00e9"
@@ -214,6 +214,10 @@ def test_a_name_in_another_unicode_form_is_the_same_student(graded: Graded):
     with look(graded.chapter) as book:
         students = {student.id: (student.last_name, student.score) for student in book.students}
     assert students[MAC] == ("P\u00e9rez", 6.0) and USUAL not in students
+
+
+def test_a_student_is_named_in_any_unicode_form(graded: Graded):
+    assert students_of(graded.chapter, [USUAL, "ada", "ada"]) == [MAC, "ada"]
 
 
 def test_who_is_not_in_the_list_and_who_has_no_folder(graded: Graded):

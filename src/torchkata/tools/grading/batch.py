@@ -21,6 +21,7 @@ from torchkata.tools.grading.cluster import Cluster
 from torchkata.tools.grading.desk import Desk, at_desk, folders_in, has_folder
 from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.handed_out.overview import Overview
+from torchkata.tools.grading.handed_out.roster import one_form
 from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
@@ -106,12 +107,13 @@ def students_of(chapter: Chapter, wanted: list[str] | None = None) -> list[str]:
     folder, there = chapter.root / "submitted", folders_in(chapter)
     if not folder.is_dir():
         raise CourseError(f"There is no folder {folder}. Put the submissions into submitted/STUDENT/CHAPTER.")
-    if unknown := [name for name in wanted or [] if name not in there]:
+    named, known = {one_form(name): name for name in wanted or []}, set(map(one_form, there))
+    if unknown := [name for form, name in named.items() if form not in known]:
         raise CourseError(f"submitted/ holds no folder of {', '.join(unknown)}.")
-    found = wanted or [name for name in there if has_folder(chapter, name)]
+    found = [name for name in there if (one_form(name) in named if wanted else has_folder(chapter, name))]
     if not found:
         raise CourseError(f"Nobody has handed in {chapter.name}: submitted/ holds no folder STUDENT/{chapter.name}.")
-    return sorted(set(found))
+    return found
 
 
 class _Grading:

@@ -129,18 +129,18 @@ class Desk:
         records = (one for one in self.results.all() if isinstance(one, Record) and one.student in students)
         self.book.enter(self.book.lacking(records))
         folders = folders_in(self.chapter)
-        there = [name for name in folders if has_folder(self.chapter, name)]
+        there = {name for name in folders if has_folder(self.chapter, name)}
         roster = under_folders(self._roster, folders)
         self.book.enter_names(roster)
         self.book.assign_penalties()
-        self._renew_pages(there)
+        graded = self._renew_pages(there)
         self.results.write_csv(there)
         marks = self.book.final_marks()
         for lms, columns in self._settings.columns.items():
             final = [mark for mark in marks if mark.student in there]
             self.results.write(f"{lms}.csv", lms_csv(lms, columns, final, about(self.chapter)))
-        gone = {mark.student for mark in marks} | {one.student for one in self.results.all() if isinstance(one, Record)}
-        notes = [*self._about_gone(sorted(gone - set(there))), *differences(roster, there)]
+        gone = ({mark.student for mark in marks} | graded) - there
+        notes = [*self._about_gone(sorted(gone)), *differences(roster, there)]
         overview = overview_of(self.results.of(there), self.chapter.exercises, notes)
         self.results.write("overview.html", overview_page(self._title, overview))
         return overview
@@ -149,16 +149,23 @@ class Desk:
         self.book.enter(self._to_enter)
         self._to_enter = []
 
-    def _renew_pages(self, students: Collection[str]) -> None:
-        """Write the pages anew on which the gradebook says something else now than when they were written."""
-        counted = self.book.counted()
-        for record in self.results.of(students):
-            if isinstance(record, Record) and record.counted != counted.get(record.student):
-                submission = self.read(record.student)
-                if isinstance(submission, Submission) and same_notebook(submission.digest, record.digest):
-                    renewed = replace(record, counted=counted.get(record.student))
-                    self._write_page(renewed, submission)
-                    self.results.keep(renewed)
+    def _renew_pages(self, there: Collection[str]) -> set[str]:
+        """Write the pages anew on which the gradebook says something else now than when they were written, of those
+        students who have a folder. The students who have marks, with and without one."""
+        counted, graded = self.book.counted(), set()
+        for record in self.results.all():
+            if isinstance(record, NotGradable):
+                continue
+            graded.add(record.student)
+            if record.student in there and record.counted != counted.get(record.student):
+                self._renew_page(replace(record, counted=counted.get(record.student)))
+        return graded
+
+    def _renew_page(self, record: Record) -> None:
+        submission = self.read(record.student)
+        if isinstance(submission, Submission) and same_notebook(submission.digest, record.digest):
+            self._write_page(record, submission)
+            self.results.keep(record)
 
     def _write_page(self, record: Record, submission: Submission) -> None:
         address = self._settings.address_of(self.chapter)

@@ -13,6 +13,7 @@ from torchkata.tools.grading.desk import Desk, at_desk
 from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.handed_out.overview import Overview
 from torchkata.tools.grading.handed_out.results import Results
+from torchkata.tools.grading.handed_out.roster import one_form
 from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission, same_notebook
 
 Agree = Callable[["Regrading"], bool]
@@ -84,8 +85,9 @@ def regrade(
 
 
 def _graded(results: Results, students: list[str] | None) -> dict[str, Record]:
-    wanted = [one for one in results.all() if isinstance(one, Record)]
-    return {one.student: one for one in wanted if students is None or one.student in students}
+    found = [one for one in results.all() if isinstance(one, Record)]
+    named = {one_form(student) for student in students or []}
+    return {one.student: one for one in found if students is None or one_form(one.student) in named}
 
 
 class _Regrade:

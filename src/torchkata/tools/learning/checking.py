@@ -85,8 +85,9 @@ def check_chapter(
     finally:
         run.end()
     verdicts = [verdict_of(exercise, outcomes) for exercise in wanted]
-    for note in _notes(chapter, outcomes, verdicts) if tell else ():
-        tell(chapter, note)
+    if tell:
+        for note in _notes(chapter, outcomes, verdicts):
+            tell(chapter, note)
     with suppress(OSError, CourseError):  # the verdicts count, also where they cannot be kept
         _remember(chapter, outcomes, verdicts)
     return verdicts
