@@ -213,8 +213,9 @@ print("returned:", returned[0])
 # It sees real numbers: it runs the model on the example and notes what happens. It returns nothing, and warns that it
 # will go.
 #
-# The exporter also simplifies: where the weights of one layer can do the work of the next, it writes one node for
-# both. **Predict.** A small network in eval mode: convolution, batch norm (which now multiplies each channel by a fixed
+# The exporter also simplifies: where the weights of one layer can do the work of the next, both become one node.
+#
+# **Predict.** A small network in eval mode: convolution, batch norm (which now multiplies each channel by a fixed
 # number and adds another), relu, flatten, linear layer. How many of these five will be nodes of the exported graph?
 
 # %%
@@ -339,7 +340,7 @@ print("\nwith Dim objects:", session_of(surprise).get_inputs()[0].shape)
 torch.manual_seed(0)
 gru = nn.GRU(3, 4, batch_first=True).eval()
 both = {"dynamic_shapes": ({0: "batch", 1: "time"},)}
-with warnings.catch_warnings(action="ignore"):  # about how nn.GRU stores its weights
+with redirect_stderr(io.StringIO()):  # where torch complains about how nn.GRU stores its weights
     session = session_of(export(gru, (torch.ones(2, 5, 3),), **both))
 put_in, taken_out = session.get_inputs()[0], session.get_outputs()[0]
 print("declared:", put_in.shape, "->", taken_out.shape)
