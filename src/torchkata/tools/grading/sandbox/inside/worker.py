@@ -181,6 +181,9 @@ def _compiled(source: str, file: str) -> list[CodeType]:
     except SyntaxError:
         body = ast.parse(without_magics(source), file).body
     last = [body.pop()] if body and isinstance(body[-1], ast.Expr) else []
-    whole: list[tuple[ast.mod, str]] = [(ast.Module(body, []), "exec"), (ast.Interactive(last), "single")]
+    whole: list[tuple[ast.Module | ast.Interactive, str]] = [
+        (ast.Module(body, []), "exec"),
+        (ast.Interactive(last), "single"),
+    ]
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     return [compile(part, file, mode, flags, dont_inherit=True) for part, mode in whole if part.body]
