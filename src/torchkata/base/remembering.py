@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from torchkata.base.layout import plain
 from torchkata.base.places import KEPT
 from torchkata.base.writing import write_whole
 
@@ -39,8 +40,8 @@ class Remembered:
 
 
 def digest_of(check: str) -> str:
-    """What tells check cells apart: twelve hexadecimal digits from the source as it stands in a learner's notebook."""
-    return hashlib.sha256(check.strip().encode()).hexdigest()[:12]
+    """What tells check cells apart: twelve hexadecimal digits from the source as it is released."""
+    return hashlib.sha256(plain(check).encode()).hexdigest()[:12]
 
 
 def remember(workbook: Path, verdict: Remembered) -> None:

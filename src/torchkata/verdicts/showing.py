@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from html import escape
 from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
-from torchkata.verdicts.cells import shell_here
+from torchkata.base.editor import somebody_looks
 from torchkata.verdicts.grids import MARK, UNMARK
 
 if TYPE_CHECKING:
@@ -94,15 +93,6 @@ class Card:
             f'<div style="border-left:4px solid {color};padding:3px 0 3px 12px;margin:3px 0;'
             f'color:var(--jp-content-font-color1, inherit);line-height:1.5"><div>{head}</div>{"".join(below)}</div>'
         )
-
-
-def somebody_looks() -> bool:
-    """Whether a person has run this cell, in JupyterLab or the like: these say which cell it is; tools do not."""
-    kernel = getattr(shell_here(), "kernel", None)
-    if kernel is None:
-        return False
-    asked = kernel.get_parent("shell") or {}
-    return bool(asked.get("metadata", {}).get("cellId")) or "google.colab" in sys.modules
 
 
 def notice(text: str) -> None:

@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import blank, folder_of, hand_in
+from tests.tools.learning.small_course import as_editors_leave_it
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import intake, unwrapping
@@ -124,6 +125,14 @@ def test_a_deleted_answer(chapter: Chapter, taken):
     notebook = blank(chapter, **ANSWERS)
     del notebook.cells[index_of(notebook, "guess")]
     assert taken(notebook) == ([ALL[0], ALL[2]], "guess: its answer cell is missing.")
+
+
+def test_an_editors_layout_is_no_change(chapter: Chapter, taken):
+    notebook = blank(chapter, **ANSWERS)
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("grade_id") not in ANSWERS:
+            cell.source = as_editors_leave_it(cell.source)
+    assert taken(notebook) == (ALL, "")
 
 
 def test_deleted_and_changed_checks_are_noted(chapter: Chapter, taken):

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from typer.testing import CliRunner
 
-from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
+from tests.tools.learning.small_course import SOURCE, as_editors_leave_it, learner_writes, make_course, publish
 from torchkata.cli import app
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
@@ -467,6 +467,25 @@ def test_a_conflict_with_one_side_that_cannot_be_read_is_told(chapter: Chapter):
     assert (done.state, sources(mine(chapter))["twice"]) == ("mended", TWICE)
     assert done.notes[0].startswith("Of two versions in conflict one could not be read")
     assert update(chapter).state == "current"
+
+
+@pytest.mark.parametrize("origin", ["known", "unknown"])
+def test_an_editors_layout_is_no_change(chapter: Chapter, origin: str):
+    learner_writes(chapter, twice=TWICE)
+
+    def laid_out(cells):
+        for cell in cells:
+            if cell.cell_type == "code" and cell.id != "twice":
+                cell.source = as_editors_leave_it(cell.source)
+
+    changed(chapter, laid_out)
+    assert update(chapter).state == "current"
+    if origin == "unknown":
+        release_of_copy(chapter).unlink()
+    publish(chapter, SOURCE.replace("# # Three things", "# # Three good things"))
+    told = update(chapter)
+    assert (told.answers, told.own) == (1, 0)
+    assert sources(mine(chapter)) == sources(nbformat.read(chapter.release, as_version=4)) | {"twice": TWICE}
 
 
 def test_an_edited_check_cell_is_mended_without_a_newer_release(chapter: Chapter):

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchkata.base.layout import without_layout
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.chapter import Release
 from torchkata.tools.grading.reaching import suspect_lines
@@ -145,7 +146,7 @@ def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[Submi
             taken.append(SubmittedCell("answer", cell.grade_id, cell.source))
         elif cell.kind == "code" and cell.grade_id not in release.checks and _is_own(cell, release):
             taken.append(SubmittedCell("own", None, cell.source))
-        elif cell.kind == "code" and cell.source.strip() in release.demos:
+        elif cell.kind == "code" and without_layout(cell.source) in release.demos:
             taken.append(SubmittedCell("demo", None, cell.source))
     for exercise in release.answers:
         if exercise not in chosen:
@@ -157,7 +158,7 @@ def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[Submi
 
 
 def _is_own(cell: _Cell, release: Release) -> bool:
-    return bool(cell.source.strip()) and cell.source.strip() not in release.unchanged
+    return bool(cell.source.strip()) and without_layout(cell.source) not in release.unchanged
 
 
 def _chosen(cells: list[_Cell], release: Release, notes: list[str]) -> dict[str, int]:
@@ -180,7 +181,9 @@ def _chosen(cells: list[_Cell], release: Release, notes: list[str]) -> dict[str,
 
 def _note_checks(cells: list[_Cell], release: Release, notes: list[str]) -> None:
     handed_in = {cell.grade_id: cell.source for cell in cells if cell.grade_id in release.checks}
-    changed = [name for name, source in handed_in.items() if source.strip() != release.checks[name].strip()]
+    changed = [
+        name for name, source in handed_in.items() if without_layout(source) != without_layout(release.checks[name])
+    ]
     if changed:
         notes.append(f"Check cells were changed (the chapter's own ones are run): {listed(changed)}.")
     if deleted := [name for name in release.checks if name not in handed_in]:
