@@ -84,6 +84,15 @@ def test_answers_and_own_cells_come_along(chapter: Chapter):
     assert update(chapter).state == "current"
 
 
+def test_saved_states_of_widgets_stay(chapter: Chapter):
+    saved = {"application/vnd.jupyter.widget-state+json": {"version_major": 2, "version_minor": 0, "state": {}}}
+    notebook = mine(chapter)
+    notebook.metadata["widgets"] = saved
+    nbformat.write(notebook, chapter.workbook)
+    publish(chapter, NEWER)
+    assert update(chapter).state == "updated" and mine(chapter).metadata["widgets"] == saved
+
+
 def test_own_cells_keep_pictures_and_outputs(chapter: Chapter):
     ran = nbformat.v4.new_output("stream", text="ran\n")
     own = [new_code_cell("mine = 1", id="own-1", outputs=[ran], execution_count=7), new_markdown_cell("![me](me.png)")]

@@ -25,6 +25,7 @@ from torchkata.tools.missing import without_notice
 
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 GIVEN_HAS_CHANGED = "What {} gives you to begin with has changed."
+WIDGETS = "widgets"  # in a notebook's metadata: their states when it was saved
 TOP = ""  # stands for "before the first cell of the chapter"
 
 
@@ -89,6 +90,8 @@ class _Merging:
                 self._place(cell, key, behind)
                 self.seen.add(key)
         self._find_lost_answers()
+        if WIDGETS in side.metadata:  # without them, outputs that are kept show none
+            self.result.metadata[WIDGETS] = side.metadata[WIDGETS]
 
     def _place_behind(self, key: str, before: str) -> str:
         """Where own cells stand that stood behind this cell of the chapter: behind it; where it is gone, behind the one
