@@ -176,7 +176,10 @@ def _packed(ops: list[dict]) -> str:
 
 def _compiled(source: str, file: str) -> list[CodeType]:
     """A cell's statements, and its last one apart where it is an expression, whose value a notebook keeps as `_`."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
+        if source.rstrip().rpartition("\n")[2].startswith(" "):  # a function's or a class's line, as in most answers
+            return [compile(source, file, "exec", flags, dont_inherit=True)]
         body = ast.parse(source, file).body
     except SyntaxError:
         body = ast.parse(without_magics(source), file).body
@@ -185,5 +188,4 @@ def _compiled(source: str, file: str) -> list[CodeType]:
         (ast.Module(body, []), "exec"),
         (ast.Interactive(last), "single"),
     ]
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     return [compile(part, file, mode, flags, dont_inherit=True) for part, mode in whole if part.body]
