@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchkata.instruments.lanes import Totals, lanes, totals
+from torchkata.instruments.lanes import Totals, in_words, lanes, totals
 from torchkata.instruments.virtual_gpu import VirtualGPU
 
 STEP = [(6, 4, False)] * 40 + [(6, 300, False)] * 4
@@ -23,6 +23,10 @@ def test_a_fast_gpu_waits_for_python():
 
 def test_a_full_queue_holds_python_up():
     assert totals(lanes([(1, 10, False)] * 3 + [(1, 0, False), (1, 4, False)], 2)) == Totals(35, 0, 18)
+
+
+def test_the_totals_in_words():
+    assert in_words([(2, 5000, False)] * 2, 1) == "over after 10,004, GPU idle for 2, Python stands still for 5,000"
 
 
 def test_no_call_takes_no_time():

@@ -29,5 +29,5 @@ def test_the_columns_hold_the_peak():
 
 
 def test_the_words_tell_where_the_peak_is():
-    assert "Peak: 7.88 MB, after mul in backward" in GALLERY["large batch"].alt
+    assert "Peak: 7.51 MiB, after mul in backward" in GALLERY["large batch"].alt
     assert "in the optimizer's step" in step_memory(16).alt

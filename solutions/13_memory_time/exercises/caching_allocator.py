@@ -10,7 +10,7 @@
 # **Contract**
 #
 # - `CachingAllocator(device)` has `malloc(size)`, which returns the address of a block, `free(address)` and
-#   `empty_cache()`, and two numbers of bytes: `reserved`, the sizes of all segments, and `allocated`, the sizes of all
+#   `empty_cache()`, and two byte counts: `reserved`, the sizes of all segments, and `allocated`, the sizes of all
 #   blocks in use.
 # - A request of 1 byte or more is rounded up to a multiple of 512 bytes. Up to 1 MiB (rounded) it belongs to the small
 #   pool, otherwise to the large pool. The pools share nothing.
@@ -138,7 +138,7 @@ class CachingAllocator:
 # class CachingAllocator:
 #     """Hands out blocks of segments that it takes from a device."""
 #
-#     # two numbers of bytes: self.reserved, self.allocated
+#     # two byte counts: self.reserved, self.allocated
 #
 #     def __init__(self, device: Device):
 #         raise NotImplementedError  # your code here
@@ -204,14 +204,19 @@ def judge_events(seen, mebibytes, events, sentence=""):
     mallocs = [one[0] for event, one in zip(events, came, strict=True) if event[0] == "malloc"]
     seen.that(
         all(isinstance(outcome, (int, str)) for outcome in mallocs),
-        "malloc must return the address of a block, an int.",
+        "`malloc` must return the address of a block, an int.",
         stage="type",
     )
     place = next((n for n, pair in enumerate(zip(came, right, strict=True)) if pair[0] != pair[1]), 0)
     event = " ".join(size_told(part) if isinstance(part, int) else str(part) for part in events[place])
     what = ("the outcome", "reserved", "allocated", "what the driver was asked for")
     off = next((n for n in range(4) if came[place][n] != right[place][n]), 0)
-    told = f"After event {place} ({event}), {what[off]} must be {right[place][off]}, not {came[place][off]}."
+    first = next((one[0] for one in right if isinstance(one[0], int)), 0)
+    said = [
+        f"the first block's address {value - first:+,} bytes" if off == 0 and isinstance(value, int) else value
+        for value in (right[place][off], came[place][off])
+    ]
+    told = f"After event {place} ({event}), {what[off]} must be {said[0]}, not {said[1]}."
     named = [
         mistake(words, when=lambda seen, variant=variant: seen.value == history(variant, mebibytes * 2**20, events))
         for words, variants in misread.items()
@@ -229,6 +234,9 @@ misread = {
     ],
     "A block that is much larger than the request is split, and the rest is a free block of its own.": [
         misread_blocks.NeverSplits
+    ],
+    "Of a block that is split, the request gets the lower part; the rest lies behind it.": [
+        misread_blocks.TakesTheUpperPart
     ],
     "In the large pool a rest of 1 MiB or less is not split off: the request gets the whole block, and allocated "
     "counts all "

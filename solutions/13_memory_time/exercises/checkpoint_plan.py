@@ -214,6 +214,41 @@ with check("checkpoint-plan") as test:
         budget = dice.randint(max(act), sum(act))
         judge_plan(observe(plan, *lists, budget), lists, budget, least_of(lists, budget))
 
+    def counted_plan(plan, act, edge, cost, budget, most):
+        """Plan a chain with numbers that count how often they are added up, and give up after a million times."""
+
+        class TooManySteps(Exception):
+            pass
+
+        class Counted(int):
+            steps = 0
+
+            def plus(self, other, sign=1):
+                Counted.steps += 1
+                if Counted.steps > most:
+                    raise TooManySteps
+                total = int(self) + sign * other
+                return Counted(total) if isinstance(total, int) else total
+
+            __add__ = __radd__ = plus
+
+            def __sub__(self, other):
+                return self.plus(other, -1)
+
+        return {"plan": plan(*([Counted(n) for n in numbers] for numbers in (act, edge, cost)), budget)}
+
+    test.hidden("a chain of twenty-four layers, whose numbers count how often they are added up")
+    act = [3 + n * 7 % 5 for n in range(24)]
+    lists = (act, [1 + n % 3 for n in range(24)], [1 + n * 11 % 7 for n in range(24)])
+    observe_scenario(counted_plan, plan, *lists, 72, 1_000_000).expecting(
+        mistake(
+            "For 24 layers your function has added numbers a million times, and it isn't done. That is what trying "
+            "plan after plan leads to: the number of steps doubles with every layer or two, even if bad plans are "
+            "given up early. Of the ways to reach a layer, keep those that no other beats in both bytes and cost.",
+            raises="TooManySteps",
+        )
+    )["plan"]
+
     test.hidden("a chain of forty layers")
     act = [3 + n * 7 % 5 for n in range(40)]
     lists = (act, [1 + n % 3 for n in range(40)], [1 + n * 11 % 7 for n in range(40)])

@@ -12,11 +12,11 @@
 # - `pieces` is a dict. `pieces["trace"]` is a list of at most 12 events for a device of 100 MiB: `("alloc", name,
 #   MiB)` or `("free", name)`. Names are strings. A name is allocated before it is freed, and isn't allocated while it
 #   is in use. Sizes are ints or floats above 0.
-# - At no moment are more than 50 MiB asked for, the failing request included. So the driver alone could serve it all.
+# - Never more than 50 MiB are in use at once, the failing request included. So the driver alone could serve it all.
 # - The caching allocator fails at the last event and at no other.
 # - `pieces["empty_at"]` is the number of an event, 0 for the first. If `empty_cache()` is called once, right before
 #   that event, the same trace runs to its end.
-# - All numbers are plain ones of Python, not NumPy's. The trace is worth one point, the place the other.
+# - All numbers are plain Python numbers, not NumPy's. The trace is worth one point, the place the other.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -156,17 +156,15 @@ with check("fits-and-fails") as test:
     fails = failing_event(events)
     seen.that(
         fails is not None,
-        "The caching allocator serves it all.",
+        "The caching allocator serves every request.",
         mistake(
-            "The caching allocator serves it all: when the driver had no room, it got back the segments that were "
-            "entirely "
-            "free. Something small must live in each large segment.",
+            "The caching allocator serves every request: when the driver had no room, it got back the segments that "
+            "were entirely free. Something small must live in each large segment.",
             when=lambda seen: story_of(events)[2] > 0,
         ),
         mistake(
-            "The caching allocator serves it all: the driver always had enough room for a new segment. Your large "
-            "segments "
-            "must add up to more.",
+            "The caching allocator serves every request: the driver always had enough room for a new segment. Your "
+            "large segments must add up to more.",
             when=lambda seen: True,
         ),
     )

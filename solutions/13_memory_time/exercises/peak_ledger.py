@@ -215,7 +215,10 @@ def modes_on():
 
 def ledger_of(memory_of, kind):
     """Measure a small program, and note what came back and how often the program ran."""
-    call, ids, lent = program(kind), [], []
+    call, ids, lent, collected = program(kind), [], [], []
+
+    def note_collection(*args):
+        collected.append(1)
 
     def counted():
         lent.append(any(isinstance(mode, Ledger) for mode in modes_on()[0]))
@@ -226,11 +229,13 @@ def ledger_of(memory_of, kind):
     raised, came = "", None
     before = modes_on()
     gc.disable()  # a cycle counts as alive
+    gc.callbacks.append(note_collection)
     try:
         came = memory_of(counted)
     except (KeyError, KeyboardInterrupt) as error:
         raised = repr(error)
     finally:
+        gc.callbacks.remove(note_collection)
         gc.enable()
     pair = came if isinstance(came, (tuple, list)) and len(came) == 2 else (None, None)
     report = dict(pair[1]) if isinstance(pair[1], dict) else None
@@ -243,6 +248,7 @@ def ledger_of(memory_of, kind):
         "raised": raised,
         "left on": left_on,
         "lent": any(lent),
+        "collected": bool(collected),
     }
 
 
@@ -275,7 +281,7 @@ def judge_form(seen):
         '"peak" and "left" are numbers of bytes, plain Python ints. "at" is the name of an operation, a str.',
         stage="type",
     )
-    seen.that(seen["ran"] == 1, f"Call must run exactly once; it ran {seen['ran']} times.", stage="rule")
+    seen.that(seen["ran"] == 1, f"`call` must run exactly once; it ran {seen['ran']} times.", stage="rule")
     seen.that(
         not seen["lent"], "This is the course's own Ledger. The exercise asks you to write one yourself.", stage="rule"
     )
@@ -476,6 +482,10 @@ with check("peak-ledger") as test:
     judge_numbers(seen, {"peak": 0, "left": 0, "at": ""}, "Nothing was made.")
 
     ### BEGIN HIDDEN TESTS
+    moved = (
+        "A storage counts with the size that it has when it is made. Either you counted its new size, or you took it "
+        "for another one: when it grows, its address changes, so data_ptr is no name for it."
+    )
     for kind, idea, sentence in (
         ("looks only", "a view of x", arguments_count),
         ("input of a chain", "an input that is freed after the first of four operations", number_reused),
@@ -500,6 +510,7 @@ with check("peak-ledger") as test:
             right,
             sentence,
             mistake(counted_twice, when=lambda seen, right=right: seen["report"]["peak"] == 2 * right["peak"] > 0),
+            mistake(moved, when=lambda seen, kind=kind: kind == "grown" and seen["report"]["peak"] == 10000),
         )
 
     test.hidden("the result is a number: the tensor is freed, and the instrument must not hold it")
@@ -561,5 +572,10 @@ with check("peak-ledger") as test:
         {"peak": 4000, "left": 4000, "at": "exp"},
         "A storage that a reference cycle holds is alive until Python's garbage collector runs. Your instrument must "
         "not run it.",
+    )
+    seen.that(
+        not seen["collected"],
+        "Your instrument runs Python's garbage collector. That frees what others left, and takes its time.",
+        stage="rule",
     )
     ### END HIDDEN TESTS

@@ -17,13 +17,13 @@
 #   one time, and a list of pairs (place, bytes) that says who held these bytes when the peak was reached first. A trace
 #   without allocations gives `(0, [])`.
 # - The place of a block is `"file.py:line"`: the name of the file without its folders, and the line of the first frame
-#   whose filename has no `/torch/` in it, with both slashes and in lower case. Frames begin with the innermost. The
+#   whose filename doesn't contain `/torch/`, exactly these seven characters. Frames begin with the innermost. The
 #   place of a block without such a frame is `"torch"`. The bytes of one place are added up. The list begins with the
 #   largest; equal ones are in the order of their places, as strings.
 #
 # <details><summary>Hint 1</summary>
 #
-# Go through the entries once and keep a dict from address to (size, place). When do you have to take a picture of it?
+# Go through the entries once and keep a dict from address to (size, place). When do you have to take a copy of it?
 #
 # </details>
 #
@@ -180,11 +180,11 @@ with check("peak-owners") as test:
         ),
     )
 
-    test("the recorded step of 13.4")
-    right = [("train.py:19", 25194512), ("torch", 8398848), ("train.py:12", 2097152), ("train.py:17", 4)]
+    test("the recorded step of section 13.4")
+    right = [("train.py:19", 25196544), ("torch", 8398848), ("train.py:12", 2097152), ("train.py:17", 4)]
     judge_owners(
         observe(peak_owners, recorded_step()["device_traces"][0]),
-        35690516,
+        35692548,
         right,
         mistake(
             'An allocation without a frame of your own, as in backward, belongs to "torch".',
@@ -265,7 +265,9 @@ with check("peak-owners") as test:
         ("torch_train.py:1", 10),
     ]
     seen = observe(peak_owners, trace)
-    own_rule = "A frame is torch's own if its filename has /torch/ in it, and for no other reason."
+    own_rule = (
+        "A frame belongs to torch only if its filename contains exactly /torch/, with both slashes and in lower case."
+    )
     empty = 'A block whose frames are empty, or all torch\'s own, belongs to "torch".'
     seen.expecting(mistake(f"{empty} ({{detail}})", raises="IndexError|StopIteration|KeyError|TypeError"))
     judge_owners(seen, 610, owners, mistake(own_rule, when=lambda seen: seen.value[0] == 610))

@@ -3,9 +3,7 @@
 #
 # implement · solid · 20 min · 1 point
 #
-# When is a program over that queues work for a GPU, and who waits for whom? Compute it from a list of calls. (The demos
-# use the course's own `lanes` and `totals`, and the check doesn't stop you from calling them. Write yours without
-# them.)
+# When is a program over that queues work for a GPU, and who waits for whom? Compute it from a list of calls.
 #
 # **Contract**
 #
@@ -17,9 +15,9 @@
 #   this very call included.
 # - `depth` is an int of at least 1, or `math.inf`. As long as `depth` kernels are queued or running and haven't ended,
 #   Python doesn't begin the next call, whatever that call is.
-# - The result is a dict of plain Python numbers. "total" is when both are done. "stalled" is how long Python stood
-#   still, by `waits` or by `depth`. "idle" is how long the GPU had nothing to do between the start of its first kernel
-#   and the end of its last. Without calls all three are 0.
+# - The result is a dict of plain Python numbers. "total" is when both are done. "stalled" is how long Python was
+#   blocked, by `waits` or by `depth`. "idle" is how long the GPU had nothing to do between the start of its first
+#   kernel and the end of its last. Without calls all three are 0.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Attention and a two-layer network, each with a norm before it and a way around it."""
+    """Attention and a two-layer network, each after a norm and with a residual connection."""
 
     def __init__(self, width: int, heads: int, hidden: int):
         super().__init__()

@@ -60,3 +60,9 @@ def totals(spans: Sequence[Span]) -> Totals:
     stalled = sum((s.begins - s.held_from) + (s.goes_on - s.queued) for s in spans)
     total = max([spans[-1].goes_on if spans else 0, *(end for _, end in busy)], default=0)
     return Totals(total, gaps, stalled)
+
+
+def in_words(calls: Sequence[Call], depth: float = math.inf) -> str:
+    """What a program comes to: when it is over, how long the GPU is idle, how long Python stands still."""
+    sums = totals(lanes(calls, depth))
+    return f"over after {sums.total:,.0f}, GPU idle for {sums.idle:,.0f}, Python stands still for {sums.stalled:,.0f}"

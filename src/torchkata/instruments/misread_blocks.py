@@ -56,6 +56,18 @@ class TakesTheHighestOfEquals(BlockCache):
         return block.size, -block.address
 
 
+class TakesTheUpperPart(BlockCache):
+    def take(self, name: str, size: int) -> Block:
+        block = super().take(name, size)
+        blocks = self._found(name)[0].blocks
+        place = blocks.index(block)
+        if place + 1 < len(blocks) and not blocks[place + 1].name:  # it was split off just now
+            rest = blocks.pop(place + 1)
+            rest.address, block.address = block.address, block.address + rest.size
+            blocks.insert(place, rest)
+        return block
+
+
 class NeverSplits(BlockCache):
     def is_split(self, rest: int, small: bool) -> bool:
         return False

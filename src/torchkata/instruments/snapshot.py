@@ -1,31 +1,23 @@
-"""A run on the CPU, told in the format of torch.cuda.memory._snapshot(): constructed, no GPU is involved.
+"""A training step as torch.cuda.memory recorded it on a GPU, and how to record it anew.
 
-Every storage that an operation makes is asked for from the caching allocator of `blocks`. Order and sizes are those of
-the run; the addresses are invented. On a GPU some operations need workspaces that a run on the CPU does not show, and
-others make no intermediate results. There, backward runs in a thread of its own without Python frames, so the entries
-of backward have none here either.
-
-`python -m torchkata.instruments.snapshot` writes recorded_step.json anew.
+`python -m torchkata.instruments.snapshot` writes recorded_step.json on a machine with a CUDA device. Of each entry it
+keeps what the chapter reads, of the frames those of the program and of torch, and of their paths nothing of the
+machine.
 """
 
 from __future__ import annotations
 
+import gc
 import json
-import sys
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from torchkata.instruments.blocks import BlockCache
-from torchkata.instruments.driver import Device
+from torchkata.instruments.blocks import mib
 
 RECORDING = "recorded_step.json"
 SCRIPT = "/home/ada/pets/train.py"  # where the recorded program is said to lie
@@ -34,9 +26,9 @@ PROGRAM = """\
 import torch
 from torch import nn
 
-model = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512))
+model = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512)).cuda()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-x, y = torch.randn(1024, 512), torch.randn(1024, 512)
+x, y = torch.randn(1024, 512).cuda(), torch.randn(1024, 512).cuda()
 
 
 def forward(x):
@@ -52,6 +44,7 @@ def step():
     optimizer.step()
     return loss.item()
 """
+ENTRY = ("action", "addr", "size", "stream", "frames")
 
 
 @cache
@@ -60,125 +53,101 @@ def _recorded() -> str:
 
 
 def recorded_step() -> dict[str, Any]:
-    """The constructed snapshot of one training step: "segments" and "device_traces" as torch writes them."""
+    """The snapshot of one training step: "segments" and "device_traces" as torch writes them.
+
+    "recorded" says on what: device, torch, and max_memory_allocated() above what was there before the step.
+    """
     return json.loads(_recorded())
 
 
-class Recorder(TorchDispatchMode):
-    """Inside its `with` block, storages are asked for from an allocator; `entries` are those of a device trace.
-
-    known: tensors that are there before the recording begins.
-    """
-
-    def __init__(self, cache: BlockCache, *known: Tensor):
-        super().__init__()
-        self.cache = cache
-        self.entries: list[dict[str, Any]] = []
-        self._live: dict[int, tuple[StorageWeakRef, int, list[dict[str, Any]]]] = {}
-        for tensor in known:
-            self._made(tensor, [], note=False)
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.sweep()
-        out = func(*args, **(kwargs or {}))
-        where = _frames()
-        for value in tree_leaves(out):
-            if isinstance(value, Tensor):
-                self._made(value, where)
-        return out
-
-    def sweep(self) -> None:
-        """Free what nobody holds any more."""
-        for key, (reference, size, _) in list(self._live.items()):
-            if reference.expired():
-                del self._live[key]
-                block = self.cache.give_back(str(key))
-                for action in ("free_requested", "free_completed"):  # one stream: nobody else uses it
-                    self._note(action, block.address, size, [])
-
-    def snapshot(self) -> dict[str, Any]:
-        """All segments with their blocks, and the trace."""
-        self.sweep()
-        frames = {str(key): where for key, (_, _, where) in self._live.items()}
-        return {
-            "segments": [_segment(segment, frames) for segment in self.cache.segments],
-            "device_traces": [self.entries],
-        }
-
-    def _made(self, tensor: Tensor, where: list[dict[str, Any]], note: bool = True) -> None:
-        storage = tensor.untyped_storage()
-        if storage._cdata in self._live or not storage.nbytes():
-            return
-        asked = len(self.cache.device.log)
-        block = self.cache.take(str(storage._cdata), storage.nbytes())
-        if note:
-            for what, size in self.cache.device.log[asked:]:
-                self._note("segment_alloc" if what == "malloc" else "segment_free", block.address, size, where)
-            self._note("alloc", block.address, storage.nbytes(), where)
-        self._live[storage._cdata] = (StorageWeakRef(storage), storage.nbytes(), where)
-
-    def _note(self, action: str, address: int, size: int, frames: list[dict[str, Any]]) -> None:
-        self.entries.append({"action": action, "addr": address, "size": size, "stream": 0, "frames": frames})
+def program_at_the_peak(snapshot: dict[str, Any]) -> str:
+    """The recorded program, and beside each line what it holds at the peak of the step, in words."""
+    held = _held_at_the_peak(snapshot["device_traces"][0])
+    told = [f"{mib(held[number]) if number in held else '':>10}  {line}".rstrip() for number, line in _lines()]
+    return "\n".join([*told, f"{mib(held[0]):>10}  (blocks without a frame of this program)"])
 
 
-def _segment(segment: Any, frames: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    blocks = [
-        {
-            "address": block.address,
-            "size": block.size,
-            "requested_size": block.asked,
-            "state": "active_allocated" if block.name else "inactive",
-            "frames": frames.get(block.name, []),
-        }
-        for block in segment.blocks
-    ]
-    used = sum(block.size for block in segment.blocks if block.name)
-    return {
-        "device": 0,
-        "address": segment.address,
-        "total_size": segment.size,
-        "allocated_size": used,
-        "active_size": used,
-        "requested_size": sum(block.asked for block in segment.blocks),
-        "stream": 0,
-        "segment_type": "small" if segment.small else "large",
-        "segment_pool_id": [0, 0],
-        "is_expandable": False,
-        "frames": [],
-        "blocks": blocks,
-    }
+def _lines() -> list[tuple[int, str]]:
+    """The numbered lines of the program, from its first function on."""
+    numbered = list(enumerate(PROGRAM.splitlines(), 1))
+    return numbered[[line for _, line in numbered].index("def forward(x):") :]
 
 
-def _frames() -> list[dict[str, Any]]:
-    """The Python frames of the recorded program and of torch, innermost first; none in backward."""
-    frame: FrameType | None = sys._getframe(2)
-    found: list[dict[str, Any]] = []
-    while frame is not None:
-        file = frame.f_code.co_filename.replace("\\", "/")
-        if file.endswith("torch/autograd/__init__.py") and frame.f_code.co_name == "backward":
-            return []
-        if file == SCRIPT or "/torch/" in file:
-            inside = file.rpartition("site-packages/")[2]
-            place = file if file == SCRIPT else PACKAGES + inside
-            found.append({"filename": place, "line": frame.f_lineno, "name": frame.f_code.co_name})
-        frame = frame.f_back
-    return found
+def _held_at_the_peak(trace: list[dict[str, Any]]) -> dict[int, int]:
+    """Bytes by line of the program, 0 for none of its lines, at the first moment at which most is allocated."""
+    alive: dict[int, dict[str, Any]] = {}
+    peak, then = 0, list[dict[str, Any]]()
+    for entry in trace:
+        if entry["action"] == "alloc":
+            alive[entry["addr"]] = entry
+        elif entry["action"] == "free_completed":
+            alive.pop(entry["addr"], None)
+        size = sum(block["size"] for block in alive.values())
+        if size > peak:
+            peak, then = size, list(alive.values())
+    held = {0: 0}
+    for block in then:
+        line = next((frame["line"] for frame in block["frames"] if frame["filename"] == SCRIPT), 0)
+        held[line] = held.get(line, 0) + block["size"]
+    return held
+
+
+def step_on_the_cpu() -> Callable[[], float]:
+    """The step of PROGRAM on the CPU. Adam works on lists of parameters there as well, as it does on a GPU."""
+    space: dict[str, Any] = {}
+    torch.manual_seed(0)
+    exec(PROGRAM.replace(".cuda()", "").replace("lr=1e-3", "lr=1e-3, foreach=True"), space)
+    return space["step"]
 
 
 def record() -> dict[str, Any]:
-    """Run the first step of PROGRAM, in which the optimizer makes its state, and record it."""
+    """Run the first step of PROGRAM on a GPU, in which the optimizer makes its state, and record it.
+
+    Forward and backward have run once before, so that libraries have taken their workspaces.
+    """
     space: dict[str, Any] = {}
     torch.manual_seed(0)
     exec(compile(PROGRAM, SCRIPT, "exec"), space)
-    known = [*space["model"].parameters(), space["x"], space["y"]]
-    recorder = Recorder(BlockCache(Device(1 << 30)), *known)
-    with recorder:
+    space["forward"](space["x"]).sum().backward()
+    space["optimizer"].zero_grad()
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.memory._record_memory_history(context="all", stacks="python")
+    try:
         space["step"]()
-    return recorder.snapshot()
+        snapshot = torch.cuda.memory._snapshot()
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+    trace = [{key: entry[key] for key in ENTRY if key in entry} for entry in snapshot["device_traces"][0]]
+    return {
+        "recorded": {
+            "device": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "max_memory_allocated": torch.cuda.max_memory_allocated() - before,
+        },
+        "segments": _told(snapshot["segments"]),
+        "device_traces": [_told(trace)],
+    }
+
+
+def _told(value: Any) -> Any:
+    """A part of a snapshot with the frames that a reader needs."""
+    if isinstance(value, dict):
+        return {key: _frames(inner) if key == "frames" else _told(inner) for key, inner in value.items()}
+    return [_told(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _frames(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the recorded program and of torch, innermost first."""
+    told = []
+    for frame in frames:
+        _, inside, place = frame["filename"].replace("\\", "/").rpartition("site-packages/torch/")
+        if inside or place == SCRIPT:
+            file = f"{PACKAGES}torch/{place}" if inside else SCRIPT
+            told.append({"filename": file, "line": frame["line"], "name": frame["name"]})
+    return told
 
 
 if __name__ == "__main__":

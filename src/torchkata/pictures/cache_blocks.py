@@ -70,7 +70,7 @@ def cache_blocks(trace: Sequence[Event], count: int) -> Picture:
             MARGIN, 40, "✗ out of memory: no free block and no room for a new segment", color=ERROR_INK, weight="bold"
         )
     else:
-        canvas.note(MARGIN, 40, f"the driver: {', '.join(stage.driver) or 'is not asked'}")
+        canvas.note(MARGIN, 40, f"the driver: {', '.join(stage.driver) or 'is asked for nothing'}")
     if not stage.rows:
         canvas.note(MARGIN, TOP + BAR / 2, "There is no segment.")
     colours: dict[str, str] = {}
@@ -81,7 +81,7 @@ def cache_blocks(trace: Sequence[Event], count: int) -> Picture:
         _segment(canvas, TOP + row * ROW, blocks, colours)
     y = TOP + MOST_ROWS * ROW + 8
     canvas.text(MARGIN, y, f"allocated {mib(stage.allocated)} of reserved {mib(stage.reserved)}", weight="bold")
-    canvas.text(MARGIN, y + 18, f"largest free block {mib(stage.largest_free) if stage.largest_free else 'none'}")
+    canvas.text(MARGIN, y + 18, f"largest free block: {mib(stage.largest_free) if stage.largest_free else 'none'}")
     free = CAPACITY - stage.reserved
     canvas.text(MARGIN, y + 36, f"never asked for: {mib(free)} of the device's 100 MiB")
     return Picture(canvas, _in_words(number, stage, free))
@@ -89,7 +89,7 @@ def cache_blocks(trace: Sequence[Event], count: int) -> Picture:
 
 def blocks_explorer() -> Explorer:
     """Build the explorer: a trace of the text or one's own, and its events step by step."""
-    field, anew = "events", {"event": 0}
+    field, anew = "events", {"event": 1}
     controls = {
         "trace": choice(
             "trace",
@@ -101,7 +101,7 @@ def blocks_explorer() -> Explorer:
         field: text_field(
             "events", TRACES["in pieces"], "a 30, free a, empty, b 2", wide=True, resets={**anew, "trace": OWN}
         ),
-        "event": steps("event", 0, MOST_EVENTS, on="next event", back="back", end="to the end"),
+        "event": steps("event", 1, MOST_EVENTS, on="next event", back="back", end="to the end"),
     }
     return Explorer(
         controls,

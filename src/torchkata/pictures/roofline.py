@@ -66,7 +66,7 @@ def draw_roofline(machine: Machine, operation: str, rows: int, size: int) -> Pic
     canvas.note(MARGIN, 40, f"{machine.name}: {peak / 1e12:g} TFLOP/s, {machine.bandwidth / 1e12:g} TB/s")
     plot = Plot(canvas, LEFT, TOP, WIDE, HIGH, SLOW, FAST)
     plot.frame()
-    for power, name in ((12, "1 TFLOP/s"), (14, "100"), (10, "10 GFLOP/s")):
+    for power, name in ((12, "1 TFLOP/s"), (14, "100 TFLOP/s"), (10, "10 GFLOP/s")):
         plot.tick(power, name, rule=power > SLOW)
     for power in range(LOWEST, HIGHEST + 1):
         x = _across(power)

@@ -16,7 +16,8 @@ from torchkata.pictures.style import GREEN, INK, MARGIN, ORANGE, PURPLE, SKY, YE
 FILLS = dict(zip(KINDS, (SKY, ORANGE, GREEN, PURPLE, YELLOW), strict=True))
 BATCHES, SEGMENTS = (16, 128, 1024), (0, 2, 4, 8)
 COLUMNS = {"forward": 9, "backward": 16, "step": 8}
-FULL = 9_000_000  # bytes at the upper edge of the frame
+MIB = 1 << 20
+FULL = 8.5 * MIB  # bytes at the upper edge of the frame
 LEFT, TOP, COLUMN, HEIGHT = 58, 84, 15.0, 190
 
 
@@ -42,15 +43,15 @@ def step_memory(batch: int, segments: int = 0, optimizer: str = "Adam") -> Pictu
     _legend(canvas)
     plot = Plot(canvas, LEFT, TOP, width, HEIGHT, 0, FULL)
     plot.frame()
-    for megabytes in (2, 4, 6, 8):
-        plot.tick(megabytes * 1e6, f"{megabytes} MB")
+    for size in (2, 4, 6, 8):
+        plot.tick(size * MIB, f"{size} MiB")
     for number, kind in enumerate(KINDS):
         _bars(plot, shown, number, FILLS[kind])
     _phases(canvas, shown)
     place = LEFT + (next(n for n, frame in enumerate(shown) if frame.total == peak.total) + 0.5) * COLUMN
     canvas.line([place, place], [TOP, plot.down(peak.total) - 2], INK, 1, level=5)
     canvas.text(MARGIN, TOP + HEIGHT + 36, _summary(peak), weight="bold")
-    canvas.note(MARGIN, TOP + HEIGHT + 52, f"There, in MB: {_holders(peak)}.")
+    canvas.note(MARGIN, TOP + HEIGHT + 52, f"There, in MiB: {_holders(peak)}.")
     return Picture(canvas, f"Memory over one step of eight layers, batch {batch}{plan}, {optimizer}. {_words(film)}")
 
 
@@ -91,7 +92,7 @@ def _legend(canvas: Canvas) -> None:
     canvas.note(
         MARGIN,
         66,
-        "Bytes alive after each operation; a column shows the worst of a few. A short line from above marks the peak.",
+        "Bytes alive: each column shows the highest of a few operations. The line from above marks the peak.",
     )
 
 
@@ -108,7 +109,7 @@ def _phases(canvas: Canvas, shown: Sequence[Frame]) -> None:
 
 
 def _summary(peak: Frame) -> str:
-    return f"Peak: {peak.total / 1e6:.2f} MB, after {peak.operation} in {_phase(peak)}"
+    return f"Peak: {peak.total / MIB:.2f} MiB, after {peak.operation} in {_phase(peak)}"
 
 
 def _phase(frame: Frame) -> str:
@@ -117,10 +118,10 @@ def _phase(frame: Frame) -> str:
 
 def _holders(peak: Frame) -> str:
     parts = sorted(((size, kind) for kind, size in peak.bytes.items() if size), reverse=True)
-    return ", ".join(f"{kind} {size / 1e6:.2f}" for size, kind in parts)
+    return ", ".join(f"{kind} {size / MIB:.2f}" for size, kind in parts)
 
 
 def _words(film: Sequence[Frame]) -> str:
-    highest = [f"{phase} {max(f.total for f in film if f.phase == phase) / 1e6:.2f} MB" for phase in COLUMNS]
+    highest = [f"{phase} {max(f.total for f in film if f.phase == phase) / MIB:.2f} MiB" for phase in COLUMNS]
     peak = film[peak_of(film)]
     return f"The highest point of {', '.join(highest)}. {_summary(peak)}; there: {_holders(peak)}."

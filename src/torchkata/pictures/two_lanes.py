@@ -37,9 +37,8 @@ def draw_lanes(calls: Sequence[Call], depth: float = math.inf, title: str = "", 
     gpu = TOP + LANE + GAP
     canvas = Canvas(LEFT + LENGTH + MARGIN, gpu + LANE + 62)
     canvas.title(title or "Two lanes")
-    canvas.note(
-        MARGIN, 42, "blue: queues a kernel; grey: stands still; green: the GPU works; red line: waits for the GPU"
-    )
+    legend = "blue: queues a kernel; grey: stands still; green: the GPU works; red line: waits for the GPU"
+    canvas.note(MARGIN, 42, f"{legend}{'' if marked is None else '; outlined: work of its own'}")
     canvas.text(MARGIN, TOP + LANE / 2, "Python", weight="bold")
     canvas.text(MARGIN, gpu + LANE / 2, "GPU", weight="bold")
     _lane(canvas, TOP, [(s.begins, s.queued) for s in spans], scale, SKY)
@@ -85,7 +84,7 @@ def gap_every_third() -> Picture:
         if step % 3 == 0:
             calls += [(4, 0, True), (90, 0, False)]
     marked = next(number for number, (launch, _, _) in enumerate(calls) if launch == 90)
-    return draw_lanes(calls, title="A gap after every third step, and what stands above it", marked=marked)
+    return draw_lanes(calls, title="A gap after every third step, and its cause in the lane above", marked=marked)
 
 
 def _lane(canvas: Canvas, y: float, pairs: Sequence[tuple[float, float]], scale: float, colour: str) -> None:

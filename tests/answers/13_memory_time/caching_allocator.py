@@ -211,6 +211,13 @@ CachingAllocator = answer_of(misread_blocks.TakesTheLargest)
 CachingAllocator = answer_of(misread_blocks.TakesTheHighestOfEquals)
 
 
+# %% wrong: the request gets the upper part of a block that is split
+# says: Of a block that is split, the request gets the lower part
+# says: This check builds on the first one
+# earns: 0 of 3
+CachingAllocator = answer_of(misread_blocks.TakesTheUpperPart)
+
+
 # %% wrong: never splits
 # says: A block that is much larger than the request is split
 # says: This check builds on the first one
@@ -420,7 +427,7 @@ class CachingAllocator(Right):
 
 
 # %% wrong: None when there is no room
-# says: Malloc must return the address of a block, an int.
+# says: `malloc` must return the address of a block, an int.
 # earns: 0 of 3
 Right = answer_of(BlockCache)
 

@@ -105,6 +105,30 @@ def plan(act, edge, cost, budget):
     return segments
 
 
+# %% wrong: tries plan after plan, and gives up those that cost too much
+# says: For 24 layers your function has added numbers a million times, and it isn't done.
+# earns: 1 of 2
+# caught: hidden
+def plan(act, edge, cost, budget):
+    best = [math.inf, None]
+
+    def go(layer, kept, spent, segments):
+        if spent >= best[0]:
+            return
+        if layer == len(act):
+            best[:] = spent, segments
+            return
+        if kept + act[layer] <= budget:
+            go(layer + 1, kept + act[layer], spent, segments)
+        for stop in range(layer + 1, len(act) + 1):
+            if kept + sum(act[layer:stop]) > budget:
+                break
+            go(stop, kept + edge[layer], spent + sum(cost[layer:stop]), [*segments, (layer, stop)])
+
+    go(0, 0, 0, [])
+    return best[1]
+
+
 # %% wrong: the root of n equal segments, all of them
 # says: Your plan fits and computes
 # says: This check builds on the first one

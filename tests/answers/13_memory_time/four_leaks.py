@@ -204,7 +204,7 @@ def sizes(model, x):
 
 # %% wrong: all as given
 # says: evaluate: the sum holds the graph of every batch.
-# says: the rows that are kept hold the whole output of the model
+# says: what you keep holds more than it shows
 # says: train: the errors that you keep hold the failed batches.
 # says: sizes: a hook stays until its handle's remove().
 # earns: 0 of 2
@@ -322,7 +322,7 @@ def evaluate(model, batches):
 
 
 # %% wrong: evaluate, in eval mode, which is put back
-# says: Evaluate must return the mean of the batches' losses, as it does now
+# says: `evaluate` must return the mean of the batches' losses, as it does now
 # earns: 1.5 of 2
 # caught: hidden
 def evaluate(model, batches):
@@ -345,7 +345,7 @@ def evaluate(model, batches):
 
 
 # %% wrong: evaluate, weighted by the number of targets
-# says: Evaluate must return the mean of the batches' losses, as it does now
+# says: `evaluate` must return the mean of the batches' losses, as it does now
 # earns: 1.5 of 2
 def evaluate(model, batches):
     with torch.no_grad():
@@ -367,7 +367,7 @@ def evaluate(model, batches):
 
 
 # %% wrong: evaluate, gives a tensor
-# says: Evaluate must return a float.
+# says: `evaluate` must return a float.
 # earns: 1.5 of 2
 def evaluate(model, batches):
     with torch.no_grad():
@@ -375,7 +375,7 @@ def evaluate(model, batches):
 
 
 # %% wrong: first_features, no_grad only
-# says: the rows that are kept hold the whole output of the model
+# says: what you keep holds more than it shows
 # earns: 1.5 of 2
 # lesson
 def first_features(model, batches):
@@ -391,7 +391,7 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, clones the whole, then the row
-# says: the rows that are kept hold the whole output of the model
+# says: what you keep holds more than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -399,7 +399,7 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, deepcopy of the row
-# says: the rows that are kept hold the whole output of the model
+# says: what you keep holds more than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -416,7 +416,7 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, reshape
-# says: the rows that are kept hold the whole output of the model
+# says: what you keep holds more than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -433,7 +433,7 @@ def first_features(model, batches):
 
 
 # %% wrong: first_features, all in one tensor that is split
-# says: the rows that are kept hold the whole output of the model
+# says: what you keep holds more than it shows
 # earns: 1.5 of 2
 def first_features(model, batches):
     with torch.no_grad():
@@ -510,7 +510,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, str(error)
-# says: Train must return a dict of the errors by the number of their batch
+# says: `train` must return a dict of the errors by the number of their batch
 # earns: 1.5 of 2
 def train(model, optimizer, batches):
     failed = {}
@@ -668,7 +668,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, zero_grad after the step
-# says: train: the next good batch added its gradients to those of a batch whose backward failed.
+# says: train: gradients that a failed backward had made went into a step
 # earns: 1.5 of 2
 # caught: hidden
 def train(model, optimizer, batches):
@@ -784,7 +784,7 @@ def train(model, optimizer, batches):
 
 
 # %% wrong: train, always a RuntimeError
-# says: Train must return a dict of the errors by the number of their batch, each with its type (Own)
+# says: `train` must return a dict of the errors by the number of their batch, each with its type (Own)
 # earns: 1.5 of 2
 # caught: hidden
 def train(model, optimizer, batches):
@@ -903,7 +903,7 @@ def sizes(model, x):
 
 
 # %% wrong: sizes, keeps all outputs until the end
-# says: outputs are alive at once. Take the number inside the hook.
+# says: Take the number inside the hook, and keep no output.
 # earns: 1.5 of 2
 # caught: hidden
 def sizes(model, x):
@@ -919,8 +919,54 @@ def sizes(model, x):
     return [out.abs().mean().item() for out in outputs]
 
 
+# %% right: sizes, takes each number in float64
+def sizes(model, x):
+    found, handles = [], []
+    for child in model.children():
+        handles.append(child.register_forward_hook(lambda m, a, out: found.append(float(out.abs().double().mean()))))
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+# %% wrong: sizes, changes what the next child gets
+# says: sizes: there is a number for each call, but not all are right.
+# earns: 1.5 of 2
+def sizes(model, x):
+    found, handles = [], []
+    for child in model.children():
+        handles.append(child.register_forward_hook(lambda m, a, out: found.append(out.detach().abs_().mean().item())))
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+# %% wrong: train, steps after a failed backward
+# says: train: gradients that a failed backward had made went into a step
+# earns: 1.5 of 2
+# caught: hidden
+def train(model, optimizer, batches):
+    failed = {}
+    for number, (x, y) in enumerate(batches):
+        optimizer.zero_grad()
+        try:
+            F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+        except RuntimeError as error:
+            failed[number] = keep(error)
+        optimizer.step()
+    return failed
+
+
 # %% wrong: sizes, with a graph
-# says: outputs are alive at once. Take the number inside the hook.
+# says: Take the number inside the hook, and keep no output.
 # earns: 1.5 of 2
 # caught: hidden
 def sizes(model, x):
@@ -936,7 +982,7 @@ def sizes(model, x):
 
 
 # %% wrong: sizes, runs the children by hand
-# says: Sizes must return what it returns now: one number for each call of a child, in their order.
+# says: `sizes` must return what it returns now: one number for each call of a child, in their order.
 # earns: 1.5 of 2
 # caught: hidden
 def sizes(model, x):
@@ -949,7 +995,7 @@ def sizes(model, x):
 
 
 # %% wrong: sizes, a dict by module
-# says: Sizes must return what it returns now: one number for each call of a child, in their order.
+# says: `sizes` must return what it returns now: one number for each call of a child, in their order.
 # earns: 1.5 of 2
 # caught: hidden
 def sizes(model, x):
@@ -966,7 +1012,7 @@ def sizes(model, x):
 
 
 # %% wrong: sizes, all modules in place of the children
-# says: Sizes must return what it returns now: one number for each call of a child, in their order.
+# says: `sizes` must return what it returns now: one number for each call of a child, in their order.
 # earns: 1.5 of 2
 def sizes(model, x):
     found, handles = [], []
@@ -996,7 +1042,7 @@ def sizes(model, x):
 
 
 # %% wrong: sizes, in eval mode
-# says: Sizes must return what it returns now: one number for each call of a child, in their order.
+# says: sizes: there is a number for each call, but not all are right.
 # earns: 1.5 of 2
 # caught: hidden
 given_sizes = sizes

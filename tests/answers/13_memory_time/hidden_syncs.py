@@ -95,7 +95,7 @@ def train_epoch(model, batches, lr):
         with torch.no_grad():
             norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
             for p in model.parameters():
-                p.grad = torch.where(ok, p.grad * (1.0 / (norm + 1e-6)).clamp(max=1.0), torch.zeros(()))
+                p.grad = torch.where(ok, p.grad * (1.0 / (norm + 1e-6)).clamp(max=1.0), torch.zeros_like(loss))
         optimizer.step()
         numbers = [loss, ok, ((logits.argmax(-1) == y) & keep).sum(), keep.sum()]
         totals.append(torch.where(ok, torch.stack([n.double() for n in numbers]), 0.0))
@@ -106,6 +106,24 @@ def train_epoch(model, batches, lr):
 # %% right: the shared one, a list
 def train_epoch(model, batches, lr):
     return epoch(model, batches, lr, end=lambda *three: list(three))
+
+
+# %% right: copies without waiting for them
+def train_epoch(model, batches, lr):
+    return epoch(model, batches, lr, each=lambda loss, logits, y: loss.detach().to("cpu", non_blocking=True))
+
+
+# %% right: copies the sums once, and reads each of them on the CPU
+def train_epoch(model, batches, lr):
+    sums = []
+
+    def count(ok, numbers):
+        sums.append(torch.where(ok, numbers, 0.0))
+        return sums[-1]
+
+    epoch(model, batches, lr, count=count, end=lambda *three: None)
+    loss, good, right, seen = torch.stack(sums).sum(0).cpu()
+    return loss.item() / good.item(), float(right) / float(seen), len(batches) - int(good)
 
 
 # %% right: numpy's floats, read once
@@ -225,12 +243,66 @@ def train_epoch(model, batches, lr):
     return epoch(model, batches, lr, each=lambda loss, logits, y: loss.detach().cpu())
 
 
-# %% wrong: to('cpu', non_blocking=True) per batch
-# says: Python waits 10 times in an epoch of 9 batches: to cpu 9, tolist 1.
+# %% wrong: reads a copy that nobody has waited for, per batch
+# says: Python waits 10 times in an epoch of 9 batches: item 9, tolist 1.
 # says: This check builds on the first one
 # earns: 0 of 2
 def train_epoch(model, batches, lr):
-    return epoch(model, batches, lr, each=lambda loss, logits, y: loss.detach().to("cpu", non_blocking=True))
+    return epoch(model, batches, lr, each=lambda loss, logits, y: loss.detach().to("cpu", non_blocking=True).item())
+
+
+# %% wrong: copies into a tensor on the CPU, per batch
+# says: Python waits 10 times in an epoch of 9 batches: copy to cpu 9, tolist 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    on_cpu = torch.empty(())
+    return epoch(model, batches, lr, each=lambda loss, logits, y: on_cpu.copy_(loss.detach()))
+
+
+# %% wrong: writes into a row on the CPU, per batch
+# says: Python waits 10 times in an epoch of 9 batches: copy to cpu 9, tolist 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    losses = torch.zeros(100)
+    return epoch(model, batches, lr, each=lambda loss, logits, y: losses.__setitem__(len(y), loss.detach()))
+
+
+# %% wrong: a tensor of all losses at the end reads each
+# says: Python waits 10 times in an epoch of 9 batches: tensor 9, tolist 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    losses = []
+    result = epoch(model, batches, lr, each=lambda loss, logits, y: losses.append(loss.detach()))
+    torch.tensor(losses)
+    return result
+
+
+# %% wrong: makes a number on the device, per batch
+# says: Python waits 10 times in an epoch of 9 batches: tensor 9, tolist 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    return epoch(model, batches, lr, each=lambda loss, logits, y: torch.tensor(1.0, device=loss.device))
+
+
+# %% wrong: chooses between the step and a zero that lies on the CPU
+# says: Python waits 37 times in an epoch of 9 batches: where with a tensor on the cpu 36, tolist 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    return epoch(model, batches, lr, choose=lambda ok, step: torch.where(ok, step, torch.tensor(0.0)))
+
+
+# %% wrong: a sum on the CPU that takes what the device has, per batch
+# says: Python waits 10 times in an epoch of 9 batches: item 9, tolist 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    total = torch.zeros(2)
+    return epoch(model, batches, lr, each=lambda loss, logits, y: float(total[0].add_(loss.detach()) + total[0]))
 
 
 # %% wrong: to('cpu:0') per batch
@@ -239,6 +311,40 @@ def train_epoch(model, batches, lr):
 # earns: 0 of 2
 def train_epoch(model, batches, lr):
     return epoch(model, batches, lr, each=lambda loss, logits, y: loss.detach().to(device="cpu:0"))
+
+
+# %% wrong: to(torch.device('cpu')) per batch
+# says: Python waits 10 times in an epoch of 9 batches: to cpu 9, tolist 1.
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    return epoch(model, batches, lr, each=lambda loss, logits, y: loss.detach().to(torch.device("cpu")))
+
+
+# %% wrong: four reads at the end
+# says: Python waits 4 times in an epoch of 9 batches: item 3, tolist 1. Three times are allowed
+# says: This check builds on the first one
+# earns: 0 of 2
+def train_epoch(model, batches, lr):
+    kept = []
+    result = epoch(model, batches, lr, each=lambda loss, logits, y: kept.append(loss.detach()))
+    [loss.item() for loss in kept[:3]]
+    return result
+
+
+# %% wrong: trains in train mode, whatever the mode was
+# says: The model's training mode must stay as it is.
+# earns: 1 of 2
+# caught: hidden
+def train_epoch(model, batches, lr):
+    model.train()
+    return epoch(model, batches, lr)
+
+
+# %% right: brings batches to the device first, as people write it
+def train_epoch(model, batches, lr):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return epoch(model, [(x.to(device), y.to(device)) for x, y in batches], lr)
 
 
 # %% wrong: as_tensor on the CPU per batch
@@ -280,8 +386,8 @@ def train_epoch(model, batches, lr):
 # earns: 0 of 2
 def train_epoch(model, batches, lr):
     def each(loss, logits, y):
-        weight = torch.nn.Parameter(torch.ones(2))
-        weight.grad = torch.ones(2)
+        weight = torch.nn.Parameter(torch.zeros_like(logits[0]))
+        weight.grad = torch.ones_like(weight)
         torch.nn.utils.clip_grad_norm_([weight], 1.0, error_if_nonfinite=True)
 
     return epoch(model, batches, lr, each=each)

@@ -364,7 +364,7 @@ def memory_of(call):
 
 
 # %% wrong: runs it once to warm up
-# says: Call must run exactly once; it ran 2 times.
+# says: `call` must run exactly once; it ran 2 times.
 # says: This check builds on the first one
 # earns: 0 of 3
 def memory_of(call):
@@ -641,6 +641,20 @@ def memory_of(call):
     with mode:
         result = call()
     gc.collect()
+    return told(mode, result)
+
+
+# %% wrong: collects garbage before the call
+# says: Your instrument runs Python's garbage collector.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    import gc
+
+    gc.collect()
+    mode = Base()
+    with mode:
+        result = call()
     return told(mode, result)
 
 

@@ -202,7 +202,7 @@ def peak_owners(trace):
 
 # %% wrong: leaves torch's own out
 # says: An allocation without a frame of your own, as in backward, belongs to "torch".
-# says: A frame is torch's own if its filename has /torch/ in it
+# says: A frame belongs to torch only if its filename contains exactly /torch/
 # earns: 0 of 2
 def peak_owners(trace):
     return owners_of(trace, none=None)
@@ -210,7 +210,7 @@ def peak_owners(trace):
 
 # %% wrong: blocks are not added up
 # says: One place may hold several blocks, and its bytes are added up.
-# says: A frame is torch's own if its filename has /torch/ in it
+# says: A frame belongs to torch only if its filename contains exactly /torch/
 # earns: 0 of 2
 def peak_owners(trace):
     best, _ = owners_of(trace)
@@ -288,7 +288,7 @@ def peak_owners(trace):
 
 
 # %% wrong: torch by its name alone
-# says: A frame is torch's own if its filename has /torch/ in it, and for no other reason.
+# says: A frame belongs to torch only if its filename contains exactly /torch/
 # earns: 1 of 2
 # caught: hidden
 def peak_owners(trace):
@@ -296,7 +296,7 @@ def peak_owners(trace):
 
 
 # %% wrong: site-packages
-# says: A frame is torch's own if its filename has /torch/ in it, and for no other reason.
+# says: A frame belongs to torch only if its filename contains exactly /torch/
 # earns: 1 of 2
 # caught: hidden
 def peak_owners(trace):
@@ -341,7 +341,7 @@ def peak_owners(trace):
 
 
 # %% wrong: torch without the slash before it
-# says: A frame is torch's own if its filename has /torch/ in it, and for no other reason.
+# says: A frame belongs to torch only if its filename contains exactly /torch/
 # earns: 1 of 2
 # caught: hidden
 def peak_owners(trace):
@@ -349,7 +349,7 @@ def peak_owners(trace):
 
 
 # %% wrong: torch as a part of the path
-# says: A frame is torch's own if its filename has /torch/ in it, and for no other reason.
+# says: A frame belongs to torch only if its filename contains exactly /torch/
 # earns: 1 of 2
 # caught: hidden
 def peak_owners(trace):
@@ -357,7 +357,7 @@ def peak_owners(trace):
 
 
 # %% wrong: torch in any case
-# says: A frame is torch's own if its filename has /torch/ in it, and for no other reason.
+# says: A frame belongs to torch only if its filename contains exactly /torch/
 # earns: 1 of 2
 # caught: hidden
 def peak_owners(trace):

@@ -189,6 +189,15 @@ def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
     return flops(vocab, width, heads, hidden, length, batch, trained, train_read) + more
 
 
+# %% wrong: a product for the embedding, forward only
+# says: The embedding is looked up: that is no product.
+# says: This check builds on the first one
+# earns: 0 of 2
+def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
+    more = 2 * batch * length * width * vocab
+    return flops(vocab, width, heads, hidden, length, batch, trained, train_read) + more
+
+
 # %% wrong: batch without length
 # says: There are batch * length tokens.
 # says: This check builds on the first one
