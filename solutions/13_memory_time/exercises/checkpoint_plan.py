@@ -230,7 +230,11 @@ with check("checkpoint-plan") as test:
                 total = int(self) + sign * other
                 return Counted(total) if isinstance(total, int) else total
 
-            __add__ = __radd__ = plus
+            def __add__(self, other):
+                return self.plus(other)
+
+            def __radd__(self, other):
+                return self.plus(other)
 
             def __sub__(self, other):
                 return self.plus(other, -1)
