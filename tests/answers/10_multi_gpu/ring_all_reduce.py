@@ -360,7 +360,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: view(-1) of any tensor
-# says: t need not be contiguous, and parts of it that are not can be neither viewed flat nor sent
+# says: t need not be contiguous, and what isn't can be neither viewed flat nor sent
 # earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
