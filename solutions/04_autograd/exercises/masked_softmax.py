@@ -12,7 +12,8 @@
 # - Softmax over the last dimension among the entries whose mask is True; the others get exactly 0. A row without any
 #   True is all 0.
 # - No nan in the result or in the gradient, whatever the masked scores hold, inf and nan included; masked entries get
-#   gradient 0. Valid scores of 1e4 are fine, and a masked score larger than all valid ones makes no difference.
+#   gradient 0. Valid scores are finite and above the lowest number of their dtype; 1e4 and -1e4 are fine, and a masked
+#   score larger than all valid ones makes no difference.
 # - The dtype of `scores` is kept (float16 and bfloat16 work). `mask` may broadcast against it, such as (B, 1, T) or
 #   (T,). The arguments are not changed.
 #

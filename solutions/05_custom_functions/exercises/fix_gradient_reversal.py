@@ -10,7 +10,7 @@
 #
 # - Forward: bit for bit the values of x, in the same dtype and shape; whether as a view or as a copy is up to you.
 # - Backward: `-lam` times the incoming gradient, for any number `lam >= 0` (0.3, 0, 1, …); for `lam = 0` these are
-#   zeros, not None. A negative `lam` raises ValueError. The default is 1.
+#   zeros where the incoming gradient is finite, not None. A negative `lam` raises ValueError. The default is 1.
 # - Only uses of the *result* are reversed: x used elsewhere keeps its ordinary gradient.
 # - The incoming gradient and x are never changed. x need not require grad. A second differentiation works.
 #
