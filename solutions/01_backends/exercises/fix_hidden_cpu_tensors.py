@@ -325,27 +325,6 @@ with check("fix-hidden-cpu-tensors") as test:
     judge_numbers(some_x, {})
 
     ### BEGIN HIDDEN TESTS
-    def inside(Tagger, x):
-        """Move a larger model with a tagger in it to meta, call the tagger, and note where tensors are produced."""
-        tagger = nn.ModuleDict({"tagger": loaded(Tagger)}).to("meta")["tagger"]
-        with Products() as products:
-            out = tagger(x.to("meta"))
-        return {"out": [str(out.dtype), out.device.type, list(out.shape)], "made on": products_on(products)}
-
-    def products_on(products):
-        """The devices on which tensors were produced."""
-        return sorted({device for _, device, _ in products.made})
-
-    test.hidden("as a part of a larger model that is moved")
-    observe_scenario(inside, Tagger, some_x).returns(
-        {"out": ["torch.float32", "meta", [2, 3, 4]], "made on": ["meta"]},
-        mistake(
-            "As a part of a larger model the tagger moves only half: `parent.to(device)` calls `_apply` of its parts, "
-            "never their own `to`. Register the offset as a buffer, or move it in forward.",
-            stage=("raised", "value", "shape"),
-        ),
-    )
-
     def keys_and_parameters(Tagger, x):
         """The state_dict's keys and the parameters before and after a call, and how an old checkpoint loads."""
         module = Tagger(5, 4)
@@ -512,4 +491,25 @@ with check("fix-hidden-cpu-tensors") as test:
     test.hidden("a gradient reaches x through the move")
     by_float, by_double = observe_scenario(reached, Tagger, some_x).value
     seen.that(by_double or not by_float, "Where x is converted it leaves the autograd graph: no gradient reaches it.")
+
+    def inside(Tagger, x):
+        """Move a larger model with a tagger in it to meta, call the tagger, and note where tensors are produced."""
+        tagger = nn.ModuleDict({"tagger": loaded(Tagger)}).to("meta")["tagger"]
+        with Products() as products:
+            out = tagger(x.to("meta"))
+        return {"out": [str(out.dtype), out.device.type, list(out.shape)], "made on": products_on(products)}
+
+    def products_on(products):
+        """The devices on which tensors were produced."""
+        return sorted({device for _, device, _ in products.made})
+
+    test.hidden("as a part of a larger model that is moved")
+    observe_scenario(inside, Tagger, some_x).returns(
+        {"out": ["torch.float32", "meta", [2, 3, 4]], "made on": ["meta"]},
+        mistake(
+            "As a part of a larger model the tagger moves only half: `parent.to(device)` calls `_apply` of its parts, "
+            "never their own `to`. Register the offset as a buffer, or move it in forward.",
+            stage=("raised", "value", "shape"),
+        ),
+    )
     ### END HIDDEN TESTS

@@ -270,7 +270,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: strictly less than
-# says: Another format is the first that holds this
+# says: compare with <=, not with <
 # says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
@@ -436,22 +436,6 @@ def smallest_float(x, rtol):
 # caught: hidden
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() <= rtol * x.abs())[x.isfinite()].all())
-
-
-# %% wrong: compares with <
-# says: compare with <=, not with <
-# says: The first check is not passed yet
-# earns: 0 of 2
-# corner: zeros
-def smallest_float(x, rtol):
-    if not x.is_floating_point():
-        raise TypeError("only real floating tensors")
-    wide = x.detach().double()
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        error = (wide.to(dtype).double() - wide).abs()
-        if ((error < rtol * wide.abs()) | ~wide.isfinite()).all():
-            return dtype
-    return torch.float64
 
 
 # %% wrong: allclose with its arguments exchanged
