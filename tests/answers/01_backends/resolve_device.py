@@ -425,7 +425,6 @@ def resolve_device(spec, counts, current=0):
 
 # %% wrong: fills in the missing counts
 # says: The counts belong to the caller: they must stay as they are.
-# says: also where the spec is refused
 # earns: 2 of 3
 def resolve_device(spec, counts, current=0):
     for kind in KINDS:
