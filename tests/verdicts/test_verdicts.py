@@ -711,7 +711,7 @@ def test_a_hidden_test_tells_its_idea_and_no_data():
     assert "314159" not in shown and "271828" not in shown
 
 
-@pytest.mark.parametrize("carrier", ["message", "class name", "type", "key", "list"])
+@pytest.mark.parametrize("carrier", ["message", "class name", "type", "key", "list", "shape", "items", "function"])
 def test_an_answer_can_not_carry_hidden_data_into_the_verdict(carrier: str):
     def spy(x):
         secret = str(x.item())
@@ -719,9 +719,12 @@ def test_an_answer_can_not_carry_hidden_data_into_the_verdict(carrier: str):
             raise ValueError(secret)
         if carrier == "class name":
             raise type(secret, (RuntimeError,), {})()
-        return {"type": type(secret, (), {})(), "key": {secret: 1}, "list": [secret]}[carrier]
+        if carrier == "function":
+            exec(f"def n{secret}(): raise ValueError\nn{secret}()", {"__name__": "__main__"})
+        plain = {"type": type(secret, (), {})(), "key": {secret: 1}, "list": [secret], "items": [0] * int(secret)}
+        return (plain | {"shape": torch.empty(0, int(secret))})[carrier]
 
-    expected = {"key": {"a": 1}}.get(carrier, torch.ones(1))
+    expected = {"key": {"a": 1}, "items": [0]}.get(carrier, torch.ones(1))
     with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
         test.hidden("a number")
         observe(spy, torch.tensor(271828)).returns(expected, mistake("It is {detail}", stage="type"))

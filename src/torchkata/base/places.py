@@ -7,6 +7,7 @@ checkout or class folder is its workbook/; to any other belongs the course of th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -32,6 +33,16 @@ def is_course(folder: Path) -> bool:
 def is_workbook(folder: Path) -> bool:
     """Whether a folder is a learner's workbook. Raises OSError."""
     return (folder / KEPT).is_dir()
+
+
+def links_in(workbook: Path) -> Iterator[Path]:
+    """The links in what the course keeps in a workbook, itself included. The course makes none: through those of a
+    stranger it would write elsewhere."""
+    kept = workbook / KEPT
+    if kept.is_symlink():
+        yield kept
+    for folder, folders, files in os.walk(kept):
+        yield from (path for path in map(Path(folder).joinpath, [*folders, *files]) if path.is_symlink())
 
 
 def upwards(folder: Path) -> Iterator[Path]:

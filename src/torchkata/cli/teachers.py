@@ -129,7 +129,9 @@ def _similar(chapter: OneChapter, students: Students = None) -> None:
     """List answers that are near copies of each other, as a hint. Runs and grades nothing."""
     from torchkata.tools.grading.similar import pairs_of_class
 
-    pairs = pairs_of_class(_chapter_of_class(chapter), _names(students))
+    pairs, too_long = pairs_of_class(_chapter_of_class(chapter), _names(students))
+    for student, exercise in too_long:
+        _say(f"{student}: the answer to {exercise} is too long to be compared. Look at it.")
     for pair in pairs[:PAIRS_SHOWN]:
         alike = ", ".join(f"{exercise} {ratio:.0%}" for exercise, ratio in pair.alike.items())
         _say(f"{pair.one} and {pair.other}: {alike}")

@@ -20,6 +20,8 @@ from torchkata.verdicts.predicting import collected
 from torchkata.verdicts.showing import Part, Place
 from torchkata.verdicts.telling import Outcome, tell
 
+METHODS = {"__init__", "__call__", "forward", "backward", "setup_context", "step"}  # of an answer that is a class
+
 
 class check:
     """The frame of a check cell.
@@ -133,7 +135,8 @@ class check:
     def _refused(self, error: Failed) -> Outcome:
         withheld = self._hidden and self._keeping.withholds
         own_lines = [] if withheld else [Part("", words, code) for words, code in frame_words(error.frames)]
-        words = [*(_innermost(error.frames) if withheld else []), *_note_on(cells.names_taken(self._file))]
+        known = names.answers_in(self._source) | METHODS
+        words = [*(_innermost(error.frames, known) if withheld else []), *_note_on(cells.names_taken(self._file))]
         return Outcome(
             "wrong",
             self._idea,
@@ -161,9 +164,10 @@ class check:
         return f"Run the cell “{cell}” first, above this one. If it is gone, `torchkata update` restores it."
 
 
-def _innermost(frames: list) -> list[str]:
-    """The function in which an exception came up in a hidden test. Which line it was could tell the test's data."""
-    return [f"in your function {where}" for _, where, _ in frames[-1:]]
+def _innermost(frames: list, known: set[str]) -> list[str]:
+    """The function in which an exception came up in a hidden test. Which line it was could tell the test's data, and so
+    could the name of one of many functions: only those are named that the test asks for."""
+    return [f"in your function {where}" if where in known else "in your code" for _, where, _ in frames[-1:]]
 
 
 def _note_on(taken: list[str]) -> list[str]:

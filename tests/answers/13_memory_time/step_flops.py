@@ -309,7 +309,7 @@ def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
 
 
 # %% wrong: builds and counts it in a thread
-# says: These sizes fit into no machine.
+# says: This check watches which operations run, but part of your code's work ran where it can't watch
 # says: This check builds on the first one
 # earns: 0 of 2
 def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
@@ -334,7 +334,7 @@ def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
 
 
 # %% wrong: builds and counts it in a thread, without memory
-# says: These sizes fit into no machine.
+# says: This check watches which operations run, but part of your code's work ran where it can't watch
 # says: This check builds on the first one
 # earns: 0 of 2
 def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):

@@ -25,6 +25,8 @@ def noted(source: str, kind: str = "answer") -> list[str]:
         "sys._getframe(3).f_locals",
         "open('/proc/self/mem')",
         "original = observing.run_scenario",
+        "from torch.utils._python_dispatch import _disable_current_modes",
+        "torch._C._autograd._disable_profiler()",
     ],
 )
 def test_a_line_that_reaches_for_the_grader_is_shown(line: str):

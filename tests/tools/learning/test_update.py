@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import string
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from typer.testing import CliRunner
 
 from tests.tools.learning.small_course import SOURCE, as_editors_leave_it, learner_writes, make_course, publish
+from torchkata.base.places import KEPT
 from torchkata.cli import app
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
@@ -558,6 +560,24 @@ def test_a_link_and_a_mode_stay(chapter: Chapter):
     elsewhere.unlink()
     assert [one.state for one in fill_workbook(chapter.place)] == ["kept"]
     assert chapter.workbook.is_symlink()
+
+
+@pytest.mark.parametrize("place", ["lock", "version", "releases", "releases/{}.ipynb", "backups", "backups/{}"])
+def test_a_link_in_what_the_course_keeps_is_not_followed(chapter: Chapter, tmp_path: Path, place: str):
+    """The workbook may be a stranger's, and the one who runs the command may write what the stranger may not."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "file").write_text("theirs")
+    link = chapter.place.workbook / KEPT / place.format(chapter.name)
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(theirs if link.name in ("releases", "backups", chapter.name) else theirs / "file")
+    publish(chapter, SOURCE.replace("twice", "double"))
+    with pytest.raises(CourseError, match="is a link, which torchkata doesn't write through"):
+        update(chapter)
+    assert [path.name for path in theirs.iterdir()] == ["file"] and (theirs / "file").read_text() == "theirs"
 
 
 def test_backups_do_not_replace_one_another(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.sandbox import wire
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import DEFAULT_CAPS, Caps, decode, encode
-from torchkata.tools.grading.sandbox.replies import error_from, names_from, observation_from
+from torchkata.tools.grading.sandbox.replies import error_from, names_from, observation_from, parameters_of
 from torchkata.tools.grading.sandbox.scenarios import scenario_source
 from torchkata.tools.grading.sandbox.usage import Usage
 from torchkata.tools.grading.sandbox.zygotes import NAMESPACES, BranchClient, SharedZygote
@@ -181,10 +181,11 @@ class SubmissionSession:
         return self._exchange(encode(request), read, self._sandbox.limits.cell_frame)
 
     def observe(self, name: str, args: list, kwargs: dict, recorded: bool = True) -> Observation:
-        return self._observation(do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
+        known = parameters_of(name, self._sources) | kwargs.keys()
+        return self._observation(known, do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
 
     def value(self, name: str) -> Observation:
-        return self._observation(do="value", answer=name)
+        return self._observation((), do="value", answer=name)
 
     def scenario(self, scenario: Callable, args: tuple, recorded: bool) -> Observation:
         """Raises ScenarioError, too, for a scenario that can't travel."""
@@ -192,7 +193,7 @@ class SubmissionSession:
         answers = [[place, arg.__name__] for place, arg in enumerate(args) if isinstance(arg, StandIn)]
         plain = Copier().copy([None if isinstance(arg, StandIn) else arg for arg in args])
         what = {"source": source, "scenario": scenario.__name__, "args": plain, "answers": answers}
-        return self._observation(do="scenario", **what, recorded=recorded)
+        return self._observation(scenario.__code__.co_varnames, do="scenario", **what, recorded=recorded)
 
     def kill(self) -> int | None:
         """End the worker and all its processes; how it ended (see `Sandbox.end_worker`), None if that was before."""
@@ -218,7 +219,7 @@ class SubmissionSession:
                 raise wire.TooSlow("no time is left")
             wire.send(self._sock, number + question, self.left)
             left = self.left - (time.monotonic() - began)
-            deadline = wire.Deadline(max(left, 1e-3), lambda: self._more_time(began))
+            deadline = wire.Deadline(max(left, 1e-3), lambda: self._more_time(began), self._watch_memory)
             reply = wire.receive(self._sock, most, deadline)
             if not reply.startswith(number):
                 raise ValueError("a reply that nobody asked for")
@@ -232,9 +233,9 @@ class SubmissionSession:
             self.waited += spent
             self.left -= spent
 
-    def _observation(self, **request: object) -> Observation:
+    def _observation(self, parameters: Collection[str], **request: object) -> Observation:
         def read(reply: bytes) -> Observation:
-            return observation_from(_fields(reply, {"noted"})["noted"], self._sources)
+            return observation_from(_fields(reply, {"noted"})["noted"], self._sources, parameters)
 
         return self._exchange(encode(request), read, self._sandbox.limits.frame)
 
@@ -251,10 +252,17 @@ class SubmissionSession:
         self.left += more
         return more
 
+    def _watch_memory(self) -> None:
+        """The kernel limits each process; together they may have no more than one of them. Raises TooMuch."""
+        if self._usage.memory() > self._sandbox.limits.memory:
+            raise wire.TooMuch("its processes took too much memory together")
+
     def _give_up(self, error: Exception) -> WorkerLost:
         status = self.kill()
         if isinstance(error, wire.TooSlow):
             self._lost = WorkerLost("it took too long", "cut off")
+        elif isinstance(error, wire.TooMuch):
+            self._lost = WorkerLost(str(error))
         elif isinstance(error, wire.Ended):
             self._lost = WorkerLost(f"its process ended ({how_it_ended(status)})")
         else:

@@ -9,6 +9,7 @@ import json
 import linecache
 import socket
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property
 from types import CodeType, ModuleType
 
@@ -18,6 +19,7 @@ from torchkata.base.magics import without_magics
 from torchkata.base.names import names_of
 from torchkata.base.shell import shell_of
 from torchkata.tools.grading.sandbox import wire
+from torchkata.tools.grading.sandbox.inside.asking import Questions
 from torchkata.tools.grading.sandbox.messages import TooLarge, decode, encode
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
@@ -120,12 +122,14 @@ class Worker:
         return reply_with(observing.note_value(self._space[request["answer"]]))
 
     def _scenario(self, request: dict) -> dict:
-        space = dict(self._setup)
-        exec(compile(request["source"], SCENARIO, "exec", dont_inherit=True), space)
+        questions = Questions(request["source"], SCENARIO)
+        space = questions.space(self._setup)
+        exec(questions.code, space)
         args = list(request["args"])
         for place, name in request["answers"]:
             args[place] = self._space[name]
-        return reply_with(observing.run_scenario(space[request["scenario"]], tuple(args), request["recorded"]))
+        seen = observing.run_scenario(space[request["scenario"]], tuple(args), request["recorded"])
+        return reply_with(replace(seen, replaced=[*dict.fromkeys([*questions.replaced, *seen.replaced])]))
 
     def _run(self, source: str, file: str) -> dict | None:
         """Run a cell as a notebook would; what it raised, or None."""
