@@ -42,10 +42,10 @@ def test_many_lines_are_counted():
     )
 
 
-def test_no_stored_answer_is_noted():
-    assert not [
-        (chapter, exercise, notes)
+def test_no_stored_answer_is_noted_but_one_that_digs_in_the_collector():
+    assert [
+        (exercise, answer.name)
         for chapter, exercise in EXERCISES
         for answer in answers_of(chapter, exercise)
-        if (notes := noted(answer.source))
-    ]
+        if noted(answer.source)
+    ] == [("peak-ledger", "the forum's loop over gc.get_objects(), once")]

@@ -8,7 +8,7 @@ from tests.tools.grading.hostile.handin import HandIn, attack
 CHANNEL = """
 import json, os, socket, stat, struct, sys, time
 from torchkata.verdicts.observing import Observation
-from torchkata.verdicts.plain import encode
+from torchkata.tools.grading.sandbox.messages import encode
 
 def plain(**fields):
     noted = Observation(**fields).as_plain() | {"ops": '{"kinds": [], "order": []}'}
