@@ -208,7 +208,7 @@ def judge_kept(seen):
         "result neither on ctx nor into save_for_backward.",
         when=lambda seen: seen["kept"] == seen["of result"],
     )
-    seen.that(seen["kept"] == 0, too_much, kept_result, stage="rule")
+    seen.in_sight().that(seen["kept"] == 0, too_much, kept_result, stage="rule")
     by_hand = "Write the Function yourself, without torch.utils.checkpoint."
     seen.that(seen["own function"] and not seen["of torch"], by_hand, stage="rule")
 
