@@ -857,7 +857,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 # ## On a GPU
 #
 # Two claims of this chapter that only a GPU can show: which line is blamed (1.4), and when it is too late to hide a
-# card (1.6). Without one the cell prints a line, and no exercise needs it.
+# card (1.6). Without one the cell shows what a machine with a GPU printed, and no exercise needs it.
 
 
 # %% facts=["01-async-error-points-at-wrong-line", "01-visible-devices-before-import"] varies="a CUDA device changes it"

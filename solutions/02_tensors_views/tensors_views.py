@@ -710,7 +710,7 @@ print("quantile as mask:", x[x > torch.quantile(x, 0.25)].tolist())
 # ## On a GPU
 #
 # The order in memory costs time, too: a transposed copy reads or writes cells that lie far apart. The cell times it;
-# without a CUDA device it prints one line.
+# without a CUDA device it shows what a machine with one printed.
 
 
 # %% varies="a CUDA device changes what is shown"

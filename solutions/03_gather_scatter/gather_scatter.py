@@ -840,8 +840,8 @@ for sparse_grad in (False, True):
 # ## On a GPU
 #
 # There thousands of threads write at the same time. The cell writes a million numbers to four cells, twenty times over,
-# and counts the different results; without a GPU it prints one line. No exercise needs it. (Check labels on the CPU: an
-# illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
+# and counts the different results; without a GPU it shows what a machine with one printed. No exercise needs it. (Check
+# labels on the CPU: an illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
 
 
 # %% facts=["03-scatter-later-overwrites-earlier"] varies="a CUDA device changes what is shown"

@@ -1109,7 +1109,7 @@ print(f"backward:  {w.grad.item():.4f}")
 # ## On a GPU
 #
 # In a training step on a GPU most lines only queue work and return; `.item()` needs the number and waits for all of it.
-# The cell times each line of a step; without a GPU it prints one line. No exercise needs it.
+# The cell times each line of a step; without a GPU it shows what a machine with one printed. No exercise needs it.
 
 
 # %% varies="a CUDA device changes what is shown"

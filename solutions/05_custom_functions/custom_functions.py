@@ -1497,8 +1497,8 @@ for name, (operator, dtype) in cases.items():
 # ## On a GPU
 #
 # Eight layers of swish, each on a tensor of 64 MiB: the plain formula keeps two tensors a layer, `LeanSwish` and
-# `F.silu` one. The cell prints what stays in memory, and the time; without a GPU it prints one line. No exercise needs
-# it.
+# `F.silu` one. The cell prints what stays in memory, and the time; without a GPU it shows what a machine with one
+# printed. No exercise needs it.
 
 
 # %% facts=["05-use-to-save-memory"] varies="a CUDA device changes what is shown"

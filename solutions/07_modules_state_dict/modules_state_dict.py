@@ -1146,7 +1146,8 @@ checkpoint_anatomy(checkpoint)
 # ## On a GPU
 #
 # Two things about checkpoints are different there. Each tensor in a file remembers its device, and dropout on the GPU
-# draws from a generator of its own. Without a GPU each cell prints one line. No exercise needs them.
+# draws from a generator of its own. Without a GPU each cell shows what a machine with one printed. No exercise needs
+# them.
 
 
 # %% facts=["07-save-load-state-dict"] varies="a CUDA device changes what is shown"

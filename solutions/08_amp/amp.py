@@ -1115,7 +1115,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 # ## On a GPU
 #
 # What is faster, and by how much, only a GPU can show. The cell runs a transformer layer forward and backward in four
-# precisions and prints time and peak memory; without a GPU it prints one line. No exercise needs it.
+# precisions and prints time and peak memory; without a GPU it shows what a machine with one printed. No exercise needs
+# it.
 
 
 # %% varies="a CUDA device changes what is shown"

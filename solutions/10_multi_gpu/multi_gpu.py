@@ -1146,8 +1146,9 @@ print(fill(f"docstring: {advice}", 90))
 # %% [markdown]
 # ## On a GPU
 #
-# Without a CUDA device the next cells print one line; no exercise needs one. With one GPU the first of them runs: a
-# world of one with nccl. The second needs two, and measures what section 10.10 computes.
+# Without a CUDA device the first of the next cells shows what a machine with one printed; no exercise needs one. With
+# one GPU the first of them runs: a world of one with nccl. The second needs two, and measures what section 10.10
+# computes.
 
 
 # %% facts=["10-init-process-group-nccl"] varies="a CUDA device changes what is shown"

@@ -1394,7 +1394,7 @@ print("bool('False') is", bool("False"))
 # ## On a GPU
 #
 # One epoch over 4096 pictures that take some time to load, with and without workers, with and without pinned memory.
-# Without a GPU the cell prints one line. No exercise needs it.
+# Without a GPU the cell shows what a machine with one printed. No exercise needs it.
 
 
 # %% facts=["11-dataloader-num-workers"] varies="a CUDA device changes what is shown"
