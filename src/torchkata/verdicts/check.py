@@ -6,6 +6,7 @@ import io
 import linecache
 import sys
 import traceback
+from collections.abc import Set
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
@@ -164,7 +165,7 @@ class check:
         return f"Run the cell “{cell}” first, above this one. If it is gone, `torchkata update` restores it."
 
 
-def _innermost(frames: list, known: set[str]) -> list[str]:
+def _innermost(frames: list, known: Set[str]) -> list[str]:
     """The function in which an exception came up in a hidden test. Which line it was could tell the test's data, and so
     could the name of one of many functions: only those are named that the test asks for."""
     return [f"in your function {where}" if where in known else "in your code" for _, where, _ in frames[-1:]]

@@ -153,7 +153,7 @@ def _not_callable(answer: object) -> dict:
 def _observe(call: _Call) -> Observation:
     names = _names_of(call)
     tensors = {n: v for n, v in names.items() if isinstance(v, Tensor) and v.layout == torch.strided}
-    sight = Sight() if call.watched else Unwatched()
+    sight = Sight() if call.watched and torch.autograd.kineto_available() else Unwatched()
     recorder = Recorder(tensors, sight) if call.recorded else Unrecorded()
     noted: dict = {}
     output = _Tee(sys.stdout)
