@@ -15,9 +15,8 @@ from textwrap import fill
 from types import FunctionType, ModuleType
 from typing import Any
 
-from torchkata.base.editor import folder_here, workbook_here
 from torchkata.base.marks import authors_version
-from torchkata.base.places import course_of_package, solutions_for, workbook_with
+from torchkata.base.places import course_of_package, solutions_for, workbook_here
 from torchkata.exporting import quiet_exporter
 from torchkata.pictures.attention_map import draw_attention
 from torchkata.pictures.loss_curve import LiveCurve, draw_losses
@@ -62,10 +61,9 @@ class PartMissing(Exception):
 def own_folder() -> Path:
     """Where a learner's own model lies: my_model/ beside the notebook; outside of a workbook a folder that goes with
     the system's temporary files."""
-    here = folder_here()
-    if workbook_with(here) is None:
+    if workbook_here() is None:
         return Path(mkdtemp(prefix="torchkata-"))
-    folder = here / "my_model"
+    folder = Path.cwd() / "my_model"
     folder.mkdir(exist_ok=True)
     return folder
 

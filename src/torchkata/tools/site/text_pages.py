@@ -22,7 +22,6 @@ VERDICT = "docs/images/verdict.txt"  # what the check says to the wrong answer i
 TEXTS = {
     "learners": "docs/learners.md",
     "teachers": "docs/teachers.md",
-    "collecting": "docs/collecting.md",
     "large-classes": "docs/large-classes.md",
     "authors": "docs/authors.md",
     "contributing": "CONTRIBUTING.md",
@@ -195,7 +194,6 @@ folklore/index
 
 For learners <learners>
 For teachers <teachers>
-How work comes in <collecting>
 What a large class costs <large-classes>
 For authors <authors>
 How to contribute <contributing>
