@@ -66,6 +66,15 @@ def test_right_wrong_and_partly_right(chapter: Chapter):
     assert found["thrice"].solved and not found["guess"].solved
 
 
+@pytest.mark.parametrize("own", ["def check(name, got, expected):\n    assert got == expected", "check = observe = 1"])
+def test_own_names_are_not_the_checks(chapter: Chapter, own: str):
+    notebook = learner_writes(chapter, twice="def twice(x):\n    return x + x", thrice="def thrice(x): return 3 * x")
+    notebook.cells.insert(2, nbformat.v4.new_code_cell(own))
+    nbformat.write(notebook, chapter.workbook)
+    found = verdicts(chapter)
+    assert (found["twice"].points, found["thrice"].points) == (2, 1), found["twice"].line
+
+
 def test_own_cells_count_and_damage_is_survived(chapter: Chapter):
     notebook = learner_writes(chapter, twice="def twice(x):\n    return helper(x)", thrice="def thrice(x) return x")
     answer = next(n for n, cell in enumerate(notebook.cells) if cell.id == "twice")
