@@ -19,11 +19,13 @@
 # run that too. It says at once what is right, or what is wrong and why.
 
 # %% setup=true
+import gc
 import math
 import os
 import re
 import subprocess
 import sys
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -156,7 +158,8 @@ error_of(lambda: product[0, 0].item())
 # A tensor on the device `meta` has shape, dtype and device, but no data. These 40 GB of float32 cost nothing, and
 # operations on them only work out shapes. In the picture at the beginning, the kernels for `meta` stop at the shapes,
 # and there is no storage below them: no memory that holds numbers. `meta` exists in every build, and so it serves in
-# this chapter as "the other device": whatever is said about moving to a GPU can be tried with it.
+# this chapter as "the other device". You can try with it where tensors end up, which shapes come out and which
+# operations are refused. You can't try values or speed, and modules are moved in another way (section 1.2).
 #
 # Now choose a device.
 
@@ -201,10 +204,26 @@ result = model.to("meta")
 print("x:", x.device, "  model.weight:", model.weight.device, "  the same module:", result is model)
 print('x.to("cpu") is x:', x.to("cpu") is x)
 
+model = nn.Linear(2, 2)
+optimizer = torch.optim.Adam(model.parameters())
+model(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+weight = model.weight
+kept = model.double().weight is weight
+print("double: still the same Parameter:", kept, " Adam's average:", end=" ")
+print(optimizer.state[weight]["exp_avg"].dtype)
+print("meta:   still the same Parameter:", model.to("meta").weight is weight)
+
 # %% [markdown]
 # `Tensor.to` returns a tensor and leaves `x` where it is; here the result was dropped. If there is nothing to do, it
 # returns `x` itself. `Module.to` changes the module: its parameters and buffers are moved, and the module is returned.
 # So `x = x.to(device)` needs its assignment, for each batch and its labels too; `model.to(device)` does not.
+#
+# The last two lines matter for an optimizer, which holds the Parameter objects that it was given. `Module.to` usually
+# keeps those objects and [puts new data into them](https://docs.pytorch.org/docs/stable/future_mod.html), so an
+# optimizer that was made before still trains the model. But it doesn't touch the state that the optimizer already has:
+# Adam's averages stayed float32. And `meta` is an exception. There the module gets new Parameters, which an older
+# optimizer doesn't know. So move the model first, and make the optimizer afterwards.
 #
 # Back to the model of the opening. What did `.to("meta")` take along?
 
@@ -213,15 +232,30 @@ model = Scale().to("meta")
 for name in ("weight", "shift", "factor"):
     print(f"{name:7} is on {getattr(model, name).device}")
 
+
+class OwnTo(nn.Module):
+    def to(self, *args, **kwargs):
+        raise RuntimeError("this is never called")
+
+
+nn.Sequential(OwnTo()).to("meta")
+
+there, number = torch.ones(2, device="meta"), torch.tensor(2.0)
+print("there * number is on", (there * number).device)
+error_of(lambda: torch.stack([there.sum(), number]))
+
 # %% [markdown]
 # A module knows its parameters and its buffers, but not a tensor in a plain attribute: `factor` stays behind. Whatever
 # meets in one operation must be in one place (inputs, labels, an initial state, a mask), and nothing follows the model
 # by itself. `self.register_buffer("factor", …)` makes `factor` known to the module; with `persistent=False` it stays
-# out of the checkpoint.
+# out of the checkpoint. A `to` of your own that moves `factor` is no way out: as the cell shows, a parent never calls
+# the `to` of its children.
 #
-# One exception: a single number, a tensor without dimensions on the CPU, may meet tensors of any device. And don't lean
-# on the error while you practise with `meta`: a bare `torch.mm` of a CPU matrix and a meta matrix is not refused in
-# torch 2.13, and returns numbers that mean nothing. Look at `.device`.
+# There is one exception, the line before the error. A CPU tensor without dimensions, that is, a single number, may be
+# an operand of an *elementwise* operation such as `*`, `+` or `torch.where` on any device. Other operations refuse it:
+# people meet this error when they `torch.stack` losses from two devices. And don't rely on the error while you practise
+# with `meta`: a bare `torch.mm` of a CPU matrix and a meta matrix is not refused in torch 2.13, and returns numbers
+# that mean nothing. Look at `.device`.
 #
 # **Change one line.** The next cell lists the operations that PyTorch runs for a new tensor that is wanted on another
 # device. How would you write the first block so that only one operation is left?
@@ -378,14 +412,17 @@ error_of(lambda: F.cross_entropy(logits, torch.tensor([5, 0])))
 error_of(lambda: F.cross_entropy(logits, torch.tensor([-1, 0])))
 print(f"with -100: {F.cross_entropy(logits, torch.tensor([-100, 0])):.4f}")
 print(f"second row: {F.cross_entropy(logits[1:], torch.tensor([0])):.4f}")
+print(f"only -100: {F.cross_entropy(logits, torch.tensor([-100, -100])):.4f}")
 
 # %% [markdown]
 # 5 and -1. The label -100 is skipped without a word: it is the default of `ignore_index`, and the mean is taken over
-# the other rows. No negative label means "the last class". `gather` and `one_hot` are as clear on the CPU.
+# the other rows. If no other row is left, the mean of nothing is nan. No negative label means "the last class".
+# `gather` and `one_hot` raise equally clear errors on the CPU.
 #
-# There an operation has finished when its line has finished, and it checks indices itself: the error points to the
-# wrong line, and often names the number. On a GPU Python only *queues* the work and goes on. The GPU finds the bad
-# label later. By then Python is somewhere else, and the error is reported at the line where Python notices.
+# On the CPU an operation has finished when its line has finished, and it checks indices itself. So the traceback ends
+# at the faulty line, and the message often names the number. On a GPU Python only *queues* the work and goes on. The
+# GPU finds the bad label later. By then Python is somewhere else, and the error is reported at the line where Python
+# notices.
 #
 # **Predict.** In the picture Python queues four calls. The first is `cross_entropy`, which makes the loss from a bad
 # label; `item()` is the first that needs a number from the GPU. Which line is blamed?
@@ -530,7 +567,8 @@ memory_explorer()
 #
 # On a GPU the message of an out-of-memory error names two sums: *allocated* is in your tensors, *reserved* is what
 # PyTorch has taken from the driver, with the blocks that it keeps for the next tensors ([how memory is
-# managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)).
+# managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). [Chapter
+# 13](../13_memory_time/memory_time.ipynb) reads the whole message, and finds the moment at which a step needs most.
 #
 # And how do you see what autograd keeps? Hand it two functions. The first is called with each tensor that is saved and
 # returns what is to be kept in its place; the second undoes that when the backward pass asks for it.
@@ -538,21 +576,46 @@ memory_explorer()
 
 # %%
 def show(saved: Tensor) -> Tensor:
-    """Print what is saved, and keep it as it is."""
+    """Print what is saved, and keep the same numbers in a tensor without a history."""
     size = saved.untyped_storage().nbytes()
     print(f"saved: {tuple(saved.shape)}, {saved.nbytes} bytes in a storage of {size}")
-    return saved
+    return saved.detach()
 
 
 rows = torch.ones(100, 6)[:4]
 layers = nn.Sequential(nn.Linear(6, 2), nn.ReLU(), nn.Linear(2, 3))
 with torch.autograd.graph.saved_tensors_hooks(show, lambda kept: kept):
     layers(rows)
+    print("batch norm")
+    nn.BatchNorm1d(6)(rows)
 
 # %% [markdown]
 # The input of the first layer, the output of ReLU, and then the same tensor again, for the second layer needs it too;
-# last that layer's weight, which passes the gradient on. A *storage* is the piece of memory in which a tensor's numbers
-# lie. The four rows are a slice, so they keep the storage of all hundred alive (chapter 2).
+# last that layer's weight, which passes the gradient on. A batch norm saves its input, its weight, its running mean and
+# variance and those of the batch. A *storage* is the piece of memory in which a tensor's numbers lie. The four rows are
+# a slice, so they keep the storage of all hundred alive (chapter 2).
+#
+# Why does `show` return `saved.detach()`, which has the same storage, and not simply `saved`? `exp` saves its own
+# output. Here it is under both kinds of hooks, without a backward, and then nobody needs the output any more:
+
+
+# %%
+def stays_in_memory(pack: Callable[[Tensor], Tensor]) -> bool:
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
+        output = torch.ones(3, requires_grad=True).exp()
+    remembered = weakref.ref(output)
+    del output
+    gc.collect()
+    return remembered() is not None
+
+
+print("the hook returns saved:         ", stays_in_memory(lambda saved: saved))
+print("the hook returns saved.detach():", stays_in_memory(lambda saved: saved.detach()))
+
+# %% [markdown]
+# The output holds its graph (`output.grad_fn`), and now the graph holds the very same output. Python's garbage
+# collector doesn't see this cycle, since half of it is in C++, so a hook that returns `saved` leaks the activations of
+# every forward pass that has no backward. A detached tensor has no graph, so there is no cycle.
 #
 # **Predict.** Adam keeps two numbers for each parameter. Are they there after the first `backward()`?
 
@@ -616,7 +679,7 @@ code = """
 import os
 import torch
 
-for value in ("3", "2,0", "", "-1", "0,-1,2"):
+for value in ("3", "2,0", "", "-1", "0,-1,2", "0,0"):
     os.environ["CUDA_VISIBLE_DEVICES"] = value
     print(f"{value!r:9} leaves the cards {torch.cuda._parse_visible_devices()}")
 print("CUDA has been started:", torch.cuda.is_initialized())
@@ -627,10 +690,11 @@ print(run.stdout.strip())
 
 # %% [markdown]
 # Card number 3. The variable selects *and renumbers*: the process sees the cards of the list, in this order, and counts
-# them from 0. An empty value hides all of them, and so does -1: reading stops at the first entry that names no card.
-# (`_parse_visible_devices` is PyTorch's own reader, a private function; it doesn't look whether the cards exist.) On a
-# machine with different cards CUDA counts the fastest first; set `CUDA_DEVICE_ORDER=PCI_BUS_ID` for the order of
-# `nvidia-smi`. Clusters write names such as `GPU-8f…` in place of numbers.
+# them from 0. An empty value hides all of them, and so does -1: reading stops at the first entry that names no card. A
+# card that is named twice hides all as well. (`_parse_visible_devices` is PyTorch's own reader, a private function; it
+# doesn't look whether the cards exist.) On a machine with different cards CUDA counts the fastest first; set
+# `CUDA_DEVICE_ORDER=PCI_BUS_ID` for the order of `nvidia-smi`. Clusters write names such as `GPU-8f…` in place of
+# numbers.
 #
 # When is it read? It was changed *after* `import torch`, five times, and each change counted: the import does not start
 # CUDA. But `torch.cuda.is_available()` may, and most programs begin with it. By its source it asks CUDA itself, which
@@ -717,10 +781,20 @@ print("built for:   ", torch.version.cuda or torch.version.hip or "the CPU only"
 print("tag:         ", torch.__version__.partition("+")[2] or "none")
 print("at least 2.9:", torch.__version__ >= (2, 9), "  as text:", str(torch.__version__) >= "2.9")
 print("cards:       ", torch.cuda.device_count())
+print("kernels for: ", *(torch.cuda.get_arch_list() or ["no GPU"]))
+if torch.cuda.is_available():
+    print("this card:   ", "sm_{}{}".format(*torch.cuda.get_device_capability()))
 
 # %% [markdown] facts=["01-torch-version-string"]
 # Counting cards is safe everywhere. `torch.__version__` compares itself as a version, with tuples too; as text, "2.13"
 # comes before "2.9".
+#
+# The last lines belong to an error that comes although CUDA is available: *no kernel image is available for execution
+# on the device*. A build contains machine code for some generations of cards only, and
+# [`torch.cuda.get_arch_list()`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.get_arch_list.html) names
+# them: `sm_90` is for cards of capability 9.0. Code runs on cards with the [same first number and an equal or larger
+# second one](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility). If your card is
+# older or newer than all of them, you need another build.
 
 # %% [markdown] facts=["01-cuda-toolkit-must-be-installed", "01-torch-version-cuda"]
 # Three numbers are called "the CUDA version", and they may all differ:
@@ -783,7 +857,7 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 # ## On a GPU
 #
 # Two claims of this chapter that only a GPU can show: which line is blamed (1.4), and when it is too late to hide a
-# card (1.6). Without one the cell prints a line, and no exercise needs it.
+# card (1.6). Without one the cell shows what a machine with a GPU printed, and no exercise needs it.
 
 
 # %% facts=["01-async-error-points-at-wrong-line", "01-visible-devices-before-import"] varies="a CUDA device changes it"

@@ -114,6 +114,7 @@ lower = x[1:]
 print("begin at the same address:", lower.data_ptr() == x.data_ptr())
 print("bytes between them:       ", lower.data_ptr() - x.data_ptr())
 print("the same storage:         ", same_storage(lower, x))
+print("x[:1] and x[2:]:          ", same_storage(x[:1], x[2:]), "- without a common cell")
 
 lower[0, 0] = -1
 print("x is now", x.tolist())
@@ -123,8 +124,9 @@ print("x.view(2, 6) is now", x.view(2, 6).tolist())
 # The write shows in `x`, in cell 4. A *view* shares its base's cells, so each sees what is written through the other.
 #
 # How do you find out? `tensor.data_ptr()` is the address of the tensor's *first element*, here 4 elements of 8 bytes
-# further on. It can't tell you whether memory is shared; the storage's address can. Below we ask `same_storage`
-# whenever it matters.
+# further on, so it can't tell you whether memory is shared. The address of the storage says more: if it is equal for
+# two tensors that have elements, both look at one storage, though perhaps at different cells of it. If it differs, they
+# share nothing that PyTorch has allocated. Memory that comes from NumPy is an exception, which section 2.3 shows.
 #
 # **By hand.** `x` has 12 elements of int64. How large is the storage of `x`, in bytes, and how large that of `x[1:]`,
 # which has 8 elements?
@@ -200,8 +202,8 @@ strides_explorer()
 three_bins(torch.arange(12).reshape(3, 4))
 
 # %% [markdown]
-# - *Views*: whatever can be described by shape, stride and offset alone. Slices, transposes, a new dimension of size 1,
-# a diagonal (stride 5 here), and `expand`, which adds a dimension of stride 0 (section 2.4).
+# - *Views*: operations whose result shape, stride and offset can always describe. Slices, transposes, a new dimension
+# of size 1, a diagonal (stride 5 here), and `expand`, which adds a dimension of stride 0 (section 2.4).
 # - *The same object*: a request that is met already. `contiguous()` and `to()` then return their input itself.
 # - *Copies*: arithmetic, and whatever picks elements freely. Compare `x[0:2]` with `x[[0, 1]]`: the same rows, but a
 # list, an index tensor or a mask could name any rows in any order, and no stride describes that.
@@ -238,12 +240,14 @@ print(
 
 flat = wide.reshape(12)
 print("reshape shares memory:", same_storage(flat, wide))
+print("1.0 viewed as int32:  ", torch.tensor([1.0]).view(torch.int32).item())
 
 # %% [markdown]
 # The second: 8 is not 4 · 1. `every_second` has strides (8, 2), and 8 is 4 · 2: its rows merge, although it isn't
 # contiguous. `reshape` returns a view when it can and silently copies when it must. Use `view` where you count on
 # shared memory, since it never copies, and `reshape` where you don't care. One size of either may be -1: it is worked
-# out from the others.
+# out from the others. With a dtype in place of a shape, `view` reads the same bytes as another type and converts
+# nothing.
 #
 # ### Who owns its memory?
 #
@@ -316,8 +320,8 @@ error_of(lambda: last.view(2, -1))
 # The `view` fails by the rule above: to merge channels, height and width, the channel would have to be the slowest of
 # the three. `flatten(1)` works; it copies. `clone` and element-wise operations keep such a layout.
 #
-# **Now you know.** What a shape, a stride and an offset can describe is a view; everything else is a copy. `view`
-# splits always and merges where one dimension continues the next.
+# **Now you know.** What no shape, stride and offset can describe must be a copy. What they can describe may be a view,
+# but need not be: `x[[0, 1]]` copies. `view` splits always and merges where one dimension continues the next.
 
 # %% exercise="predict-strides"
 
@@ -349,11 +353,35 @@ print("torch.as_tensor(a):      ", shared.tolist(), shared.dtype)
 print("as_tensor(a, float32):   ", converted.tolist(), converted.dtype)
 print("the array:               ", a.tolist())
 
+last_two = torch.from_numpy(a[1:])
+last_two[0] = 7
+print("after last_two[0] = 7:   ", shared.tolist())
+print("same_storage:            ", same_storage(shared, last_two))
+
 # %% [markdown]
 # `torch.tensor` always copies. `torch.as_tensor` (and `torch.from_numpy`) shares memory with an array, in both
 # directions, as long as nothing has to change: another dtype, another device or a Python list need a copy. All of them
-# keep the array's dtype unless you name another. NumPy makes float64, and that is where unexpected doubles come from.
-# The cure is at the source: `torch.as_tensor(array, dtype=torch.float32)`.
+# keep the array's dtype, and `tensor` and `as_tensor` let you name another. NumPy makes float64, and that is where
+# unexpected doubles come from. The cure is at the source: `torch.as_tensor(array, dtype=torch.float32)`.
+#
+# The last lines are the exception from section 2.1. PyTorch wraps each array that it is given in a storage that begins
+# where the array begins. Two slices of one array become two storages with different addresses, and share cells.
+#
+# Not every array can be wrapped, and some shouldn't be:
+
+# %% shows_warning="UserWarning"
+error_of(lambda: torch.from_numpy(a[::-1]))
+error_of(lambda: shared[::-1])
+
+read_only = np.ones(3)
+read_only.flags.writeable = False
+warning_of(lambda: torch.from_numpy(read_only).zero_(), lines=1)
+print("the read-only array:", read_only.tolist())
+
+# %% [markdown]
+# NumPy reverses an array by a negative stride, and strides in PyTorch can't be negative. So copy the reversed array
+# (`a[::-1].copy()`), or use `tensor.flip(0)`, which also copies. A read-only array, as pandas and memory-mapped files
+# give them, is wrapped with one warning, and then PyTorch writes into it all the same.
 #
 # A bug story. Somebody keeps the weights of the best epoch, in two ways:
 
@@ -372,7 +400,8 @@ print("detach().clone():", snapshot.tolist())
 
 # %% [markdown]
 # `detach()` gives another tensor on the same cells, without gradient tracking. The optimizer writes into those cells in
-# place, so the "old" weights are the new ones.
+# place, so the "old" weights are the new ones. (`weight.data` shares the cells as well, and hides writes from autograd;
+# section 4.6 shows the harm.)
 #
 # What type does a number get when you name none?
 
@@ -419,7 +448,7 @@ warning_of(lambda: torch.tensor(weight))
 #
 # **Predict.** `b = torch.zeros(3, 1)` and `e = b.expand(3, 4)`. How many elements of `e` change with `e[0, 0] = 9`?
 
-# %% facts=["02-expand-is-stride-zero-view", "02-expand-inplace-writes"]
+# %% facts=["02-expand-is-stride-zero-view", "02-expand-inplace-writes"] shows_warning="UserWarning"
 b = torch.zeros(3, 1)
 e = b.expand(3, 4)
 print("shape", tuple(e.shape), " stride", e.stride(), " shares b's storage:", same_storage(e, b))
@@ -430,14 +459,19 @@ print("after e[0, 0] = 9, b:", b.tolist())
 error_of(lambda: e.add_(1))
 e.fill_(7)
 print("after e.fill_(7), b: ", b.tolist())
+first_column = torch.tensor([[True, False, False, False]])
+warning_of(lambda: e.masked_fill_(first_column, 5), lines=1)
+print("after masked_fill_ of one column, e[0]:", e[0].tolist())
+error_of(lambda: e.__setitem__(slice(None), 1))  # e[:] = 1
 e.clone().add_(1)
 print("after e.clone().add_(1), b:", b.tolist())
 
 # %% [markdown]
 # Four. A stride of 0 means: a step along this dimension does not move. The four elements of a row are one cell, so a
-# write to one of them is a write to all, and to `b`. `add_`, `mul_` and `copy_` notice that and refuse. `fill_` and
-# `zero_` go through without a word, and so does assigning to a part in which no cell comes twice, like the single
-# element here. Make it a rule: `clone()` before you write into something that was expanded.
+# write to one of them is a write to all, and to `b`. `add_`, `mul_`, `copy_` and the assignment `e[:] = 1` notice that
+# and refuse. `fill_`, `zero_` and assigning to a part in which no cell comes twice, like the single element here, go
+# through without a word. `masked_fill_` warns, once in a process, and does the most harm: in a mask that was expanded,
+# one masked column masks all. Make it a rule: `clone()` before you write into something that was expanded.
 #
 # What does it save? `repeat` makes the same values with memory of its own:
 
@@ -676,7 +710,7 @@ print("quantile as mask:", x[x > torch.quantile(x, 0.25)].tolist())
 # ## On a GPU
 #
 # The order in memory costs time, too: a transposed copy reads or writes cells that lie far apart. The cell times it;
-# without a CUDA device it prints one line.
+# without a CUDA device it shows what a machine with one printed.
 
 
 # %% varies="a CUDA device changes what is shown"

@@ -174,7 +174,7 @@ print("column by column:   ", [a[:, column][index[:, column]].tolist() for colum
 # **Now you know.** gather copies the place, replaces the coordinate of `dim`, and reads. The result has the shape of
 # `index`.
 #
-# ## 3.2 Shapes: no broadcasting, ever
+# ## 3.2 Shapes: gather and scatter don't broadcast
 #
 # Nearly every error message of gather is about a shape, and its worst mistake gives none.
 #
@@ -213,12 +213,13 @@ error_of(lambda: y.gather(1, torch.tensor([[0], [0], [0], [0]])))
 error_of(lambda: y.gather(1, torch.tensor([2, 0, 3])))
 error_of(lambda: y.gather(1, torch.tensor([[-1]])))
 error_of(lambda: y.gather(1, torch.tensor([[4]])))
+print("an empty index:", tuple(y.gather(1, torch.tensor([], dtype=torch.int64)).shape))
 
 # %% [markdown]
 # All but the first are refused. The rules follow from the formula:
 #
 # - `index` and `input` have the same number of dimensions: the index supplies all coordinates but one, so none may be
-# missing;
+# missing (only an index without any entries is let through, as the last line shows);
 # - apart from `dim`, `index` is nowhere larger than `input`: those coordinates are taken as they are and must exist;
 # - along `dim`, `index` may have any length: that coordinate is replaced anyway;
 # - the numbers in `index` lie in 0 … size - 1. Ordinary indexing counts -1 from the end; gather does not.
@@ -451,6 +452,12 @@ print("gradient:", src.grad.tolist())
 # The gradient is wrong, too, and the page says so: only one number was kept, and yet all three get the gradient of the
 # cell.
 #
+# If two runs of your program differ for such a reason, there is a switch, `torch.use_deterministic_algorithms(True)`.
+# On a GPU `scatter`, `scatter_add_`, `index_add` and `scatter_reduce` with "sum" or "mean" then take an ordered, slower
+# way, while "prod", `torch.histc` and `torch.bincount` with weights raise. [Its
+# page](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html) lists all operations of
+# both kinds. The same number then wins in each run, but its gradient is no better.
+#
 # Most collisions are not as easy to see. **Complete the picture.** Three rows are scattered along dim 0. In which
 # columns do two numbers of `index` meet?
 
@@ -485,19 +492,25 @@ print("gradient:", src.grad.tolist())
 # `scatter_add_` gives 6, with any number of threads: a sum does not ask who came last. (Sums of floats can still differ
 # in the last digits.) The gradient is the same as above, and this time it is right: each number is in the sum once.
 #
-# Now count the votes again. `counts[votes] += 1` reads three cells, adds 1, and *writes* six numbers back: four writers
-# with the same number, 1, in one cell. Three ways to add instead:
+# Now count the votes again. `counts[votes] += 1` reads six numbers from three cells, adds 1 to each, and writes six
+# numbers back. All six were read before the first was written, so four writers put the same number, 1, into one cell.
+# Four ways to add instead:
 
 # %%
-ones = torch.ones(len(votes))
+print("counts[votes] reads:", torch.zeros(3)[votes].tolist())
+ones = torch.ones(len(votes), requires_grad=True)
 print("scatter_add:", torch.zeros(3).scatter_add(0, votes, ones).tolist())
 print("index_add:  ", torch.zeros(3).index_add(0, votes, ones).tolist())
 print("index_put:  ", torch.zeros(3).index_put((votes,), ones, accumulate=True).tolist())
+weighted = torch.bincount(votes, weights=ones)
+print("bincount:   ", weighted.tolist())
+error_of(lambda: weighted.sum().backward())
 
 # %% [markdown]
-# For a vector the three agree. `index_add` adds whole rows: its index has one dimension, one number for each row of the
-# source. `index_put` with `accumulate=True` is what `counts[votes] += 1` was meant to be, for indices like those
-# between square brackets. `scatter_add` takes an index of the shape of the source, a place for each single number.
+# For a vector the four agree. `bincount` is the shortest for counting, needs no target, and has no gradient.
+# `index_add` adds whole rows: its index has one dimension, one number for each row of the source. `index_put` with
+# `accumulate=True` is what `counts[votes] += 1` was meant to be, for indices like those between square brackets.
+# `scatter_add` takes an index of the shape of the source, a place for each single number.
 #
 # `scatter_reduce_` offers five ways to combine. **By hand.** A 5 stands in the cell; 1 and 3 arrive. What is "the
 # mean"?
@@ -511,10 +524,19 @@ for reduce in ("sum", "prod", "mean", "amax", "amin"):
     without = torch.full((1, 2), 5.0).scatter_reduce_(1, index, src, reduce, include_self=False)
     print(f"{reduce:5} {with_five.tolist()!s:14} include_self=False: {without.tolist()}")
 
+whole = torch.zeros(1, 1, dtype=torch.int64)
+one_and_two = torch.tensor([[1, 2]])
+mean = whole.scatter_reduce(1, index, one_and_two, "mean", include_self=False)
+print("mean of the whole numbers 1 and 2:", mean.tolist())
+tied = torch.tensor([[2.0, 2.0]], requires_grad=True)
+torch.zeros(1, 1).scatter_reduce(1, index, tied, "amax").sum().backward()
+print("gradient of amax for equal numbers:", tied.grad.tolist())
+
 # %% [markdown]
 # (5 + 1 + 3) / 3 = 3. What stood in the cell before takes part, unless you say `include_self=False`; then the mean is
 # 2. A target of zeros does not help here: a zero counts as one more number in a mean. The second cell has no writer and
-# keeps its 5 in both cases.
+# keeps its 5 in both cases. The last lines show two details: a mean of whole numbers is rounded down, and "amax" gives
+# equal shares of the gradient to numbers that are equally large.
 
 # %% [markdown]
 # Older code writes `scatter_(…, reduce="add")`. With a tensor that is deprecated:
@@ -540,6 +562,20 @@ error_of(lambda: twos.scatter_reduce_(1, index, src, "add"))
 # %% [markdown]
 # With a tensor write `scatter_add_` or `scatter_reduce_`. The form with a number stays; its two names are "add" and
 # "multiply", while `scatter_reduce_` says "sum" and "prod".
+#
+# The sums are formed in the dtype of the target. In half precision that goes wrong without an error, as soon as the sum
+# is so large that adding one more number no longer changes it. Here 1,000 ones are added in bfloat16 and in float32.
+
+# %%
+ones = torch.ones(1000, dtype=torch.bfloat16)
+cell = torch.zeros(1000, dtype=torch.int64)
+
+print("in bfloat16:", torch.zeros(1, dtype=torch.bfloat16).index_add(0, cell, ones))
+print("in float32: ", torch.zeros(1).index_add(0, cell, ones.float()))
+
+# %% [markdown]
+# In bfloat16 the sum stops at 256, because the next number that bfloat16 has is 258. So add in float32, and convert the
+# result if you need to.
 #
 # **Now you know.** Two writers in a cell are a race, and its gradient is wrong. Add, average or take the largest, and
 # say which.
@@ -767,7 +803,7 @@ def kept_by(pick) -> list[str]:
     def note(saved: Tensor) -> Tensor:
         itself = saved.data_ptr() == scores.data_ptr()
         kept.append("scores itself" if itself else f"{tuple(saved.shape)} of {saved.dtype}")
-        return saved
+        return saved.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
         pick(scores, labels)
@@ -804,8 +840,8 @@ for sparse_grad in (False, True):
 # ## On a GPU
 #
 # There thousands of threads write at the same time. The cell writes a million numbers to four cells, twenty times over,
-# and counts the different results; without a GPU it prints one line. No exercise needs it. (Check labels on the CPU: an
-# illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
+# and counts the different results; without a GPU it shows what a machine with one printed. No exercise needs it. (Check
+# labels on the CPU: an illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
 
 
 # %% facts=["03-scatter-later-overwrites-earlier"] varies="a CUDA device changes what is shown"

@@ -450,7 +450,8 @@ row_by_row([[3.0, 2.0, 0.0], [0.0, 1.0, 8.0]], v=[0.0, 1.0])
 # gives all derivatives, however many parameters there are.
 
 # %% [markdown]
-# Two more things follow from "weights for the outputs":
+# Two more things follow from "weights for the outputs", and the last line shows what happens to them where two elements
+# are equally large:
 
 # %% facts=["04-backward-gradient-argument", "04-backward-only-for-scalars"]
 v = torch.tensor([1.0, 10.0])
@@ -464,9 +465,14 @@ print("of shape (1, 1):", single.grad.tolist())
 
 error_of(lambda: f(w).backward(torch.tensor([1.0, 10.0, 100.0])))
 
+tied = torch.tensor([2.0, 2.0, 1.0], requires_grad=True)
+by_all, by_dim = (torch.autograd.grad(top, tied)[0] for top in (tied.max(), tied.max(0).values))
+print("max():", by_all.tolist(), " max(0):", by_dim.tolist())
+
 # %% [markdown]
 # `y.backward(v)` is `(y * v).sum().backward()` without the product. v has the shape of `y`. Any result with one element
-# stands for a loss, whatever its number of dimensions.
+# stands for a loss, whatever its number of dimensions. And `max()` doesn't choose between equal elements: they share
+# the gradient. `max(dim)` returns a position, and the gradient goes there.
 #
 # The rules by which a node turns v into the next v are few. Hold them against the pictures above.
 #
@@ -476,7 +482,8 @@ error_of(lambda: f(w).backward(torch.tensor([1.0, 10.0, 100.0])))
 # | `a * b` | g·b to a, g·a to b |
 # | `x.sum()` | g, expanded to the shape of x |
 # | `x.expand(…)`, broadcasting | g, summed over the expanded dimensions |
-# | `x.max()`, `x[i]`, `gather` | g to the places that were taken, 0 elsewhere |
+# | `x.max(dim)`, `x[i]`, `gather` | g to the places that were taken, 0 elsewhere |
+# | `x.max()`, `x.amax(…)` | g in equal shares to the largest elements, 0 elsewhere |
 # | `x @ w` | g @ w.T to x, x.T @ g to w |
 #
 # **Now you know.** Backward computes v · J and never J. One pass for each output gives the rows; one pass is enough for
@@ -724,7 +731,7 @@ def kept_bytes() -> int:
 
     def note(saved: Tensor) -> Tensor:  # called with every tensor that a node is about to keep
         kept[saved.data_ptr()] = saved.nbytes
-        return saved
+        return saved.detach()  # without its history, which would keep it (section 1.5)
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
         x.sin().exp().tanh()
@@ -896,7 +903,7 @@ for name, operation in operations.items():
 
     def note(saved: Tensor, kept=kept) -> Tensor:
         kept.append(saved.data_ptr())
-        return saved
+        return saved.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
         result = operation()
@@ -1102,7 +1109,7 @@ print(f"backward:  {w.grad.item():.4f}")
 # ## On a GPU
 #
 # In a training step on a GPU most lines only queue work and return; `.item()` needs the number and waits for all of it.
-# The cell times each line of a step; without a GPU it prints one line. No exercise needs it.
+# The cell times each line of a step; without a GPU it shows what a machine with one printed. No exercise needs it.
 
 
 # %% varies="a CUDA device changes what is shown"

@@ -638,10 +638,42 @@ print("bias:", bias_grad.tolist(), "- right is [0.0, 5.0, 10.0, 15.0]")
 # gradient of the bias is right! The engine sums a gradient that is too large over the dimensions in which its tensor
 # would have been broadcast. That is a courtesy; write `g.sum(0)` and say what you mean. The lesson is the square
 # weight: test with sizes that are all different.
+#
+# One more promise is about forward. This Function doubles its input *in place*, and its backward is right.
+#
+# **Predict.** `h` is `x * 1`, and `y` is the Function's result on `h`. Both are 2x afterwards, so the gradient of
+# `h + y` should be 4. What is it?
+
+
+# %% facts=["05-mark-dirty"]
+def doubling(marked: bool) -> type[Function]:
+    class DoubleInPlace(Function):
+        @staticmethod
+        def forward(ctx, x):
+            if marked:
+                ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    return DoubleInPlace
+
+
+for marked in (False, True):
+    x = torch.tensor(3.0, requires_grad=True)
+    h = x * 1
+    y = doubling(marked).apply(h)
+    (h + y).backward()
+    print(f"mark_dirty: {marked!s:5}  h {h.item()}, y is h: {y is h!s:5}  x.grad {x.grad.item()}")
 
 # %% [markdown]
-# **Now you know.** One value for each argument, None where it is not a tensor, nothing written into what comes in.
-# Shapes are compared, numbers are not.
+# Without `ctx.mark_dirty(x)` it is 3, and nothing warns you. The numbers of `h` have changed, but as far as autograd
+# knows `h` is still the result of `x * 1`. With the mark, `h` gets the Function's node as its history.
+#
+# **Now you know.** One value for each argument, None where it is not a tensor, nothing written into what comes in. A
+# forward that writes into its input must say so. Shapes are compared, numbers are not.
 
 # %% exercise="predict-function-calls"
 
@@ -1250,8 +1282,16 @@ t + curious
 curious + t
 torch.stack([t, curious])
 
+
+class Inherits(Tensor):
+    pass
+
+
+torch.stack([nn.Parameter(t), t.as_subclass(Inherits), curious])
+
 # %% [markdown]
-# `types` holds only classes that have the method themselves, each once; plain torch.Tensor is left out. `args` is a
+# `types` holds the classes of the arguments that have the method, each once. A class that inherits it counts, as the
+# last line shows; plain Tensor and Parameter are left out. `args` is a
 # tuple, and `kwargs` a dict or None, so write `kwargs or {}`. Notice `func`: an operator arrives as the *method*
 # `Tensor.add`, which is another object than the function `torch.add`, although both are called "add". In a list, too,
 # the object is found.
@@ -1457,8 +1497,8 @@ for name, (operator, dtype) in cases.items():
 # ## On a GPU
 #
 # Eight layers of swish, each on a tensor of 64 MiB: the plain formula keeps two tensors a layer, `LeanSwish` and
-# `F.silu` one. The cell prints what stays in memory, and the time; without a GPU it prints one line. No exercise needs
-# it.
+# `F.silu` one. The cell prints what stays in memory, and the time; without a GPU it shows what a machine with one
+# printed. No exercise needs it.
 
 
 # %% facts=["05-use-to-save-memory"] varies="a CUDA device changes what is shown"

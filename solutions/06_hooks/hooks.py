@@ -155,6 +155,9 @@ print("a layer with its weights:", order)
 # | `register_hook` | `hook(grad)` | its gradient is known, `.grad` is not yet touched |
 # | `register_post_accumulate_grad_hook` | `hook(tensor)` | its gradient has been added to `.grad` (leaves only) |
 #
+# A full backward hook reports the gradient of its module's *input*, so it waits for that gradient. If no input requires
+# grad, there is none to wait for, and the hook fires when the gradient of the *output* is known.
+#
 # **Predict.** `net` is a Sequential of `a` and `b`. In which order do the full backward hooks of `net`, `a` and `b`
 # fire? Is the order the same when `x` does not require grad?
 
@@ -180,12 +183,10 @@ for warning in caught:
     print(fill(told, 90, subsequent_indent="    "))
 
 # %% [markdown]
-# Backward visits the modules in reverse: `b`, then `a`. A full backward hook reports the gradient of its module's
-# *input*, so it can't fire before that is known. The input of `net` is the input of `a`: `net` comes last.
+# Backward visits the modules in reverse: `b`, then `a`. The input of `net` is the input of `a`, so `net` comes last.
 #
-# With a plain `x` nobody computes that gradient. A module none of whose inputs requires grad has nothing to wait for:
-# its hook fires as soon as the gradient of its *output* is known, with None for the input, and PyTorch warns. That is
-# so for `net`, whose output comes first in backward, and for `a`. The page `torch.nn.Module` states the rule under
+# With a plain `x` nobody computes the gradient of the input. The hooks of `net`, whose output comes first in backward,
+# and of `a` then fire with None for the input, and PyTorch warns. The page `torch.nn.Module` states the rule under
 # `register_full_backward_hook`.
 
 # %% [markdown]
@@ -612,8 +613,62 @@ error_of(lambda: net(torch.ones(1, 2)))
 # is a view of what `forward` returned, and writing into that view is refused. Switch off `inplace` where you want such
 # a hook.
 #
-# **Now you know.** A full backward hook gets and returns tuples, one entry for each positional tensor; it sees the
-# borders of a module, never its weights.
+# That node is made in *forward*, which has a consequence for you.
+#
+# **Predict.** The hook below multiplies the gradient by 3. Once it is registered during forward only, once during
+# backward only. The third hook sits on a tensor and is removed before backward. What is `x.grad` each time?
+
+
+# %% facts=["06-full-hook-bound-at-forward"]
+def triple(module, grad_input, grad_output):
+    return (grad_input[0] * 3,)
+
+
+layer = nn.Linear(1, 1, bias=False)
+nn.init.ones_(layer.weight)
+x = torch.ones(1, 1, requires_grad=True)
+
+with layer.register_full_backward_hook(triple):
+    y = layer(x)
+y.backward()
+print("around forward only:  ", x.grad.item())
+
+x.grad = None
+y = layer(x)
+with layer.register_full_backward_hook(triple):
+    y.backward()
+print("around backward only: ", x.grad.item())
+
+x.grad = None
+y = layer(x)
+y.register_hook(lambda grad: grad * 3).remove()
+y.backward()
+print("a removed tensor hook:", x.grad.item())
+
+# %% [markdown]
+# 3, 1 and 1. The node in the graph got the hooks that the module had during forward. To remove such a hook afterwards
+# is too late, and to register it afterwards as well. So a `with` around the forward pass doesn't end the hook's work
+# with the block. A hook on a tensor comes and goes at once.
+#
+# And does the node always run? Autograd computes only what it is asked for. Here it is asked for the gradient of the
+# weight, then for that of the input too:
+
+# %% facts=["06-full-hook-needs-input-gradient"]
+fired = []
+with layer.register_full_backward_hook(lambda *arguments: fired.append("fired")):
+    y = layer(x)
+torch.autograd.grad(y, layer.weight, retain_graph=True)
+print("asked for the weight:          ", fired)
+torch.autograd.grad(y, (layer.weight, x))
+print("asked for weight and input too:", fired)
+
+# %% [markdown]
+# `x` requires grad, so the hook waits for the gradient of `x`, and in the first call nobody computes it. The same
+# happens with `y.backward(inputs=[layer.weight])`. If you count on a hook, call a plain `backward()`.
+#
+# **Now you know.** A full backward hook gets and returns tuples, one entry for each positional tensor. It sees the
+# borders of a module, never its weights. It belongs to the forward pass in which it was there, and fires only if the
+# gradient of the input is computed.
 
 # %% exercise="scale-input-grads"
 
@@ -642,7 +697,6 @@ def grad_input_shapes(layer: nn.Module, x: Tensor, register: str) -> list:
 cases = {
     "Linear(3, 4), batch of 5": (lambda: nn.Linear(3, 4), torch.ones(5, 3)),
     "Linear(3, 4), one vector": (lambda: nn.Linear(3, 4), torch.ones(3)),
-    "Conv2d(2, 3, 3)": (lambda: nn.Conv2d(2, 3, 3), torch.ones(4, 2, 5, 5)),
     "Linear, Linear": (lambda: nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1)), torch.ones(5, 3)),
 }
 for name, (build, x) in cases.items():
@@ -671,11 +725,8 @@ layer = nn.Linear(3, 4)
 layer.register_backward_hook(lambda module, grad_input, grad_output: None)
 warning_of(lambda: layer(torch.ones(5, 3)))
 
-error_of(lambda: layer.register_full_backward_hook(lambda module, grad_input, grad_output: None))
-
 # %% [markdown]
-# The two kinds of hook can't be mixed on one module. To port old code, take the full hook for the gradients of input
-# and output, and `.grad` for those of the parameters.
+# To port old code, take the full hook for the gradients of input and output, and `.grad` for those of the parameters.
 #
 # **By hand.** A Linear layer has seen five samples, a convolution four images with 3 × 3 positions each, and the loss
 # is the sum of all outputs. What is each entry of the gradient of the bias?
@@ -896,8 +947,9 @@ print("dropped at once:", living_gradients(drop=True))
 # Back to the net that doesn't learn. A full backward hook on each Linear layer notes how large the gradient is that
 # passes there.
 #
-# **Predict.** A Sigmoid's slope is 1/4 at most. There are eight of them between the first layer and the loss. At the
-# first layer, is the gradient ten times, a thousand times or ten million times smaller than at the last?
+# **Predict.** A Sigmoid's slope is 1/4 at most, and with PyTorch's initial weights each Linear layer about halves the
+# gradient once more. There are eight of each between the first layer and the last. Is the gradient at the first layer
+# ten times, a thousand times or ten million times smaller than at the last?
 
 # %% facts=["06-hooks-purpose"]
 norms = {}
@@ -918,9 +970,9 @@ for handle in handles:
     handle.remove()
 
 # %% [markdown]
-# More than ten million times. Each Sigmoid multiplies the gradient by its slope, and each Linear makes it smaller too,
-# so that a layer gets about an eighth of what the layer after it got. The first layers stand still. The last one learns
-# the one thing that it can learn alone, the mean of the targets, and that was the loss of 0.9756.
+# More than ten million times: a layer gets about an eighth of what the layer after it got, and 8 to the power of 8 is
+# 17 million. The first layers stand still. The last one learns the one thing that it can learn alone, the mean of the
+# targets, and that was the loss of 0.9756.
 #
 # The last two lines of the cell matter too. An instrument that is not taken off goes on measuring, and costs time, in
 # all later passes.
@@ -939,21 +991,26 @@ gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
 # then come back.
 
 # %%
-torch.manual_seed(0)
-blocks = [layer for _ in range(8) for layer in (nn.Linear(16, 16), nn.Tanh())]
-deep = nn.Sequential(*blocks, nn.Linear(16, 1))
-optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
-for _step in range(301):
-    loss = (deep(inputs) - targets).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-print(f"with Tanh, step 300: loss {loss.item():.4f}")
+for activation in (nn.Sigmoid, nn.Tanh, nn.ReLU):
+    torch.manual_seed(1)
+    blocks = [layer for _ in range(8) for layer in (nn.Linear(16, 16), activation())]
+    deep = nn.Sequential(*blocks, nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(deep.parameters(), lr=0.1)
+    losses = []
+    for _step in range(1001):
+        loss = (deep(inputs) - targets).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    print(f"{activation.__name__:8} step 300: {losses[300]:.2f}, step 1000: {losses[1000]:.2f}")
 
 # %% [markdown]
-# Tanh has a slope of 1 at 0, four times that of Sigmoid, so the gradients reach every layer. ReLU would not do here:
-# its gradients are large enough to see in the picture, and yet its loss stays where it was. A picture of gradients
-# tells you where to look; only a run tells you that it is mended.
+# Tanh has a slope of 1 at 0, four times that of Sigmoid, so the gradients reach every layer, and after 300 steps the
+# net has learned. With ReLU they reach every layer as well, and yet the loss is still 0.97 after 300 steps. It falls to
+# zero later. So after 300 steps you could not have told ReLU, which is on a *plateau*, from Sigmoid, which is stuck.
+# The picture told them apart before the first step: a run shows that a net has learned, but only the gradients show
+# whether it could.
 
 # %% [markdown]
 # Another instrument, for another day: a loss is nan. Which module made it? A hook can be put on *all* modules of the
@@ -997,14 +1054,14 @@ def kept_for_backward(activation: nn.Module) -> str:
     kept = []
 
     def pack(saved):
-        if saved.untyped_storage().data_ptr() not in own:
-            kept.append(saved)
-        return saved
+        place = saved.untyped_storage().data_ptr()
+        if place not in own:
+            kept.append((tuple(saved.shape), place))
+        return saved.detach()  # saved itself may hold the graph that would hold it (section 1.5)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
         net(torch.ones(10, 8))
-    storages = {saved.untyped_storage().data_ptr() for saved in kept}
-    return f"{[tuple(saved.shape) for saved in kept]} in {len(storages)} storages"
+    return f"{[shape for shape, _ in kept]} in {len({place for _, place in kept})} storages"
 
 
 for activation in (nn.ReLU(), nn.Sigmoid(), nn.GELU()):
@@ -1043,7 +1100,8 @@ print("|g| times |a|:           ", [round((g[n].norm() * a[n].norm()).item(), 2)
 # The layer's input `a` comes from a forward hook, the gradient `g` of its output from a full backward hook. The
 # summand of sample n is the outer product of `g[n]` and `a[n]`, and the norm of an outer product is the product of
 # the norms. So one forward and one backward pass serve all samples. It needs a loss that is a *sum* over samples, and
-# no layer that mixes samples: then row n of `g` belongs to sample n alone.
+# no layer that mixes samples: then row n of `g` belongs to sample n alone. What a step needs at its worst moment is
+# another question, and [chapter 13](../13_memory_time/memory_time.ipynb) builds the instruments for it.
 #
 # **Now you know.** Norms where gradients pass, the place where a nan is born, bytes in storages: a few lines each, and
 # not one of them in the model.
@@ -1105,7 +1163,7 @@ print("saved as", saved.dtype, "while the model has", model.head.weight.dtype)
 # ## On a GPU
 #
 # Twelve weights of 16 MiB each take a step of plain SGD, after backward and inside it. The cell prints by how much the
-# peak of memory differs; without a GPU it prints one line. No exercise needs it.
+# peak of memory differs; without a GPU it shows what a machine with one printed. No exercise needs it.
 
 
 # %% facts=["06-post-accumulate-grad-hook"] varies="a CUDA device changes what is shown"

@@ -36,6 +36,7 @@ from tempfile import TemporaryDirectory
 from textwrap import fill
 from typing import NamedTuple
 
+import numpy as np
 import safetensors.torch
 import torch
 import torch.nn.functional as F
@@ -665,10 +666,14 @@ report = model.load_state_dict({"weight": torch.zeros(2, 4), "old": torch.zeros(
 print(report)
 print("loaded all the same:", model.weight.tolist())
 
-error_of(lambda: model.load_state_dict({"weight": torch.zeros(3, 4)}, strict=False))
+half = {"weight": torch.zeros(3, 4), "bias": torch.full((2,), 7.0)}
+error_of(lambda: model.load_state_dict(half, strict=False))
+print("the bias after the refusal:", model.bias.tolist())
 
 # %% [markdown]
-# No, a wrong shape raises all the same; take such entries out before. And always look at the report.
+# No, a wrong shape raises all the same, with `strict=False` too; take such entries out before. And look at the last
+# line. `load_state_dict` collects its complaints and raises at the end, when it has already copied everything that
+# fitted. After the error the model is half old and half new, so don't catch the error and go on: build the model again.
 
 # %% [markdown]
 # ### Shapes
@@ -1005,10 +1010,16 @@ error_of(lambda: torch.load(file), lines=1)
 file.seek(0)
 print(torch.load(file, weights_only=False))
 
+file = io.BytesIO()
+torch.save({"epoch": 3, "loss": np.mean([0.25, 0.75])}, file)
+file.seek(0)
+error_of(lambda: torch.load(file), lines=1)
+
 # %% [markdown]
 # Only the last. With `weights_only=False` the file had its say. Here it printed a line; it could have been any function
 # with any arguments, deleting your files included. Since 2.6 `weights_only=True` is the default: tensors, plain
-# containers, numbers, strings and a few known types are rebuilt, and all else is refused before it runs.
+# containers, numbers, strings and a few known types are rebuilt, and all else is refused before it runs. This includes
+# the NumPy number that `np.mean` returned in the last save: write `float(loss)` into a checkpoint.
 # `get_unsafe_globals_in_checkpoint` lists what a file asks for without running anything. The rules stand in the note
 # [Serialization semantics](https://docs.pytorch.org/docs/stable/notes/serialization.html).
 #
@@ -1135,7 +1146,8 @@ checkpoint_anatomy(checkpoint)
 # ## On a GPU
 #
 # Two things about checkpoints are different there. Each tensor in a file remembers its device, and dropout on the GPU
-# draws from a generator of its own. Without a GPU each cell prints one line. No exercise needs them.
+# draws from a generator of its own. Without a GPU each cell shows what a machine with one printed. No exercise needs
+# them.
 
 
 # %% facts=["07-save-load-state-dict"] varies="a CUDA device changes what is shown"

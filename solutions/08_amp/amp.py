@@ -274,7 +274,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16), OpLog():
 
 # %% [markdown]
 # Autocast puts casts (`_to_copy`) in front of an operation, nothing else: here one each for input, weight and bias. `t`
-# turns the weight around, and `addmm` is the product.
+# transposes the weight, and `addmm` is the product. Until the outermost region ends, autocast remembers the copies that
+# it has made of *parameters*.
 #
 # **Predict.** In the same region follows `lin(y)`: the same layer, on the `y` that it has just given. How many casts
 # does it need?
@@ -291,10 +292,9 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
         y.exp()
 
 # %% [markdown]
-# None. `y` has the right dtype already, and the cast weights were *kept*: inside a region autocast remembers its copies
-# of parameters, until the outermost region ends. Remember this; section 8.4 comes back to it. For `mse_loss` autocast
-# casts in the other direction, up. Before `exp`, on the CPU, it does nothing. (`detach` belongs to autograd, which
-# keeps the result for backward.)
+# None. `y` has the right dtype already, and the copies of weight and bias are still there from the first call. Section
+# 8.4 comes back to these copies. For `mse_loss` autocast casts in the other direction, up. Before `exp`, on the CPU, it
+# does nothing. (`detach` belongs to autograd, which keeps the result for backward.)
 #
 # So there are four kinds of operations on the CPU:
 #
@@ -392,8 +392,9 @@ print("is_bf16_supported", inspect.signature(torch.cuda.is_bf16_supported))
 
 # %% [markdown]
 # CUDA takes float16, the CPU bfloat16. So `torch.autocast("cuda")` without a dtype and without a scaler runs, and loses
-# every gradient below 3e-8, half of float16's smallest number. Name the dtype, too: bfloat16 where the GPU computes in
-# it, otherwise float16 together with a scaler.
+# every gradient that is *computed* in float16 and is below 3e-8, half of float16's smallest number. (The `.grad` of a
+# weight is float32, but the product behind it was computed in float16; section 8.4 shows this.) Name the dtype, too:
+# bfloat16 where the GPU computes in it, otherwise float16 together with a scaler.
 #
 # `torch.cuda.is_bf16_supported()` doesn't answer that. By its source it also says True where a bfloat16 tensor can
 # merely be made, on older cards such as the T4, where products in bfloat16 are emulated and slow. (No machine without
@@ -590,16 +591,16 @@ dtype_flow(net, torch.randn(2, 4))
 def kept_for_backward(rows: int, low: bool) -> int:
     """The bytes that forward keeps for backward, the parameters themselves left out."""
     net = nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256))
-    kept = []
+    sizes = {}
 
     def note(tensor: Tensor) -> Tensor:
-        kept.append(tensor)
-        return tensor
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()  # the tensor itself would hold its own graph (section 1.5)
 
     saving = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
     with saving, torch.autocast("cpu", torch.bfloat16, enabled=low):
         net(torch.ones(rows, 256))
-    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
     own = {p.untyped_storage().data_ptr() for p in net.parameters()}
     return sum(size for place, size in sizes.items() if place not in own)
 
@@ -1114,7 +1115,8 @@ with torch.autocast("cpu", dtype=torch.float16):
 # ## On a GPU
 #
 # What is faster, and by how much, only a GPU can show. The cell runs a transformer layer forward and backward in four
-# precisions and prints time and peak memory; without a GPU it prints one line. No exercise needs it.
+# precisions and prints time and peak memory; without a GPU it shows what a machine with one printed. No exercise needs
+# it.
 
 
 # %% varies="a CUDA device changes what is shown"

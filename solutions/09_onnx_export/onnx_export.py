@@ -101,8 +101,8 @@ export_way()
 # %% [markdown]
 # ## 9.1 A file that runs without PyTorch
 #
-# Why a file at all? Because what runs your model may be a phone, a browser, or a server where nobody wants two
-# gigabytes of PyTorch. An ONNX file holds a graph of standard operators, and the weights. A *runtime* reads it and
+# Why a file at all? Because what runs your model may be a phone, a browser, or a server on which you don't want to
+# install PyTorch. An ONNX file holds a graph of standard operators, and the weights. A *runtime* reads it and
 # computes. Here the runtime is onnxruntime; there are others, in C++, in a browser, on a phone.
 #
 # `torch.onnx.export` takes the model, an example of its inputs as a tuple, and a path. Below, a linear layer is
@@ -213,8 +213,10 @@ print("returned:", returned[0])
 # It sees real numbers: it runs the model on the example and notes what happens. It returns nothing, and warns that it
 # will go.
 #
-# **Predict.** A small network: convolution, batch norm, relu, flatten, linear layer. How many of these five will be
-# nodes of the exported graph?
+# The exporter also simplifies: where the weights of one layer can do the work of the next, both become one node.
+#
+# **Predict.** A small network in eval mode: convolution, batch norm (which now multiplies each channel by a fixed
+# number and adds another), relu, flatten, linear layer. How many of these five will be nodes of the exported graph?
 
 # %%
 torch.manual_seed(0)
@@ -238,9 +240,9 @@ cnn_program = export(cnn, (images,), **image_names, **any_batch)
 graph_picture(cnn_program.model_proto, "The network after the export")
 
 # %% [markdown]
-# Four: `Reshape` flattens, `Gemm` is the linear layer, and batch norm is gone. In eval mode it multiplies and adds
-# fixed numbers for each channel, and a convolution can do that by itself: the exporter *folds* them into its weight
-# and bias. With `optimize=False` nothing is folded:
+# Four: `Reshape` flattens, `Gemm` is the linear layer, and batch norm is gone. A convolution also multiplies and adds
+# for each channel, so the exporter *folds* the numbers of the batch norm into the convolution's weight and bias. With
+# `optimize=False` nothing is folded:
 
 # %%
 for name, program in {"optimize=False": as_it_is, "as exported": cnn_program}.items():
@@ -332,8 +334,27 @@ print("\nwith Dim objects:", session_of(surprise).get_inputs()[0].shape)
 # dimension is 5 all the same; nobody says so. What fixed the size here, and how to avoid it, is the matter of section
 # 9.7.
 #
-# **Now you know.** Declare sizes with names, and print `session.get_inputs()[0].shape` after each export: that is what
-# came out, whatever you declared.
+# The inputs are only half of what a file declares. Here is a GRU, exported with both dimensions dynamic:
+
+# %%
+torch.manual_seed(0)
+gru = nn.GRU(3, 4, batch_first=True).eval()
+both = {"dynamic_shapes": ({0: "batch", 1: "time"},)}
+with redirect_stderr(io.StringIO()):  # where torch complains about how nn.GRU stores its weights
+    session = session_of(export(gru, (torch.ones(2, 5, 3),), **both))
+put_in, taken_out = session.get_inputs()[0], session.get_outputs()[0]
+print("declared:", put_in.shape, "->", taken_out.shape)
+
+x = torch.randn(1, 12, 3)
+out = session.run([taken_out.name], {put_in.name: x.numpy()})[0]
+print("12 steps:", out.shape, " as in PyTorch:", np.allclose(out, gru(x)[0].detach(), atol=1e-5))
+
+# %% [markdown]
+# The file computes all twelve steps, and correctly. But it declares an output of 5 steps, the length of the example,
+# so a program that allocates memory by the declared shape would allocate too little.
+#
+# **Now you know.** Declare sizes with names. After each export print the shapes of `session.get_inputs()` *and* of
+# `session.get_outputs()`, because they may differ from what you declared.
 #
 # ## 9.4 Run the file
 #
@@ -574,9 +595,17 @@ for rows in (1, 2, 3):
     print(f"rows {rows}: PyTorch {branch(x)[0].item()}, onnxruntime {out[0].item()}")
 print("nodes:", " ".join(node.op_type for node in branch_program.model_proto.graph.node))
 
+captured = branch_program.exported_program  # what torch.export recorded: the picture's first arrow
+print(captured.graph_module.code.strip())
+print("rows for which this holds:", *captured.range_constraints.values())
+
 # %% [markdown]
 # A branch on a *shape* is decided during the export, silently: 4 > 2, so only `x * 2` is in the graph. For 1 and 2
-# rows the answer is wrong, and nothing says so. Only a comparison for other sizes finds it.
+# rows the answer is wrong, and nothing says so.
+#
+# The last lines show where this happened. `torch.export` recorded a program without a branch, and noted beside it
+# that the program holds from 3 rows on. The file has the program but not the note. So look at `range_constraints`
+# after an export, and compare the file with the model for other sizes.
 #
 # A branch on a *value*, `if x.sum() > 0`, is another matter:
 
@@ -674,11 +703,40 @@ for size in ((2, 5), (1, 1), (3, 12)):
 # %% [markdown]
 # With tensors in place of a loop the number of steps stays a symbol: `torch.arange(x.shape[1])` becomes a `Range` node
 # that reads the size at run time. When a step needs the result before it, and each step is linear with the same
-# coefficients, a matrix of weights in which everything above the diagonal is 0 does it for all steps at once. A
-# recurrent network, whose step is not linear, can't be written so; export it for a fixed number of steps, or use a
-# layer such as `nn.GRU`, for which ONNX has an operator of its own.
+# coefficients, a matrix of weights in which everything above the diagonal is 0 does it for all steps at once.
 #
-# Not every function is so accommodating: `torch.linspace(0, 1, x.shape[1])`, with `time` dynamic.
+# A recurrent step that isn't linear can't be written as a sum. For `nn.GRU` and `nn.LSTM` ONNX has operators. For a
+# step that you wrote yourself there is `scan`, which takes the step as a function and calls it once for each row:
+
+
+# %%
+from torch._higher_order_ops.scan import scan
+
+
+class Recurrent(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        def step(h: Tensor, x_t: Tensor) -> tuple[Tensor, Tensor]:
+            h = torch.tanh(h + x_t)
+            return h, h.clone()  # what the next step gets, and what is collected
+
+        return scan(step, torch.zeros_like(x[:, 0]), x, dim=1)[0]
+
+
+program = export(Recurrent().eval(), (torch.ones(2, 5),), **both)
+print(" ".join(node.op_type for node in program.model_proto.graph.node))
+session = session_of(program)
+for size in ((2, 5), (1, 1), (3, 12)):
+    x, h = torch.randn(size), torch.zeros(size[0])
+    for t in range(size[1]):
+        h = torch.tanh(h + x[:, t])
+    (out,) = session.run(None, {"x": x.numpy()})
+    print(size, "agrees with the loop:", np.allclose(out, h.numpy(), atol=1e-5))
+
+# %% [markdown]
+# The loop has become a `Scan` node with the step as a small graph inside, and the file runs for any number of steps.
+# In torch 2.13 `scan` is a prototype in a private module, so its name may change.
+#
+# Not every function follows the size: `torch.linspace(0, 1, x.shape[1])`, with `time` dynamic.
 
 
 # %%
@@ -729,6 +787,7 @@ print(f"PyTorch:           f(2) = {UsesNumpy()(torch.full((1, 3), 2.0))[0, 0]:.3
 # | `for t in range(x.shape[1])` | unrolled, and the size is fixed | always as many steps |
 # | `x.view(4, -1)` | kept as it is | always 4 |
 # | `torch.where`, `torch.cond` | recorded | decided for each input |
+# | `scan` | recorded, with the step as a graph | as many steps as the input has |
 # | `x.shape[0] - 1`, `torch.arange(x.shape[1])` | recorded, with a symbol | follows the size |
 #
 # The explorer puts it together. Choose a model, declare dimensions dynamic, and look how a name travels along the

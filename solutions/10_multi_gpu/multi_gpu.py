@@ -42,7 +42,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.parallel_apply import parallel_apply
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, Subset, TensorDataset
@@ -456,8 +455,11 @@ print("with join:", run_on_ranks(uneven, True))
 # the others' all_reduces with zeros.
 #
 # In real life nobody looks. What ends a hang there is the group's timeout, by default 30 minutes with gloo and 10
-# with nccl; `init_process_group(timeout=…)` sets another one. A barrier that says who is missing exists for gloo
-# only:
+# with nccl; `init_process_group(timeout=…)` sets another one. With nccl PyTorch can then write the last collectives of
+# each rank into files, and a script compares them: the [flight
+# recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html), which is switched on by
+# [variables named TORCH_NCCL_…](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html). A barrier
+# that says who is missing exists for gloo only:
 
 
 # %%
@@ -741,7 +743,9 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # DDP doesn't send parameter by parameter; it packs gradients into buckets. A [communication
 # hook](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) replaces its all_reduce, and so it can look at them.
-# The one below writes down what it gets and hands on to the library's own hook.
+# The one below writes down what it gets, and starts the all_reduce itself. It must not wait, or nothing would overlap
+# with backward, so it returns a *future*. With `async_op=True` a collective returns a handle at once, and
+# `get_future().then(f)` is what `f` will make of the sum when it has arrived.
 #
 # A bucket takes whole gradients, and is closed as soon as it has *reached* its cap.
 #
@@ -759,7 +763,8 @@ def look_at_buckets(rank, world):
     def look(state, bucket):
         layers = [names[id(p)] for p in bucket.parameters()]
         sent.append(f"{layers}, {bucket.buffer().nbytes / 2**20:.2f} MiB")
-        return allreduce_hook(dist.group.WORLD, bucket)
+        sums = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+        return sums.then(lambda arrived: arrived.value()[0] / world)
 
     ddp.register_comm_hook(None, look)
     # in the first backward DDP learns the order, then it packs anew
@@ -769,6 +774,10 @@ def look_at_buckets(rank, world):
         ddp(torch.ones(batch, 800)).sum().backward()
         if rank == 0:
             print(f"batch of {batch}:", *sent, sep="\n    ")
+    x, y = torch.ones(64, 800), torch.zeros(64, 800)
+    through_the_hook, alone = gradient_of(ddp, x, y), gradient_of(model, x, y)
+    if rank == 0:  # all ranks have the same rows, so the mean is each rank's own gradient
+        print("the hook makes a mean:", is_close(through_the_hook, alone))
 
 
 _ = run_on_ranks(look_at_buckets)
@@ -903,8 +912,8 @@ overlap({"32 samples on each GPU": one_step(32), "128 samples on each GPU": one_
 # fits into its 9.6 ms. With 128 samples on each GPU it lasts 38.4 ms, and all but the last bucket disappears behind
 # it.
 #
-# **Predict.** Back to 32 samples each. Which helps most: a connection with twice the bandwidth, gradients sent in
-# bfloat16, or buckets of 1 MB, so that they leave earlier? And what do 64 GPUs bring, compared with 8?
+# **Predict.** Back to 32 samples each. Does each of these help or harm: a connection with twice the bandwidth,
+# gradients sent in bfloat16, buckets of 1 MB, a single bucket? And are 64 GPUs 8 times as fast as 8?
 
 # %%
 jobs = {
@@ -1137,8 +1146,9 @@ print(fill(f"docstring: {advice}", 90))
 # %% [markdown]
 # ## On a GPU
 #
-# Without a CUDA device the next cells print one line; no exercise needs one. With one GPU the first of them runs: a
-# world of one with nccl. The second needs two, and measures what section 10.10 computes.
+# Without a CUDA device the first of the next cells shows what a machine with one printed; no exercise needs one. With
+# one GPU the first of them runs: a world of one with nccl. The second needs two, and measures what section 10.10
+# computes.
 
 
 # %% facts=["10-init-process-group-nccl"] varies="a CUDA device changes what is shown"

@@ -621,9 +621,9 @@ print(run_script(SCRIPT).stdout.strip())
 # Workers take turns, a batch each, and the loader hands the batches out in order, whoever is faster. With the same
 # seeds *and the same number of workers* the result is the same.
 #
-# Does a worker find a class that you defined in a notebook? A process can be started in two ways: *fork* copies the
-# running process, *spawn* starts a fresh Python. The program below is handed to Python as a string; like a notebook,
-# it isn't a file that could be imported.
+# Does a worker find a class that you defined in a notebook? A process can be started in three ways: *fork* copies the
+# running process, *spawn* starts a fresh Python, and *forkserver* forks a small server process, which was started
+# fresh. The program below is handed to Python as a string; like a notebook, it isn't a file that could be imported.
 
 # %% facts=["11-dataloader-num-workers"]
 AS_IN_A_NOTEBOOK = """
@@ -635,26 +635,29 @@ class Squares(Dataset):
     def __getitem__(self, index):
         return index * index
 
-for method in ("fork", "spawn"):
+for method in ("fork", "spawn", "forkserver"):
     try:
         loader = DataLoader(Squares(), batch_size=2, num_workers=1, multiprocessing_context=method)
-        print(f"{method:6}", [batch.tolist() for batch in loader])
+        print(f"{method:10}", [batch.tolist() for batch in loader])
     except RuntimeError as error:
-        print(f"{method:6} RuntimeError:", str(error).partition("(")[0] + "... exited unexpectedly")
+        told = str(error).partition("(")[0]
+        print(f"{method:10} RuntimeError: {told}... exited unexpectedly")
 """
 
 command = [sys.executable, "-c", AS_IN_A_NOTEBOOK]
 done = subprocess.run(command, capture_output=True, text=True, timeout=120)
 print(done.stdout.strip())
 if "Can't get attribute 'Squares'" in done.stderr:
-    print("       in the worker: AttributeError: Can't get attribute 'Squares' ...")
+    print("           in the worker: AttributeError: Can't get attribute 'Squares' ...")
 
 # %% [markdown]
-# A forked worker has everything that the notebook has. A spawned one gets the dataset in pickled form, and a pickle
-# holds only the *name* of a class; the fresh Python looks it up and finds nothing. macOS and Windows spawn, and from
-# Python 3.14 on Linux doesn't fork by default either. So put datasets that workers read into a file and import them,
-# and in scripts keep the main program under `if __name__ == "__main__":`, since a spawned worker imports the script
-# once more. A collate function must be importable as well: a lambda can't be pickled. ([Multi-process data
+# A forked worker has everything that the notebook has. The two others get the dataset in pickled form, and a pickle
+# holds only the *name* of a class; the fresh Python looks it up and finds nothing. macOS and Windows spawn by default.
+# Linux forks up to Python 3.13 and uses forkserver [from 3.14
+# on](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods), so a notebook that worked
+# fails after an update of Python. So put datasets that workers read into a file and import them, and in scripts keep
+# the main program under `if __name__ == "__main__":`, since such a worker imports the script once more. A collate
+# function must be importable as well: a lambda can't be pickled. ([Multi-process data
 # loading](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading))
 #
 # **Now you know.** The sampler says which, the dataset answers one index, collate makes the batch; workers do it in
@@ -1305,8 +1308,10 @@ for forget in ("nothing", *half):
 # each part of an epoch, losses averaged over samples, the best weights kept. The curve is drawn anew after each epoch
 # while the cell runs.
 #
-# **Predict.** Two curves will appear: the loss on the 428 colours that are trained on, and on the 100 others, which
-# the model never sees in training. Which one lies lower after the first epoch?
+# **Predict.** Two curves will appear. The loss on the 428 colours that are trained on is averaged over the batches of
+# an epoch, each taken *before* its step; the loss on the 100 others, which the model never sees in training, is
+# computed when the epoch is over. The rate is high, so the model learns most in the first epoch. Which curve begins
+# lower?
 
 
 # %% varies="the curve grows in its place while the cell runs"
@@ -1348,10 +1353,9 @@ def fit_colours(epochs: int, lr: float, batch_size: int, seed: int) -> tuple[nn.
 model, curve = fit_colours(epochs=25, lr=0.01, batch_size=32, seed=0)
 
 # %% [markdown]
-# That of the *other* colours. The training loss is averaged over an epoch in which the model was getting better all
-# the time, the validation loss is computed at its end; half an epoch lies between the two. Only later, when the model
-# hardly changes within an epoch, can they be compared. (With dropout the training loss is higher for a second
-# reason.)
+# That of the *other* colours. The model was getting better all through the epoch, so on average the training loss is
+# half an epoch older than the validation loss. Only later, when the model hardly changes within an epoch, can they be
+# compared. (With dropout the training loss is higher for a second reason.)
 #
 # Which colours does the model get wrong? Here are the three with the least probability for their label:
 
@@ -1390,7 +1394,7 @@ print("bool('False') is", bool("False"))
 # ## On a GPU
 #
 # One epoch over 4096 pictures that take some time to load, with and without workers, with and without pinned memory.
-# Without a GPU the cell prints one line. No exercise needs it.
+# Without a GPU the cell shows what a machine with one printed. No exercise needs it.
 
 
 # %% facts=["11-dataloader-num-workers"] varies="a CUDA device changes what is shown"

@@ -42,6 +42,7 @@ from torch.optim.optimizer import (
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
+from torchkata.demos import error_of
 from torchkata.exporting import quiet_exporter
 from torchkata.facts import folklore, prove
 from torchkata.own_model import finish, long_run, own_folder, write_own_model
@@ -212,10 +213,16 @@ weights = (scores + torch.full((3,), -torch.inf)).softmax(0).nan_to_num(0)
 weights.sum().backward()
 print("nan_to_num:", weights.detach(), "gradient", scores.grad)
 
+query, rows = torch.ones(1, 4, requires_grad=True), torch.ones(3, 4)
+out = F.scaled_dot_product_attention(query, rows, rows, attn_mask=~nothing[None])
+out.sum().backward()
+print("scaled_dot_product_attention:", out.detach(), "gradient", query.grad)
+
 # %% [markdown]
 # With -inf the softmax is 0 / 0. With -1e9 it is a mean over all that is forbidden, the future too. And `nan_to_num`
-# afterwards repairs the output, while the gradient stays nan (section 4.8 had the same trap with `where`). It is clean
-# only where the -inf was filled in by selection, as in the first line. Better find such rows, and treat them apart.
+# afterwards repairs the output, while the gradient stays nan (section 4.8 had the same trap with `where`). It stays
+# clean only if the -inf was put there by selection, as in the first line. PyTorch's own attention returns zeros for
+# such a row, with a gradient of zero. If you write attention yourself, find such rows and handle them separately.
 #
 # How does attention know where a byte stands? The model below turns queries and keys by angles that grow with the
 # position, so that their product depends on the distance ([RoFormer](https://arxiv.org/abs/2104.09864)). That part is
@@ -321,31 +328,48 @@ print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
 
 
 # %% facts=["12-checkpointing-is-free"]
-def bytes_kept(call: Callable[[], Tensor]) -> int:
-    """Bytes that autograd saves while call runs, each memory counted once, parameters left out."""
+def bytes_kept(call: Callable[[], Tensor], module: nn.Module) -> int:
+    """Bytes that autograd saves while call runs, each storage once, without module's parameters."""
     memory = {}
 
     def keep(t: Tensor) -> Tensor:
-        memory[t.data_ptr()] = t
-        return t
+        memory[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t.detach()  # t itself would keep its graph, and the graph would keep t (section 1.5)
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         call()
-    saved = [t for t in memory.values() if not isinstance(t, nn.Parameter)]
-    return sum(t.untyped_storage().nbytes() for t in saved)
+    own = {p.untyped_storage().data_ptr() for p in module.parameters()}
+    return sum(size for place, size in memory.items() if place not in own)
 
 
 torch.manual_seed(0)
 block, mask = Block(128), torch.ones(64, 64, dtype=torch.bool).tril()
 x = torch.randn(16, 64, 128, requires_grad=True)
-print(f"plain:        {bytes_kept(lambda: block(x, mask)) / x.nbytes:.0f} times the input")
-lean = bytes_kept(lambda: checkpoint(block, x, mask, use_reentrant=False))
+print(f"plain:        {bytes_kept(lambda: block(x, mask), block) / x.nbytes:.0f} times the input")
+lean = bytes_kept(lambda: checkpoint(block, x, mask, use_reentrant=False), block)
 print(f"checkpointed: {lean / x.nbytes:.0f} times the input")
 
+
+class Watched(nn.BatchNorm1d):
+    def forward(self, x: Tensor) -> Tensor:
+        print("the block runs; autocast is on:", torch.is_autocast_enabled("cpu"))
+        return super().forward(x)
+
+
+norm = Watched(4)
+with torch.autocast("cpu", torch.bfloat16):
+    out = checkpoint(norm, torch.randn(8, 4, requires_grad=True), use_reentrant=False)
+out.sum().backward()
+print("batches that the norm has counted:", norm.num_batches_tracked.item())
+
 # %% [markdown]
-# The price is a second forward pass, about a third more time. And there is one trap: if the block has dropout, the
-# second run must drop the same places, or the gradient belongs to another function. `torch.utils.checkpoint` takes
-# care of that. How, you find out by writing it.
+# The price is a second forward pass, about a third more time. And the second run must compute what the first computed,
+# or the gradient belongs to another function. If the block has dropout, it must drop the same places again. If the
+# first run was under autocast, the second must be, although backward is called outside of the region. The last lines
+# show that `torch.utils.checkpoint` takes care of this; a second run of your own has to do it itself. Nobody takes care
+# of what the block *writes*: a BatchNorm counts the batch twice. And dropout on a GPU draws from the GPU's own
+# generator, so there [that state](https://docs.pytorch.org/docs/stable/checkpoint.html) has to be restored as well.
+# Which stretches of a model are worth it, [section 13.5](../13_memory_time/memory_time.ipynb) plans.
 #
 # **Now you know.** Memory for backward is a choice: keep, or compute again.
 
@@ -382,7 +406,10 @@ for step in range(6):
 
 # %% [markdown]
 # Where would you look first? Not at the head, though the loss comes from there: it only passes on what it is given.
-# Go through the layers in the order in which they *run*, and stop at the first that leaves the range.
+# Go through the layers in the order in which they *run*, and begin at the first that leaves the range. That layer need
+# not be the cause. In step 1 it is `emb`, which did nothing wrong: one step with a rate of 1000 threw *all* weights
+# far away, and `emb` is merely the first layer to run with its new ones. A single layer is the cause if its weights are
+# the only ones that changed in this way.
 #
 # **Predict.** A monitor asks `if size > 10` and stays silent, while the loss is nan. Why?
 
@@ -393,7 +420,8 @@ print(size > 10, size <= 10, not size <= 10)
 # %% [markdown]
 # Every comparison with nan is False. Ask what must hold and negate it.
 #
-# **Now you know.** The first layer that leaves the range is the culprit, and a monitor must see nan.
+# **Now you know.** The first layer that leaves the range, in running order, is where you look first, and a monitor must
+# notice nan.
 
 # %% exercise="find-exploder"
 
@@ -404,7 +432,7 @@ print(size > 10, size <= 10, not size <= 10)
 # start both know nothing:
 
 # %% facts=["12-first-adam-step-is-small"]
-for gradient in (1e-6, 1.0, 1e6):
+for gradient in (1e-10, 1e-6, 1.0, 1e6):
     p = nn.Parameter(torch.zeros(1, dtype=torch.float64))
     optimizer = torch.optim.AdamW([p], lr=0.01, weight_decay=0.0)
     p.grad = torch.full_like(p, gradient)
@@ -412,9 +440,10 @@ for gradient in (1e-6, 1.0, 1e6):
     print(f"gradient {gradient:g}: the first step is {p.item():.4f}")
 
 # %% [markdown]
-# Whatever the gradient, every weight goes as far as it is allowed. The first steps are the boldest, and they are
-# taken with the least knowledge. So the rate *warms up*: it climbs over the first steps, then falls along half a
-# cosine. In a model as small as ours you may leave that out and lose little; try it in the run of 12.13.
+# Nearly every weight moves by the full rate, whatever the size of its gradient. (The first line shows the limit: AdamW
+# adds `eps`, 1e-8, to the root before it divides, so far smaller gradients make smaller steps.) The first steps are the
+# boldest, and they are taken with the least knowledge. So the rate *warms up*: it climbs over the first steps, then
+# falls along half a cosine. Whether a model as small as ours needs this, you can try in the run of 12.13.
 #
 # **Predict.** A warm-up of four steps is written as `peak * step / warmup`. How large is the first step, and in which
 # one is the rate at its peak?
@@ -428,7 +457,7 @@ print("step + 1:", [peak * min(1, (step + 1) / warmup) for step in range(5)])
 # It is zero: step 0 is wasted, and `peak` comes one step late, in the fifth. `peak * (step + 1) / warmup` begins with a
 # fraction and ends its four steps at the top.
 #
-# **Now you know.** AdamW's rate is a distance, and the first steps go that far in every direction.
+# **Now you know.** AdamW's rate is a distance, and the first step moves nearly every weight that far.
 
 # %% exercise="adamw-by-hand"
 
@@ -460,11 +489,14 @@ print("logits:", half.dtype, f"largest difference {(half - exact).abs().max():.2
 print(f"loss of the exact logits:       {F.cross_entropy(exact, piece[1:]).item():.3f}")
 print(f"loss of these, in float32:      {F.cross_entropy(half.float(), piece[1:]).item():.3f}")
 print(f"loss of these, in bfloat16:     {F.cross_entropy(half, piece[1:]).item():.3f}")
+nats = F.cross_entropy(exact, piece[1:]).item()
+print(f"{nats:.3f} nats = {nats / math.log(2):.3f} bits per byte = perplexity {math.exp(nats):.1f}")
 
 # %% [markdown]
 # The logits lose a little, and the loss of them in float32 hardly moves: the noise of many logits averages out.
 # Computed in bfloat16 the loss itself has three digits, and moves more. So: forward under autocast, leave it, then
-# `.float()`, then the loss.
+# `.float()`, then the loss. (The last line has the units of papers: a loss in nats divided by log 2 is in bits, and its
+# exponential is the *perplexity*.)
 #
 # **Now you know.** Divide by what counts in the whole batch, once; clip the finished gradient, once; and leave
 # autocast before the loss.
@@ -530,9 +562,19 @@ print(
 # What is trained should run where no PyTorch is. The file from chapter 9 takes the sizes of its example as constants
 # unless told otherwise.
 #
-# With an example of 2 texts of 5 bytes, and only `batch` dynamic, the file refuses a text of 9 bytes: the 5 is written
-# into it. A model that writes needs every length from 1 to its longest. And the file is made in eval mode, without
-# leaving *your* model in eval mode.
+# Here the example is 2 texts of 5 bytes, and only `batch` is dynamic. The file is then asked about 9 bytes:
+
+# %%
+example, batch_only = (torch.zeros(2, 5, dtype=torch.int64),), ({0: "batch"},)
+program = torch.onnx.export(sister.eval(), example, dynamic_shapes=batch_only, verbose=False)
+file = program.model_proto.SerializeToString()
+session = ort.InferenceSession(file, providers=["CPUExecutionProvider"])
+name = session.get_inputs()[0].name
+error_of(lambda: session.run(None, {name: torch.zeros(2, 9, dtype=torch.int64).numpy()}))
+
+# %% [markdown]
+# It refuses: the 5 is written into it. A model that writes needs every length from 1 to its longest. And the file is
+# made in eval mode, without leaving *your* model in eval mode.
 
 # %% exercise="export-lm"
 
@@ -595,7 +637,7 @@ my_model = write_own_model(folder, globals())
 # **Predict.** 900 steps of 16 windows: the model reads each byte of the text four or five times. Where among the
 # tables of section 12.1 will its held-out loss end?
 #
-# The cell trains for some minutes on one core (or on a GPU, where there is one), and draws the curve while it grows,
+# The cell trains for a few minutes on one core (or on a GPU, where there is one), and draws the curve while it grows,
 # a point for each round of 50 steps. The square button stops it; run the cell again and it goes on where it last
 # saved. (`python my_model/my_model.py` in a terminal does the same.) In the course's own tests it makes 4 rounds of 5
 # steps, which is the curve that you see before you have run it.
@@ -604,9 +646,8 @@ my_model = write_own_model(folder, globals())
 run = long_run(my_model, folder)
 
 # %% [markdown]
-# Set the last number beside the tables. A run of the course's own parts ended at 1.27, after about a minute on one
-# quiet core: better than all counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy
-# of the file.
+# Set the last number beside the tables. A run of the course's own parts ended at 1.27, which is better than all
+# counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
 
 # %% [markdown]
 # ### What is yours now

@@ -19,6 +19,7 @@ from torchkata.pictures.attention_map import attention_explorer
 from torchkata.pictures.backward_graph import graph_explorer
 from torchkata.pictures.batch_anatomy import batch_anatomy_explorer
 from torchkata.pictures.batch_norm import bn_explorer
+from torchkata.pictures.cache_blocks import blocks_explorer
 from torchkata.pictures.call_log import call_log_explorer
 from torchkata.pictures.collectives import collective_explorer
 from torchkata.pictures.float_bits import float_explorer
@@ -31,11 +32,14 @@ from torchkata.pictures.number_formats import format_explorer
 from torchkata.pictures.onnx_models import onnx_explorer
 from torchkata.pictures.optimizer_path import optimizer_explorer
 from torchkata.pictures.ring import ring_stepper
+from torchkata.pictures.roofline import roofline_explorer
 from torchkata.pictures.sampler_table import sampler_explorer
 from torchkata.pictures.state_tree import state_explorer
+from torchkata.pictures.step_memory import step_memory_explorer
 from torchkata.pictures.step_surrogate import surrogate_explorer
 from torchkata.pictures.strides import strides_explorer
 from torchkata.pictures.timelines import timeline_explorer
+from torchkata.pictures.two_lanes import lanes_explorer
 
 # %% [markdown]
 # ## 01 Install and backends
@@ -253,3 +257,41 @@ optimizer_explorer()
 
 # %%
 attention_explorer()
+
+# %% [markdown]
+# ## 13 Where memory and time go
+#
+# ### Memory over a training step
+#
+# Move *batch size* down until the peak is in the optimizer's step. Does checkpointing still help there?
+# From [chapter 13](13_memory_time/memory_time.ipynb).
+
+# %%
+step_memory_explorer()
+
+# %% [markdown]
+# ### A caching allocator and its blocks
+#
+# Press *next event* to the end: out of memory with 2 MiB in use. Then take *emptied early*.
+# From [chapter 13](13_memory_time/memory_time.ipynb).
+
+# %%
+blocks_explorer()
+
+# %% [markdown]
+# ### Python and the GPU in two lanes
+#
+# Take a batch of 64 and stop reading the loss. Who is waiting for whom now?
+# From [chapter 13](13_memory_time/memory_time.ipynb).
+
+# %%
+lanes_explorer()
+
+# %% [markdown]
+# ### Arithmetic against traffic
+#
+# Move *rows* until the product is bound by arithmetic. Then choose GELU: can it ever be?
+# From [chapter 13](13_memory_time/memory_time.ipynb).
+
+# %%
+roofline_explorer()

@@ -97,5 +97,6 @@ print(torch.tensor(5) // 2)
 # | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 50 min | 230 min |
 # | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 55 min | 189 min |
 # | [12 A small language model, by hand](12_language_model/language_model.ipynb) | 20 | 30 min | 245 min |
+# | [13 Where memory and time go](13_memory_time/memory_time.ipynb) | 20 | 35 min | 265 min |
 #
 # Progress shows when you open this page with `torchkata lab` or `make lab`.

@@ -15,8 +15,9 @@ from textwrap import fill
 from types import FunctionType, ModuleType
 from typing import Any
 
+from torchkata.base.editor import folder_here, workbook_here
 from torchkata.base.marks import authors_version
-from torchkata.base.places import course_of_package, solutions_for, workbook_here
+from torchkata.base.places import course_of_package, solutions_for, workbook_with
 from torchkata.exporting import quiet_exporter
 from torchkata.pictures.attention_map import draw_attention
 from torchkata.pictures.loss_curve import LiveCurve, draw_losses
@@ -61,9 +62,10 @@ class PartMissing(Exception):
 def own_folder() -> Path:
     """Where a learner's own model lies: my_model/ beside the notebook; outside of a workbook a folder that goes with
     the system's temporary files."""
-    if workbook_here() is None:
+    here = folder_here()
+    if workbook_with(here) is None:
         return Path(mkdtemp(prefix="torchkata-"))
-    folder = Path.cwd() / "my_model"
+    folder = here / "my_model"
     folder.mkdir(exist_ok=True)
     return folder
 

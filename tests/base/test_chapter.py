@@ -45,7 +45,7 @@ def test_an_exercise_has_its_text_its_answer_and_its_check_cells():
 def test_a_check_cell_is_known_by_its_released_source():
     [one] = exercises_of(CELLS)
     assert CheckCell("x", "x = 1\n", 2.0).digest == one.checks[0].digest != one.checks[1].digest
-    assert one.check_of(one.checks[1].digest) is one.checks[1] and one.check_of("another") is None
+    assert one.check_of(one.checks[1].shown) is one.checks[1] and one.check_of("another") is None
     assert one.checks[0].hidden_tests == "\n\ny = 2\n"
 
 

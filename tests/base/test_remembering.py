@@ -170,3 +170,28 @@ def test_a_check_that_is_still_at_it_has_not_died(tmp_path: Path):
     (tmp_path / KEPT / "running" / f"{os.getpid()}.json").write_text('["f", "d", 1.5]')  # an earlier one's number
     (tmp_path / KEPT / "running" / "7.json").write_text("{")
     assert sorted(died(tmp_path)) == ["e", "f"] and died(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["../../traversed", "a/b", "", "*", "x" * 200, 3, ["e"]])
+def test_a_note_of_a_strangers_names_no_file(tmp_path: Path, name: object):
+    workbook = tmp_path / "in" / "workbook"
+    (workbook / KEPT / "running").mkdir(parents=True)
+    (workbook / KEPT / "verdicts").mkdir()
+    for number, note in enumerate(([name, "d", 1.5], ["e", name, 1.5])):
+        (workbook / KEPT / "running" / f"{4194300 + number}.json").write_text(json.dumps(note))
+    before = {*tmp_path.rglob("*")}
+    assert died(workbook) == []
+    assert {*tmp_path.rglob("*")} <= before
+
+
+@pytest.mark.parametrize("place", ["verdicts", "running", "verdicts/e-d.json", "running/PROCESS.json"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, place: str):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").write_text("theirs")
+    link = tmp_path / KEPT / place.replace("PROCESS", str(os.getpid()))
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "theirs" / ("file" if link.suffix else ""))
+    remember(tmp_path, Remembered("e", "d", "solved"))
+    begin(tmp_path, "e", "d")
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["file"]
+    assert (tmp_path / "theirs" / "file").read_text() == "theirs"

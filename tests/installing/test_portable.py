@@ -36,10 +36,8 @@ ALLOWED = {
         "Unix only": "the pool calls it on Linux alone",
     },
     "torchkata/tools/grading/sandbox/bubblewrap.py": {"Unix only": SANDBOX},
-    "torchkata/tools/grading/intake.py": {"os.path": "pathlib cannot ask for a link that leads nowhere before 3.12"},
-    "torchkata/tools/grading/batch.py": {"os.path": "pathlib cannot ask for a link that leads nowhere before 3.12"},
     "torchkata/tools/site/text_pages.py": {"os.path": "a link in a text has slashes on every system"},
-    "torchkata/tools/grading/pool.py": {"forkserver": "where the system has none, it takes spawn"},
+    "torchkata/tools/grading/judge.py": {"forkserver": "where the system has none, it takes spawn"},
     "torchkata/processes/running.py": {
         "forkserver": "on Windows, it takes spawn",
         "Unix only": "the signal is sent to processes that listen to it, which they do where there is one",

@@ -8,11 +8,13 @@ import hashlib
 import io
 import json
 import linecache
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import patch
 
 from tests.notebooks.crossing import through_bytes
@@ -86,11 +88,12 @@ def _setup(name: str):
 def grade(name: str, exercise: str, answer: str) -> Marks:
     """Run an answer's source and then the check cells of its exercise, as a kernel would. All observations cross to the
     judging side as bytes, as under `torchkata grade`, and must come back as they were."""
-    space: dict = {"__name__": "__main__"}
+    module = ModuleType("__main__")
+    space = vars(module)
     run_cell(_setup(name), space, f"<{name} setup>")
     marks = Marks()
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), patch.object(asking, "_cross", through_bytes):
+    with contextlib.redirect_stdout(out), patch.object(asking, "_cross", through_bytes), _as_main(module):
         run_cell(answer, space, f"<answer {exercise}>")
         for cell in exercise_cells(name, exercise)[1]:
             before = len(out.getvalue())
@@ -108,6 +111,17 @@ def grade(name: str, exercise: str, answer: str) -> Marks:
                 print("\n".join(lines))
     marks.text = out.getvalue()
     return marks
+
+
+@contextlib.contextmanager
+def _as_main(module: ModuleType) -> Iterator[None]:
+    """Inside, this module is `__main__`, in which torch's compiler looks up what the functions of a notebook use."""
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = module
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = before
 
 
 def remembering(folder: Path) -> MarksOf:

@@ -96,6 +96,10 @@ def test_values_are_never_cut_inside_a_bracket(value: object, words: str):
     assert text.count("[") == text.count("]") and text.count("'") % 2 == 0
 
 
+def test_of_a_line_without_end_the_beginning_is_folded():
+    assert sum(map(len, folded("((a, " * 10**6, 80))) < 10_000 and folded("a" * 10**6, 80)[-1] == "..."
+
+
 def test_lines_are_folded_between_brackets():
     call = f"step({', '.join(f'tensor([{n}, 1, 2, 3])' for n in range(9))})"
     pieces = folded(call, 80)

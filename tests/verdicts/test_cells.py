@@ -131,6 +131,11 @@ def test_the_first_cell_alone_says_what_names_mean(outcomes: Outcomes):
     assert outcomes(SETUP, own, HOSTILE, CHECK, "del check, torch", CHECK).count("✓ names: 1 test passed.") == 2
 
 
+def test_what_torch_exchanges_itself_is_not_the_learners_doing(outcomes: Outcomes):
+    told = outcomes(SETUP, "torch.set_default_dtype(torch.float64)\ndef answer(x): return x.clamp(min=0)", CHECK)
+    assert told[2:] == ["✓ names: 1 test passed.", "NoneType"]
+
+
 def test_without_names_taken_nothing_is_told(outcomes: Outcomes):
     told = outcomes(SETUP, "input = 3\ndef answer(x): return x * 0", CHECK)
     assert not any("names something" in line for line in told)

@@ -58,7 +58,6 @@ def test_an_in_place_write_is_noted_and_leaves_the_original_alone():
     seen = observe(lambda x: x.add_(1), x)
     assert torch.equal(x, torch.ones(3))
     assert torch.equal(seen.noted.arguments["x"], torch.full((3,), 2.0))
-    assert seen.noted.identical == ["x"]
     verdict(seen.leaves_arguments_alone)
 
 
@@ -98,8 +97,6 @@ def test_views_and_copies_are_told_apart():
     observe(lambda x: x[2:4].clone(), x).owns_its_memory()
     verdict(lambda: observe(lambda x: x[2:4], x).owns_its_memory())
     verdict(lambda: observe(lambda x: torch.ones(1).expand(4), x).owns_its_memory())
-    observe(lambda x: x.contiguous(), x).is_argument(0)
-    verdict(lambda: observe(lambda x: x[:], x).is_argument(0))
 
 
 def test_gradients_are_compared_for_a_fixed_incoming_gradient():
@@ -125,7 +122,7 @@ def test_gradients_are_compared_for_a_fixed_incoming_gradient():
 def test_a_learner_may_rename_the_parameters():
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     observe(lambda mine: mine[1:], x).shares_memory_with(0).gives_gradients(lambda x: x[1:])
-    observe(lambda mine: mine, x).is_argument(0).leaves_arguments_alone()
+    observe(lambda mine: mine, x).shares_memory_with(0).leaves_arguments_alone()
     verdict(lambda: observe(lambda *all: all[0].detach().clone(), x).shares_memory_with(0))
 
 
@@ -714,7 +711,7 @@ def test_a_hidden_test_tells_its_idea_and_no_data():
     assert "314159" not in shown and "271828" not in shown
 
 
-@pytest.mark.parametrize("carrier", ["message", "class name", "type", "key", "list"])
+@pytest.mark.parametrize("carrier", ["message", "class name", "type", "key", "list", "shape", "items", "function"])
 def test_an_answer_can_not_carry_hidden_data_into_the_verdict(carrier: str):
     def spy(x):
         secret = str(x.item())
@@ -722,9 +719,12 @@ def test_an_answer_can_not_carry_hidden_data_into_the_verdict(carrier: str):
             raise ValueError(secret)
         if carrier == "class name":
             raise type(secret, (RuntimeError,), {})()
-        return {"type": type(secret, (), {})(), "key": {secret: 1}, "list": [secret]}[carrier]
+        if carrier == "function":
+            exec(f"def n{secret}(): raise ValueError\nn{secret}()", {"__name__": "__main__"})
+        plain = {"type": type(secret, (), {})(), "key": {secret: 1}, "list": [secret], "items": [0] * int(secret)}
+        return (plain | {"shape": torch.empty(0, int(secret))})[carrier]
 
-    expected = {"key": {"a": 1}}.get(carrier, torch.ones(1))
+    expected = {"key": {"a": 1}, "items": [0]}.get(carrier, torch.ones(1))
     with pytest.raises(WrongAnswer) as caught, check("an-exercise") as test:
         test.hidden("a number")
         observe(spy, torch.tensor(271828)).returns(expected, mistake("It is {detail}", stage="type"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebooks.running import run_cell
-from tests.tools.learning.small_course import SOURCE, make_course, publish
+from tests.tools.learning.small_course import SOURCE, as_editors_leave_it, make_course, publish
 from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import without_hidden_tests
 from torchkata.base.remembering import Remembered, digest_of, read_verdicts, remember
@@ -143,6 +143,16 @@ def test_a_cell_that_is_not_the_courses_gets_no_tick_and_is_not_remembered(run, 
     told = capsys.readouterr().out
     assert told.startswith("twice: 1 test passed.\n  Hidden tests were not run: ") and "✓" not in told
     assert read_verdicts(workbook) == {}
+
+
+def test_an_editors_layout_changes_no_check_cell(run, course, workbook, capsys):
+    [source] = cells_of(course, "twice")
+    with pytest.raises(WrongAnswer) as caught:
+        run("twice", "def twice(x):\n    return abs(x) * 2", check=as_editors_leave_it(source))
+    assert caught.value.lines[0] == "✗ twice, hidden test: a negative number"
+    run("twice", "def twice(x):\n    return 2 * x", check=as_editors_leave_it(source))
+    assert capsys.readouterr().out.startswith("✓ twice: 2 tests passed, 2 of 2 points.")
+    assert read_verdicts(workbook).keys() == {("twice", digest_of(source))}, "as the released cell"
 
 
 def test_hidden_tests_run_once_where_the_cell_holds_them_itself(run, course, workbook, capsys):

@@ -9,10 +9,10 @@
 #
 # **Contract**
 #
-# - However the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, again and again), forward works
-#   and returns a tensor of the *parameters'* device and dtype; x is brought there first if it lives elsewhere, and is
-#   not changed itself. The numbers on the CPU in float32 are those of the given code, and gradients reach x and the
-#   weights.
+# - However the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, again and again, alone or as a
+#   part of a larger model), forward works and returns a tensor of the *parameters'* device and dtype; x is brought
+#   there first if it lives elsewhere, and is not changed itself. The numbers on the CPU in float32 are those of the
+#   given code, and gradients reach x and the weights.
 # - No device is named in the class, and no global default (device, dtype) is changed.
 # - Old checkpoints still load: the keys of `state_dict()` and the parameters stay those of the GRU cell.
 # - T = 0 gives an empty (0, B, d_hid) tensor of that device and dtype.
@@ -491,4 +491,25 @@ with check("fix-hidden-cpu-tensors") as test:
     test.hidden("a gradient reaches x through the move")
     by_float, by_double = observe_scenario(reached, Tagger, some_x).value
     seen.that(by_double or not by_float, "Where x is converted it leaves the autograd graph: no gradient reaches it.")
+
+    def inside(Tagger, x):
+        """Move a larger model with a tagger in it to meta, call the tagger, and note where tensors are produced."""
+        tagger = nn.ModuleDict({"tagger": loaded(Tagger)}).to("meta")["tagger"]
+        with Products() as products:
+            out = tagger(x.to("meta"))
+        return {"out": [str(out.dtype), out.device.type, list(out.shape)], "made on": products_on(products)}
+
+    def products_on(products):
+        """The devices on which tensors were produced."""
+        return sorted({device for _, device, _ in products.made})
+
+    test.hidden("as a part of a larger model that is moved")
+    observe_scenario(inside, Tagger, some_x).returns(
+        {"out": ["torch.float32", "meta", [2, 3, 4]], "made on": ["meta"]},
+        mistake(
+            "As a part of a larger model the tagger moves only half: `parent.to(device)` calls `_apply` of its parts, "
+            "never their own `to`. Register the offset as a buffer, or move it in forward.",
+            stage=("raised", "value", "shape"),
+        ),
+    )
     ### END HIDDEN TESTS

@@ -9,7 +9,9 @@
 # **Contract**
 #
 # - Returns the same structure with every tensor on `device`. Structures are dict (and OrderedDict), list, tuple and
-#   namedtuple, nested to any depth; their types, keys and order are kept.
+#   namedtuple, nested to any depth; their types, keys and order are kept. Other containers don't occur, nor do
+#   subclasses that can't be made from their items alone, such as a defaultdict or a PackedSequence.
+# - Tensors are parameters and other subclasses of Tensor, too.
 # - Everything else (numbers, strings, None, other objects, even those with a `.to` of their own) is passed through: the
 #   same object, unchanged.
 # - The batch that was passed in is not modified. A tensor that is already there comes back as the same object. Dtype,
@@ -203,7 +205,8 @@ with check("move-batch") as test:
     seen = observe(move, {"x": torch.ones(2), "more": [({"n": 3}, torch.tensor([1, 0]), "id", None)]}, "meta")
     on_meta_too = [torch.ones(2, device="meta"), torch.tensor([1, 0], device="meta")]
     seen.returns({"x": on_meta_too[0], "more": [({"n": 3}, on_meta_too[1], "id", None)]}, FIRST_CHECK_FIRST)
-    seen.that(list(seen.value) == ["x", "more"], "", FIRST_CHECK_FIRST)
+    keys = "The keys and their order must stay."
+    seen.that(list(seen.value) == ["x", "more"], keys, FIRST_CHECK_FIRST)
     seen.leaves_arguments_alone(FIRST_CHECK_FIRST)
 
     test("tensors that are on the CPU already come back as the same objects")
@@ -226,7 +229,12 @@ with check("move-batch") as test:
             "a tuple of one": (x,),
             "a string alone": "a batch of nothing",
             "no tensor": {"n": 3, "flag": True, "name": "abc", "none": None, "rate": 0.5},
+            "an array of NumPy's": {"ids": torch.arange(3).numpy(), "x": x},
+            "a parameter and a subclass": [nn.Parameter(x.clone()), x.as_subclass(Image)],
         }
+
+    class Image(Tensor):
+        """A tensor of a class of its own, as image libraries have them."""
 
     as_fields = (
         "A namedtuple must come back as the same namedtuple (batch.x must still work): it takes its fields as separate "
@@ -246,6 +254,14 @@ with check("move-batch") as test:
             return all(seen[fact] == wanted[fact] for fact in facts)
 
         return (
+            mistake(
+                "An array of NumPy's is no tensor: it is passed through as it is.",
+                when=lambda seen: "ndarray" in kinds and not as_wanted(seen, "types"),
+            ),
+            mistake(
+                "A parameter, or another subclass of Tensor, is a tensor as well (isinstance says so): it moves.",
+                when=lambda seen: wanted["types"].get("batch[1]") == "tensor" and not as_wanted(seen, "devices"),
+            ),
             mistake(as_fields, raises="argument", when=lambda seen: "Pair" in kinds),
             mistake(as_fields, when=lambda seen: "Pair" in kinds and not as_wanted(seen, "types")),
             mistake(

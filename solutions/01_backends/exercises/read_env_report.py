@@ -23,11 +23,12 @@
 #   - `hidden-by-env`: `visible_devices` (CUDA_VISIBLE_DEVICES) leaves no card;
 #   - `driver-too-old`: the major CUDA number of the driver is below that of the build;
 #   - `unknown`: none of these.
-# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`; `needs_torch` has two or three numbers.
+# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`; `needs_torch` has two or three numbers,
+# and is never the very release that a dev build leads to.
 # - `visible_devices` is None (nothing is hidden) or a comma separated list of card numbers, with or without blanks.
 # Reading stops at the first entry that is no card of this machine. So `''`, `'-1'`, `'-1,0'` and, with two cards,
-# `'5'` hide everything; `'0,5'` leaves card 0. (Clusters write names such as `GPU-8f…` there; these reports
-# don't.)
+# `'5'` hide everything; `'0,5'` leaves card 0. An empty entry is no card either, and no number occurs twice.
+# (Clusters write names such as `GPU-8f…` there; these reports don't.)
 # - The dict is not modified, and other keys in it are ignored. A missing CUDA toolkit (nvcc) is never a reason: wheels
 # bring their own CUDA libraries.
 #
@@ -342,6 +343,7 @@ with check("read-env-report") as test:
     judge_hiding("-1,0", True, stops)
     judge_hiding("5,0,1", True, stops)
     judge_hiding("-2", True, not_only_empty)
+    judge_hiding(",0", True, mistake("An empty entry is no card: reading stops there.", stage=("raised", "value")))
 
     test.hidden("cards are numbered from 0")
     judge_hiding("2", True, mistake("With two cards the numbers are 0 and 1: there is no card 2.", stage="value"))

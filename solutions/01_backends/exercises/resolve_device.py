@@ -16,7 +16,7 @@
 # - The result is a torch.device that equals `.device` of a tensor allocated there. So cuda, xpu and mps without an
 #   index get the index `current`; the CPU, also when written `cpu:0`, is `torch.device("cpu")`; `meta` always exists.
 # - What cannot work here raises ValueError with the spec in its message: an unknown kind, a kind with no device, an
-#   index that is too large. A device that was asked for is never replaced by the CPU.
+#   index that is too large or negative. A device that was asked for is never replaced by the CPU.
 # - Strings and torch.device objects are accepted. `torch.cuda` and `torch.accelerator` are not asked; `counts` and
 #   the default device stay as they are.
 #
@@ -189,6 +189,15 @@ with check("resolve-device") as test:
     for unknown in ("gpu", "gpu:0", "", "cuda:x"):
         judge(unknown, {"cuda": 2}, "An unknown name must raise ValueError.", not_torchs)
 
+    test.hidden("a negative index")
+    negative = mistake(
+        "An index of -1 was taken for another one: devices are numbered from 0, and nothing is counted from the end.",
+        stage="raised",
+        when=lambda seen: not seen.error_text,
+    )
+    for spec in ("cuda:-1", "cuda:-2"):
+        judge(spec, {"cuda": 2}, "A negative index must raise ValueError.", negative, not_torchs)
+
     def refused(resolve_device, spec, counts):
         """The message with which a spec is refused."""
         try:
@@ -220,7 +229,9 @@ with check("resolve-device") as test:
     observe(resolve_device, "meta", {}).returns(torch.device("meta"), FIRST_CHECK_FIRST)
     seen = observe(resolve_device, None, {"cuda": 2})
     seen.returns(torch.device("cuda:0"), FIRST_CHECK_FIRST)
-    seen.that(not seen.op_names(level="aten"), "", FIRST_CHECK_FIRST)
+    made = ", ".join(dict.fromkeys(seen.op_names(level="aten")))
+    allocated = f"Nothing may be allocated to find out; these operations ran: {made}."
+    seen.that(not made, allocated, FIRST_CHECK_FIRST, stage="rule")
     seen.leaves_arguments_alone(because="The counts belong to the caller: they must stay as they are.")
 
     ### BEGIN HIDDEN TESTS
@@ -277,6 +288,23 @@ with check("resolve-device") as test:
         now = torch.accelerator.current_device_index()
         judge(
             observe(resolve_device, None, here, current=now), torch.empty(0, device=accelerator.type).device, not_zero
+        )
+
+    def counts_after(resolve_device, spec, counts):
+        """The counts after a spec was refused."""
+        try:
+            resolve_device(spec, counts)
+        except Exception:  # how it refuses is another test
+            return counts
+        return "it was accepted"
+
+    test.hidden("the counts are left alone where a spec is refused, too")
+    for spec in ("xpu", "mps:3", "gpu"):
+        seen = observe_scenario(counts_after, resolve_device, spec, {"cuda": 2})
+        seen.that(
+            seen.value in ({"cuda": 2}, "it was accepted"),  # whether it is refused is another test
+            "The counts belong to the caller: they must stay as they are, also where the spec is refused.",
+            stage="arguments",
         )
 
     def side_effects(resolve_device):

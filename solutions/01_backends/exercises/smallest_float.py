@@ -13,8 +13,8 @@
 #   they are.
 # - So a nonzero element that becomes zero has a relative error of 1, and a zero has none. `rtol = 0` asks for exactly
 #   the same values. Empty tensors fit float16.
-# - x may have any real floating dtype and any shape, and may require grad; it is not modified. Integer, bool and
-#   complex tensors raise TypeError.
+# - x is float16, bfloat16, float32 or float64, of any shape, and may require grad; it is not modified. Integer, bool
+#   and complex tensors raise TypeError.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -125,7 +125,12 @@ with check("smallest-float") as test:
         "The error is relative to the element's magnitude, `|element|`: there are negative elements ({detail})."
     )
     by_float32 = "You compared in too low a precision: the difference itself was rounded away ({detail})."
+    strict = (
+        "An error of exactly rtol · |element| is allowed, and so is an error of 0 where the element or rtol is 0: "
+        "compare with <=, not with < ({detail})."
+    )
     wrong_rules = [
+        (strict, first_that(lambda x, back, rtol, info: ((back - x).abs() < rtol * x.abs())[x.isfinite()].all())),
         (by_sign, first_that(lambda x, back, rtol, info: (back - x <= rtol * x.abs())[x.isfinite()].all())),
         (by_negative, first_that(lambda x, back, rtol, info: ((back - x).abs() <= rtol * x)[x.isfinite()].all())),
         (by_range, first_that(lambda x, back, rtol, info: largest(x) <= info.max)),
@@ -325,6 +330,14 @@ with check("smallest-float") as test:
     judge(torch.tensor([math.inf]), 1e-3, torch.float16, allowed)
     judge(torch.tensor([math.inf, 1.0001]), 1e-5, torch.float32)
     judge(torch.tensor([math.nan, 70000.0]), 1e-2, torch.bfloat16)
+
+    test.hidden("an element that grows: the error counts relative to the element itself")
+    converted = mistake(
+        "The error was taken relative to the converted number, which is larger here. torch.allclose(a, b) and its kin "
+        "measure against b: there goes x itself.",
+        gives=torch.float16,
+    )
+    judge(torch.tensor([1.5 * 2**-25]), 0.3, torch.bfloat16, converted)
 
     test.hidden("empty and not contiguous tensors")
     empty = mistake("An empty tensor fits float16.", stage=("raised", "value"))

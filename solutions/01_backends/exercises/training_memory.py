@@ -4,7 +4,8 @@
 # measure · long · 20 min · 3 points
 #
 # "Out of memory: reduce the batch size." Whether that helps depends on what fills the memory. Write the instrument that
-# tells you.
+# tells you. (At which moment of the step the memory runs out is the subject of
+# [chapter 13](../13_memory_time/memory_time.ipynb).)
 #
 # **Contract**
 #
@@ -15,7 +16,7 @@
 #   - `"optimizer"`: all tensors in the optimizer's state after the step;
 #   - `"activations"`: the storages of the tensors that autograd saves for backward during forward and loss, each
 #     distinct storage once and with its full size. Storages of parameters are left out; the batch counts if it is
-#     saved.
+#     saved. (The running statistics of a batch norm are saved, too; whether such buffers count is up to you.)
 # - Frozen and unused parameters have no gradient and no optimizer state. Any dtype (bytes, not elements) and any
 #   optimizer whose `step()` takes no argument will do. Other keys in the dict are ignored.
 #
@@ -37,9 +38,10 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `def pack(t): kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes(); return t`, as pack hook around
-# forward and loss; take out the keys of `p.untyped_storage().data_ptr()` afterwards. Sizes of tensors: `.nbytes`, for
-# gradients where `p.grad is not None`, for the optimizer over all tensors in `optimizer.state.values()`.
+# `def pack(t): kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes(); return t.detach()`, as pack hook
+# around forward and loss (an output that is saved would otherwise hold its own graph); take out the keys of
+# `p.untyped_storage().data_ptr()` afterwards. Sizes of tensors: `.nbytes`, for gradients where `p.grad is not None`,
+# for the optimizer over all tensors in `optimizer.state.values()`.
 #
 # </details>
 
@@ -64,7 +66,7 @@ def training_memory(
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
             saved[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        return tensor.detach()  # an output that is saved would hold its own graph otherwise
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         loss = loss_fn(model(x), y)

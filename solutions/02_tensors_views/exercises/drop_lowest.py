@@ -13,7 +13,7 @@
 # - Exactly k elements go. Among equal values the ones that come first are dropped first; nan counts as the largest
 #   value.
 # - Dtype and device stay, x is not changed, gradients reach the kept elements and only those.
-# - k = 0 keeps everything, k = N gives an empty tensor; k < 0 or k > N raises `ValueError`.
+# - k = 0 keeps everything (x itself may come back), k = N gives an empty tensor; k < 0 or k > N raises `ValueError`.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -157,6 +157,10 @@ with check("drop-lowest") as test:
             when=lambda seen: torch.equal(seen.value, in_float32(*seen.args)) or seen.args[0].dtype == torch.float64,
         ),
         mistake(
+            "NumPy has no bfloat16, so a tensor of that dtype can't go there: {detail}.",
+            raises="unsupported ScalarType",
+        ),
+        mistake(
             "A value of 0 stays as well as any other: an index of those that are not 0 loses it.",
             stage="shape",
             when=lambda seen: not has_ties(seen) and len(seen.value) == len(seen.args[0]) - seen.args[1] - 1,
@@ -187,14 +191,14 @@ with check("drop-lowest") as test:
         seen.leaves_arguments_alone(mistake("x itself was changed.", stage="arguments"))
 
     nan_is_largest = mistake(
-        "A nan counts as the largest value (as in torch.sort); comparisons with nan are always False: {detail}",
+        "A nan counts as the largest value, as in torch.sort: {detail} (A comparison with nan is always False.)",
         stage=("shape", "value"),
     )
     for values, k in [([torch.nan, 1, 2], 2), ([2, torch.nan, 1, torch.inf], 3), ([3, torch.nan, 1, torch.nan, 2], 4)]:
         test.hidden("nan is the largest value")
         observe(drop_lowest, torch.tensor(values), k).returns(by_sorting, nan_is_largest)
 
-    left_graph = "The result left the autograd graph (through NumPy, .tolist() or .data)."
+    left_graph = "The result left the autograd graph (through detach, .data, NumPy or .tolist())."
     for idea, values, k in [
         ("gradients reach the kept elements and only those", [0.5, -1.0, 2.0, 1.5, -0.5], 2),
         ("gradients reach all elements for k = 0", [0.5, -1.0, 2.0], 0),

@@ -153,6 +153,7 @@ with check("padding-mask") as test:
         ("every second one of many lengths", torch.tensor([3, 9, 1, 9, 4, 9])[::2], 5),
         ("as many sequences as positions", torch.tensor([2, 4, 1, 3]), 4),
         ("a single column", torch.tensor([1, 0, 3]), 1),
+        ("more positions than a byte can count", torch.tensor([300, 256, 40]), None),
     ]:
         test.hidden(idea)
         seen = observe(padding_mask, lengths, T).expecting(shared_cell, zero_is_none)

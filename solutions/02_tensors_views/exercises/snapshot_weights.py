@@ -163,10 +163,13 @@ with check("snapshot-weights") as test:
 
     test("dtypes and values are those of the model, which is not changed")
     seen = observe_scenario(through_training, snapshot)
-    seen.that("no tensors" not in seen.value, "", FIRST_CHECK_FIRST)
+    again = (
+        "It was right in the first check and is wrong here: does your code keep something from one call to the next?"
+    )
+    seen.that("no tensors" not in seen.value, again, FIRST_CHECK_FIRST)
     wanted, taken = seen["before"]["values"], seen["at first"]
     complete = all(name in taken for name in wanted)
-    seen.that(complete and all(taken[name] == seen["later"][name] for name in taken), "", FIRST_CHECK_FIRST)
+    seen.that(complete and all(taken[name] == seen["later"][name] for name in taken), again, FIRST_CHECK_FIRST)
     for name, (kept, values) in wanted.items():
         came = taken[name][0]
         seen.that(came == kept, f"A snapshot must keep dtypes: {name} is {kept}, got {came}.", stage="dtype")

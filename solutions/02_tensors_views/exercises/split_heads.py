@@ -290,7 +290,7 @@ with check("split-heads") as test:
     ]:
         test.hidden(idea)
         keeps_dtype = mistake(
-            "The merged tensor has the dtype of y: {detail}. torch.empty takes the default dtype unless told.",
+            "The merged tensor has the dtype of y: {detail}. (torch.empty takes the default dtype unless told.)",
             stage="dtype",
         )
         observe(merge_heads, y).returns(side_by_side, not_viewable, ambiguous, keeps_dtype)

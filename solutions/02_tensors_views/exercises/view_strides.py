@@ -261,10 +261,13 @@ with check("view-strides") as test:
 """The number of elements, -1, sizes of 1 and 0, stride 0, no dimensions; the arguments stay."""
 with check("view-strides") as test:
     test("(4, 6) as (8, 3), the left half of a (3, 8), which doesn't merge, and long strides")
-    judge(observe(view_strides, (4, 6), (12, 2), (8, 3)), (6, 2), "", FIRST_CHECK_FIRST)
-    judge(observe(view_strides, (3, 4), (8, 1), (12,)), None, "", FIRST_CHECK_FIRST)
-    judge(observe(view_strides, (4, 6), (6 * 10**30, 10**30), (8, 3)), (3 * 10**30, 10**30), "", FIRST_CHECK_FIRST)
-    judge(observe(view_strides, (4, 6), (10**30, 1), (8, 3)), None, "", FIRST_CHECK_FIRST)
+    again = (
+        "It was right in the first check and is wrong here: does your code keep something from one call to the next?"
+    )
+    judge(observe(view_strides, (4, 6), (12, 2), (8, 3)), (6, 2), again, FIRST_CHECK_FIRST)
+    judge(observe(view_strides, (3, 4), (8, 1), (12,)), None, again, FIRST_CHECK_FIRST)
+    judge(observe(view_strides, (4, 6), (6 * 10**30, 10**30), (8, 3)), (3 * 10**30, 10**30), again, FIRST_CHECK_FIRST)
+    judge(observe(view_strides, (4, 6), (10**30, 1), (8, 3)), None, again, FIRST_CHECK_FIRST)
 
     test("another number of elements: ValueError, whether the dimensions merge or not")
     no_none = mistake(
@@ -292,6 +295,16 @@ with check("view-strides") as test:
     seen.leaves_arguments_alone()
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("sizes whose product no int64 holds")
+    wide = 2**40
+    too_narrow = mistake(
+        "The sizes may be larger than any memory: np.prod counts in int64 and overflows without a word; math.prod "
+        "does not.",
+        stage=("raised", "value", "type"),
+    )
+    judge(observe(view_strides, (wide, wide), (wide, 1), (wide * wide,)), (1,), "", too_narrow)
+    judge(observe(view_strides, (wide, wide), (wide, 1), (2, wide * wide // 2)), (wide * wide // 2, 1), "", too_narrow)
+
     test.hidden("the thousand layouts of the first check")
     cases = plain_layouts()
     judge_many(observe_scenario(of_many, view_strides, cases).expecting(FIRST_CHECK_FIRST), cases)

@@ -57,6 +57,8 @@ with check("count-writers") as test:
     mistakes = {
         "Duplicates overwrote each other: you see whether a cell is written, "
         "not how often. Let the ones add up.": torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 1]]),
+        "You counted the entries of index as positions in the flattened target: they are positions along dim, and the "
+        "other coordinates are their own.": torch.tensor([[3, 4, 2], [0, 0, 0], [0, 0, 0]]),
         "All lanes were counted together: every 1-d lane along dim is its own little scatter.": lambda seen: (
             seen.value.flatten().tolist() in ([3, 4, 2], [3, 4, 2] * 3)
         ),

@@ -11,8 +11,10 @@
 #
 # - `out[...] = log_softmax(logits, over the last dimension)[..., labels[...]]` for any number of leading dimensions,
 #   none included: (C,) with a 0-d label gives a 0-d result.
-# - Right for logits as large as 1e4, and where other classes have a logit of -inf. Dtype and device are those of
-#   `logits`; the result is differentiable with respect to `logits`; the arguments are not changed.
+# - Logits as large as 1e4 must not overflow or underflow, whatever the other rows hold, and other classes may have a
+#   logit of -inf. The result may be off by the rounding of the logits themselves: at 1e4, neighbours in float32 are
+#   0.001 apart. Dtype and device are those of `logits`; the result is differentiable with respect to `logits`; the
+#   arguments are not changed.
 # - `labels` may be int64, int32 or uint8. A label outside 0..C-1, negative ones too, raises IndexError, RuntimeError
 #   or ValueError.
 #
@@ -74,6 +76,14 @@ with check("label-log-prob") as test:
             "The size-1 dimension used for gather is still there: remove it at the end.": lambda seen: (
                 seen.value.shape == (*seen.args[1].shape, 1)
             ),
+            "You gathered along dim 0: that reads row `labels[i]` of the first column. The classes are the last "
+            "dimension, so gather along that one.": {
+                "gives": lambda logits, labels: normalised(logits, -1).gather(0, labels[:, None])[:, 0]
+            },
+            "You read the labels of all positions from the first row: an index of shape (1, N) has one row. The new "
+            "dimension of size 1 comes last, so that each position has a row.": {
+                "gives": lambda logits, labels: normalised(logits, -1)[0, labels]
+            },
             "Those are the raw logits: they must be normalised (log_softmax) over the classes.": {"gives": pick},
             "The softmax runs over the wrong dimension: classes are last.": lambda seen: any(
                 seen.looks_like(lambda logits, labels, dim=dim: pick(normalised(logits, dim), labels))
@@ -150,6 +160,17 @@ with check("label-log-prob") as test:
     seen.returns(torch.tensor([-1e4, 0.0]), *known(mistakes))
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("a row of huge logits beside a row of small ones")
+    seen = observe(label_log_prob, torch.tensor([[1e4, 0.0, 3.0], [0.0] * 3, [1.0] * 3]), torch.tensor([1, 2, 0]))
+    seen.returns(
+        torch.tensor([-1e4, -math.log(3), -math.log(3)]),
+        mistake(
+            "Subtract from each row its own largest logit: with the largest of the whole tensor, exp underflows in the "
+            "other rows.",
+            when=lambda seen: not seen.value[1].isfinite(),
+        ),
+    )
+
     def reference(logits, labels):
         return logits.log_softmax(-1).gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)
 
@@ -235,7 +256,7 @@ with check("label-log-prob") as test:
     )
     for label in (-1, -100, 3, 5):
         skipped = mistake(
-            f"Label {label} was accepted: cross_entropy skips it (ignore_index) and gives 0.",
+            f"Label {label} was accepted and gives 0, as where cross_entropy skips it (ignore_index); it must raise.",
             when=lambda seen: seen.args[1][1] == -100 and seen.value[1] == 0,
         )
         wrapped = mistake(

@@ -98,7 +98,7 @@ with check("last-valid-step") as test:
         """The sentence for nan that came through a product with a mask."""
         return (
             f"A nan in the padding leaked into the {where}: multiplying by a 0/1 mask does not remove nan "
-            "(0 * nan is nan). Select instead."
+            "(0 * nan is nan), and a sum over the steps doesn't either. Select instead."
         )
 
     def has_nan(seen):
@@ -194,6 +194,19 @@ with check("last-valid-step") as test:
         mistake(
             "An inf in the padding leaked into the result: multiplying by a 0/1 mask makes it nan. Select instead.",
             when=lambda seen: seen.value[[0, 2]].isnan().any(),
+        ),
+    )
+
+    test.hidden("nan and inf in a real step that is not the last one")
+    some_h = torch.randn(3, 4, 2, generator=g)
+    some_h[0, 1] = torch.tensor([torch.nan, torch.inf])
+    some_h[2, 0] = -torch.inf
+    observe(last_step, some_h, torch.tensor([3, 2, 4])).returns(
+        reference,
+        mistake(
+            "A nan or inf in an earlier step reached the result: a difference of running sums does not take it out "
+            "again. Only the last real step counts.",
+            when=has_nan,
         ),
     )
 

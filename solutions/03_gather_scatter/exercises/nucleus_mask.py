@@ -10,10 +10,15 @@
 # **Contract**
 #
 # - Tokens of each row are ranked by probability (softmax over the last dimension), highest first, equal ones in the
-#   order of their position. A token is kept exactly if the probabilities of the tokens ranked *before* it sum to less
-#   than p. So the smallest leading set with a total of at least p is kept, and always at least one token.
-# - `logits` is (..., V) and may contain -inf; the mask has the same shape, in the order of the *tokens* (`mask[...,
-#   v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, without a graph. `logits` is not changed.
+#   order of their position. A token is kept if the probabilities of the tokens ranked *before* it sum to less than p,
+#   and dropped if not. So the smallest leading set with a total of at least p is kept, and always at least one token.
+#   (Llama's sampling code differs where the sum is exactly p: it keeps that token, too. Hugging Face's leaves open
+#   which of several equal tokens it keeps.)
+# - The sums may be off by rounding, and where that decides, either answer will do. Add in float32 or better: in
+#   bfloat16 the sum over a long tail of tokens is off by far more.
+# - `logits` is (..., V) and may contain -inf, though no row holds nothing else; the mask has the same shape, in the
+#   order of the *tokens* (`mask[..., v]` belongs to `logits[..., v]`). It is bool, on the device of `logits`, without a
+#   graph. `logits` is not changed.
 # - A p outside (0, 1] raises ValueError; nan lies outside.
 #
 # <details><summary>Hint 1</summary>
@@ -36,7 +41,8 @@
 # Begin with `if not 0 < p <= 1: raise ValueError`, which catches nan, too. Then `probs, order =
 # logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)`. A rank is kept where
 # `probs.cumsum(-1) - probs < p`; write that into `torch.zeros_like(order, dtype=torch.bool)` with
-# `scatter_(-1, order, …)`.
+# `scatter_(-1, order, …)`. `softmax` takes a dtype, so that half precision is added in float32:
+# `torch.promote_types(logits.dtype, torch.float32)`.
 #
 # </details>
 
@@ -51,7 +57,9 @@ def nucleus_mask(logits: Tensor, p: float) -> Tensor:
     ### BEGIN SOLUTION
     if not 0 < p <= 1:
         raise ValueError(f"p must be in (0, 1], it is {p}")
-    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    wide = torch.promote_types(logits.dtype, torch.float32)  # half precision is added in float32
+    probs = logits.detach().softmax(-1, dtype=wide)
+    probs, order = probs.sort(dim=-1, descending=True, stable=True)
     before = probs.cumsum(-1) - probs
     return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, before < p)
     ### END SOLUTION
@@ -82,6 +90,9 @@ with check("nucleus-mask") as test:
         "permutation again in place of undoing it.": torch.tensor([1, 0, 0, 1, 0, 0]),
         "The token that carries the sum across p is missing (where the best token alone exceeds p, nothing would "
         "be left): decide by the sum *before* it.": torch.tensor([0, 1, 0, 0, 0, 0]),
+        "You summed the probabilities in the order of the tokens: sum them in sorted order.": torch.tensor(
+            [1, 1, 1, 1, 0, 0]
+        ),
         "One token too many: a token whose predecessors already reach p is dropped.": torch.tensor([0, 1, 0, 1, 1, 0]),
         "You summed from the least probable token up.": torch.tensor([1, 0, 1, 1, 1, 1]),
         "Those are the tokens to drop: the most probable ones are kept.": torch.tensor([1, 0, 1, 0, 1, 1]),
@@ -115,6 +126,11 @@ with check("nucleus-mask") as test:
         torch.tensor([[False, True, False, True, False, False], [True, False, True, False, False, False]]),
         *known(mistakes),
         mistake(each_row, gives=torch.tensor([[0, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0]])),
+        mistake(
+            "A token that was dropped in one row is dropped in both: `order[drop]` is a flat list of token numbers and "
+            "has lost its rows. Write with scatter, row by row.",
+            gives=torch.zeros(2, 6),
+        ),
     )
 
     test("the best token alone exceeds p: it is kept")
@@ -177,8 +193,22 @@ with check("nucleus-mask") as test:
     masked = torch.tensor([[1.0, -torch.inf, 2.0, 0.0, -torch.inf], [-torch.inf, 3.0, -torch.inf, -torch.inf, 0.0]])
     for p in (0.3, 0.9, 0.97):
         observe(nucleus_mask, masked, p).returns(
-            reference, because="A logit of -inf is a probability of 0; the other tokens share the whole."
+            reference,
+            mistake(
+                "A logit of -inf is a probability of 0; the other tokens share the whole.",
+                when=lambda seen: (seen.value & seen.args[0].isneginf()).any() or not seen.value.any(-1).all(),
+            ),
         )
+
+    test.hidden("logits that are nearly equal")
+    observe(nucleus_mask, torch.tensor([1.0, 1.0001, 0.5]), 0.1).returns(
+        torch.tensor([False, True, False]),
+        mistake(
+            "The second logit is larger by 0.0001, and the first was kept: in half precision they are equal. Don't "
+            "convert the logits to a smaller dtype.",
+            gives=torch.tensor([True, False, False]),
+        ),
+    )
 
     test.hidden("p = 1 keeps all that is possible, a tiny p keeps the best token")
     allowed = mistake("p = 1 is allowed, and every token that is possible is kept: {detail}.", stage="raised")

@@ -196,6 +196,12 @@ with check("one-hot-scatter") as test:
         seen.returns(
             reference,
             dimensions,
+            mistake(
+                "Dimension 1 holds the classes only where labels has one dimension; they are always the last one "
+                "({detail}).",
+                raises="out of bounds|no larger than self",
+                when=lambda seen: seen.args[0].dim() > 1 and seen.kwargs.get("ignore_index", 0) in range(seen.args[1]),
+            ),
             mistake("The ignore_index may lie outside 0..C-1: scatter must never see it.", raises="out of bounds"),
         )
         seen.leaves_arguments_alone()

@@ -14,7 +14,8 @@
 #
 # - `out[b]` is the sum of the weights whose bin is b; empty bins are 0. `bins` and `weights` have equal shapes, of
 #   any number of dimensions (0-d too); the result has shape (n,).
-# - Dtype and device are those of `weights`: float64 stays float64, integers are summed as integers. The result is
+# - Dtype and device are those of `weights`: float64 stays float64, integers are summed as integers. (The sums may be
+#   formed in that dtype. In half precision that is coarse: in bfloat16 a sum of ones stops at 256.) The result is
 #   differentiable with respect to `weights` (each weight gets the gradient of its bin). The arguments are not
 #   changed.
 # - A bin outside 0..n-1, negative ones too, raises IndexError, RuntimeError or ValueError. No deprecated call.

@@ -11,10 +11,11 @@
 #
 # - Values: k · step, with k = `x / step` rounded to the nearest integer (halves to the even one, as `torch.round` does)
 #   and limited to -limit … limit. Only the last digit that the dtype of x has may be off. An infinite x becomes
-#   ±limit · step, nan stays nan.
+#   ±limit · step, nan stays nan. You may count on a limit · step that the dtype of x can hold (float16 ends at 65504).
 # - Gradient: the incoming one where |x / step| < limit, 0 where |x / step| > limit. Where they are equal, and for nan,
-#   either is fine. Differentiating twice works, and x has no part in the gradient: what comes out second is 0. If x
-#   doesn't require grad, the result doesn't.
+#   either is fine. (Much code in use rounds first and asks the rounded number, so that the gradient still passes half a
+#   step beyond the limit. Here it doesn't.) Differentiating twice works, and x has no part in the gradient: what comes
+#   out second is 0. If x doesn't require grad, the result doesn't.
 # - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. step > 0 and limit >= 1,
 #   else ValueError.
 #
@@ -253,6 +254,14 @@ with check("fake-quantize") as test:
         mistake("Differentiating twice must work: {detail}.", stage="raised"),
         because="The second derivative of the result is 0: its gradient must not depend on x.",
     )
+
+    test.hidden("a limit of 1: three values")
+    x = torch.tensor([-1.4, -0.6, -0.4, 0.1, 0.9, 7.0])
+    seen = observe(fake_quantize, x.clone().requires_grad_(), 1.0, 1)
+    seen.returns(
+        torch.tensor([-1.0, -1, 0, 0, 1, 1]), mistake("A limit of 1 is allowed: {detail}.", raises="ValueError")
+    )
+    seen.gives_gradients({0: incoming_gradient(x) * (x.abs() < 1)}, nothing_arrives, beyond, because=off)
 
     test.hidden("refusals")
     for step, limit in [(0.0, 3), (-0.5, 3), (0.5, 0), (0.5, -2)]:

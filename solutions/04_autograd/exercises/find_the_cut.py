@@ -236,7 +236,7 @@ def judge(seen, *first):
         "The gradient of log_scale is not that of the formula.",
         *first,
         mistake(
-            "log_scale gets no gradient, or half of it: .item(), .data, detach and float() leave the graph.",
+            "log_scale gets no gradient, or half of it: no_grad, .item(), .data, detach and float() leave the graph.",
             when=lambda seen: of_scale is None or any(near(of_scale, half) for half in halves),
         ),
         stage="gradient",
@@ -245,6 +245,12 @@ def judge(seen, *first):
         not seen["leads"],
         f"The target learns: the loss leads back to {', '.join(seen['leads'])}. Its forward must be under no_grad, or "
         "its output detached.",
+        *first,
+        mistake(
+            "The target's parameters are left out, but its way back to view_b is not: a gradient would reach view_b. "
+            "Its forward must be under no_grad, or its output detached.",
+            when=lambda seen: seen["leads"] == ["view_b"],
+        ),
         stage="gradient",
     )
     changed = f"The .grad of {', '.join(seen['changed'])} is not what it was before the call."
@@ -287,8 +293,9 @@ with check("find-the-cut") as test:
 """Flags and modes; one network as both; old gradients, float64, the caller's no_grad."""
 with check("find-the-cut") as test:
     begin = mistake(
-        "The first check is not passed yet, and this one goes on from there: begin with that one.",
+        FIRST_CHECK_FIRST.sentence,
         stage=("raised", "type", "shape", "dtype", "value", "gradient"),
+        when=FIRST_CHECK_FIRST.when,
     )
 
     def judge_manners(seen):

@@ -76,7 +76,7 @@ inplace = mistake(
     raises="output 0 of Sigmoid",
 )
 cut = mistake(
-    "No (or no full) gradient reaches w: the gate was detached, or computed without recording.",
+    "No (or no full) gradient reaches w: the gate or the state was detached, or computed without recording.",
     when=lambda seen: not seen.error_text and (not seen.noted.tracked or seen.gradient(1) is None),
 )
 written = mistake(

@@ -266,7 +266,16 @@ with check("gradient-penalty") as test:
     own_data = (bowl(own_a, some_x) - some_y).square().mean()
     whole = own_data + 0.5 * ((own_a * some_x).square().sum(1).sqrt() - 1).square().mean()
     seen = observe_scenario(trained, penalised_loss, some_a, some_x, some_y, 0.5)
-    judge_loss(seen, whole.detach(), shown=False)
+    above = (((some_a * some_x).square().sum(1).sqrt() - 1).clamp(min=0)).square().mean()
+    judge_loss(
+        seen,
+        whole.detach(),
+        mistake(
+            "A norm below 1 counts, too: you cut the difference off at 0.",
+            when=lambda seen: torch.allclose(seen["loss"], own_data.detach() + 0.5 * above),
+        ),
+        shown=False,
+    )
     expected = torch.autograd.grad(whole, own_a, retain_graph=True)
     judge_gradients(seen, expected, torch.autograd.grad(own_data, own_a))
     ### END HIDDEN TESTS
@@ -360,6 +369,16 @@ with check("gradient-penalty") as test:
         gradients = torch.autograd.grad(loss, parameters, **kept)
         return loss.detach(), gradients, torch.autograd.grad(data, parameters, **kept)
 
+    def over_one_dimension(seen):
+        """Whether the loss is that of norms over a single dimension, whichever it is."""
+        _, name, weights, x, y, lam = seen.args
+        model, x = network(name, weights), x.clone().requires_grad_()
+        out = model(x)
+        (slope,) = torch.autograd.grad(out.sum(), x)
+        penalties = [(slope.norm(dim=dim) - 1).square().mean() for dim in range(1, x.dim())]
+        data = F.mse_loss(out, y)
+        return any(torch.allclose(seen["loss"], data + lam * penalty) for penalty in penalties)
+
     test("before backward nothing is filled or changed; model is called once")
     generator = torch.Generator().manual_seed(4)
     weights = torch.randn(60, generator=generator, dtype=torch.float64)
@@ -389,7 +408,16 @@ with check("gradient-penalty") as test:
         y = torch.randn(len(x), generator=generator, dtype=torch.float64)
         seen = observe_scenario(with_network, penalised_loss, name, numbers, x, y, lam)
         loss, gradients, data_gradients = reference(network(name, numbers), x, y, lam)
-        judge_loss(seen, loss, f" for {idea}")
+        judge_loss(
+            seen,
+            loss,
+            f" for {idea}",
+            mistake(
+                "The norm was taken over one dimension of an image only: `norm(2, dim=1)` is over the channels there, "
+                "one norm for each pixel. A sample has one norm, over all its dimensions: flatten it first.",
+                when=lambda seen: seen.args[1] == "image" and over_one_dimension(seen),
+            ),
+        )
         judge_manners(seen)
         judge_gradients(seen, gradients, data_gradients if lam else [torch.full_like(g, torch.inf) for g in gradients])
 

@@ -64,6 +64,10 @@ class NotByHand(BaseException):
     """A ready-made Jacobian was called."""
 
 
+class OtherShape(BaseException):
+    """fn was called with a tensor of another shape than x has."""
+
+
 def forbid(frame, event, argument):
     """Stops a call into torch.autograd.functional or the transforms of torch.func."""
     if event == "call":
@@ -80,6 +84,8 @@ def by_hand(jacobian, fn, x):
 
     def counted(v):
         calls.append(type(v).__name__)
+        if isinstance(v, Tensor) and v.shape != x.shape:
+            raise OtherShape(f"{tuple(v.shape)}, and x has {tuple(x.shape)}")
         return fn(v)
 
     before = [x.requires_grad, x.detach().clone(), None if x.grad is None else x.grad.clone()]
@@ -89,6 +95,8 @@ def by_hand(jacobian, fn, x):
         result = jacobian(counted, x)
     except NotByHand:
         return {"by hand": False}
+    except OtherShape as other:
+        return {"by hand": True, "other shape": str(other)}
     finally:
         sys.setprofile(profiler)
     facts = {
@@ -128,6 +136,8 @@ with check("jacobian-by-vjp") as test:
             "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
             stage="rule",
         )
+        other = seen.value.get("other shape")
+        seen.that(not other, f"Your code called fn with a tensor of shape {other}. fn takes x as it is.", stage="shape")
         came = seen.value.get("jacobian")
         sparse = seen["type"] in ("Tensor", "Parameter")
         words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."
@@ -231,6 +241,8 @@ with check("jacobian-by-vjp") as test:
             "This exercise is about doing it by hand: torch.autograd.functional and torch.func are not allowed.",
             stage="rule",
         )
+        other = seen.value.get("other shape")
+        seen.that(not other, f"Your code called fn with a tensor of shape {other}. fn takes x as it is.", stage="shape")
         came = seen.value.get("jacobian")
         sparse = seen["type"] in ("Tensor", "Parameter")
         words = "Return an ordinary tensor, not a sparse one." if sparse else f"Return a tensor, not a {seen['type']}."

@@ -12,7 +12,8 @@
 # - Softmax over the last dimension among the entries whose mask is True; the others get exactly 0. A row without any
 #   True is all 0.
 # - No nan in the result or in the gradient, whatever the masked scores hold, inf and nan included; masked entries get
-#   gradient 0. Valid scores of 1e4 are fine, and a masked score larger than all valid ones makes no difference.
+#   gradient 0. Valid scores are finite and above the lowest number of their dtype; 1e4 and -1e4 are fine, and a masked
+#   score larger than all valid ones makes no difference.
 # - The dtype of `scores` is kept (float16 and bfloat16 work). `mask` may broadcast against it, such as (B, 1, T) or
 #   (T,). The arguments are not changed.
 #
@@ -183,6 +184,12 @@ with check("masked-softmax") as test:
         when=lambda seen: not seen.value.isfinite().all(),
     )
 
+    empty_row = mistake(
+        "Masked scores don't leak, but a row without valid entries is nan: softmax of nothing but -inf is 0 / 0. "
+        "Such a row must be all 0.",
+        when=lambda seen: torch.equal(seen.value.isnan(), ~seen.args[1].any(-1, keepdim=True).expand_as(seen.value)),
+    )
+
     nan_from_masked = mistake(
         "The gradient is nan: a masked score was multiplied or added, not replaced. Masked scores must not enter the "
         "computation.",
@@ -196,6 +203,7 @@ with check("masked-softmax") as test:
     seen = observe(masked_softmax, some_scores, some_mask)
     seen.returns(
         torch.tensor([[0.5, 0, 0.5], [0, 0.5, 0.5], [1, 0, 0], [0, 0, 0]]),
+        empty_row,
         leaked,
         mistake(
             "A masked nan or inf has spoilt its whole row, which was then blanked: repairing the result comes too "

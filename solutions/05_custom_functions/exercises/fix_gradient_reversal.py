@@ -10,7 +10,7 @@
 #
 # - Forward: bit for bit the values of x, in the same dtype and shape; whether as a view or as a copy is up to you.
 # - Backward: `-lam` times the incoming gradient, for any number `lam >= 0` (0.3, 0, 1, …); for `lam = 0` these are
-#   zeros, not None. A negative `lam` raises ValueError. The default is 1.
+#   zeros where the incoming gradient is finite, not None. A negative `lam` raises ValueError. The default is 1.
 # - Only uses of the *result* are reversed: x used elsewhere keeps its ordinary gradient.
 # - The incoming gradient and x are never changed. x need not require grad. A second differentiation works.
 #
@@ -83,8 +83,21 @@ def grad_reverse(x: Tensor, lam: float = 1.0) -> Tensor:
 # %% helpers="fix-gradient-reversal"
 scale = "The sign or the factor is wrong, the gradient is -lam times the incoming one: {detail}"
 spoilt = (
-    "`backward` modified its incoming gradient in place: another branch of the graph received the same tensor "
-    "and got a wrong gradient, without an error."
+    "The incoming gradient was modified in place, in `backward` or in a hook: another branch of the graph received the "
+    "same tensor and got a wrong gradient, without an error."
+)
+only_tensors = mistake(
+    "`save_for_backward` takes tensors only; lam is a number, so keep it as `ctx.lam`.",
+    raises="save_for_backward can only save",
+)
+unchanged = mistake(
+    "The gradient comes through unchanged: what should multiply it is never called, or its result is not returned. "
+    "PyTorch calls the `backward` of an autograd.Function, not that of an nn.Module, and takes what a hook returns.",
+    stage="gradient",
+    when=lambda seen: (
+        seen.kwargs.get("lam", seen.args[-1]) in (0.5, 2)
+        and torch.equal(seen.gradient(0), incoming_gradient(seen.args[0]))
+    ),
 )
 
 
@@ -92,6 +105,8 @@ spoilt = (
 """The identity on the way forward, -lam times the gradient on the way back, and nobody else's."""
 with check("fix-gradient-reversal") as test:
     known = [
+        only_tensors,
+        unchanged,
         mistake("`lam` may be any number >= 0; nothing in the maths needs an integer.", raises="^AssertionError"),
         mistake(
             "`backward` must return two values, one per argument of forward: None for lam.",
@@ -147,6 +162,8 @@ with check("fix-gradient-reversal") as test:
 """Bit for bit, the default, lam = 0 and below; other uses of x; differentiable twice."""
 with check("fix-gradient-reversal") as test:
     known = [
+        only_tensors,
+        unchanged,
         mistake("`lam` may be any number >= 0; nothing in the maths needs an integer.", raises="^AssertionError"),
         mistake(
             "`backward` must return two values, one per argument of forward: None for lam.",

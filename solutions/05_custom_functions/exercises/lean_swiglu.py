@@ -12,7 +12,7 @@
 # - `swiglu(a, b)` has the values and gradients of `F.silu(a) * b`. a and b have equal shapes; unequal ones raise
 #   ValueError (no broadcasting).
 # - For backward it keeps exactly the two inputs: `saved_tensors_hooks` see the storages of a and of b and no other, and
-#   no other tensor is stored beside them, say as an attribute.
+#   no other tensor is stored beside them, as an attribute of `ctx` or of the class.
 # - gradcheck and gradgradcheck pass. A change of a or b in place between forward and backward raises.
 # - The dtype is kept (bfloat16 too), the arguments are not changed; a and b need not require grad. The incoming
 #   gradient is never changed.
@@ -97,6 +97,7 @@ def kept(swiglu, a, b):
     for node in nodes:
         nodes += [other for other, _ in node.next_functions if other is not None and other not in nodes]
         values += getattr(node, "__dict__", {}).values()
+        values += vars(getattr(type(node), "_forward_cls", object)).values()
     for value in values:
         if isinstance(value, (list, tuple)):
             values += value
@@ -276,7 +277,12 @@ with check("lean-swiglu") as test:
     )
     test.hidden("the second derivatives")
     g = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    observe_scenario(twice, swiglu, a, b, g).returns(twice(reference, a, b, g), in_place, again, rtol=1e-8, atol=1e-10)
+    second = twice(reference, a, b, g)
+    single = mistake(
+        "For float64 the gradients are right to the digits of float32 only: {detail}. Compute in the dtype of a and b.",
+        when=lambda seen: seen.looks_like(second),
+    )
+    observe_scenario(twice, swiglu, a, b, g).returns(second, in_place, single, again, rtol=1e-8, atol=1e-10)
 
     def checked_twice(swiglu, a, b):
         """Run gradcheck and gradgradcheck on `swiglu`."""

@@ -127,8 +127,9 @@ def has_derivatives(seen, first, second, *mistakes):
             when=lambda seen: not torch.allclose(seen["first"], first, rtol=1e-6, atol=1e-9),
         ),
         mistake(
-            "The second derivative is 0: the saved tanh is a constant for backward. Save x and recompute, "
-            "or return it as an output.",
+            "The second derivative is 0: the tanh in backward is a constant there. Either forward saved it, or saved "
+            "something else that it had made of x (a clone, a clamped x), or backward cut it off (no_grad, detach). "
+            "Save x itself and compute tanh from it in backward, or return tanh as an output.",
             when=lambda seen: not seen["second"].any(),
         ),
         because="The second derivative is wrong: {detail}",
@@ -179,7 +180,8 @@ with check("log-cosh-second-order") as test:
 with check("log-cosh-second-order") as test:
     value_is_off = [
         mistake(
-            "`cosh` overflows for large |x|: {detail}. Take e^|x| out of the logarithm.",
+            "`cosh` overflows for large |x|, and so does `exp(-2 * x)` for negative x: {detail}. Take e^|x| out of the "
+            "logarithm.",
             when=lambda seen: seen.value.isinf().any(),
         ),
         mistake(
@@ -224,7 +226,8 @@ with check("log-cosh-second-order") as test:
     seen = observe_scenario(derivatives, log_cosh, x, torch.ones(5, dtype=torch.float64, requires_grad=True))
     far_out = [
         mistake(
-            "The first derivative is nan or wrong for large |x|, where something overflows.",
+            "The first derivative is nan or wrong for large |x|: something overflows, perhaps in the branch that "
+            "`torch.where` doesn't take, which is differentiated as well.",
             when=lambda seen: not torch.allclose(seen["first"], x.detach().sign()),
         ),
         mistake(

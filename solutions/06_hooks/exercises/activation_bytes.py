@@ -37,9 +37,9 @@
 # <details><summary>Hint 3</summary>
 #
 # `torch.autograd.graph.saved_tensors_hooks(pack, unpack)` around `model(x)`; in pack remember
-# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor: what
-# pack does not return may be freed at once, and its address given to the next one. At the end, leave out the storages
-# of parameters and buffers.
+# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor,
+# detached (an output that is saved would otherwise hold its own graph): what pack does not return may be freed at once,
+# and its address given to the next one. At the end, leave out the storages of parameters and buffers.
 #
 # </details>
 
@@ -53,7 +53,7 @@ def activation_bytes(model: nn.Module, x: Tensor) -> int:
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        return tensor.detach()  # an output that is saved would hold its own graph otherwise
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         # while the output lives, the graph does, and no storage is given to somebody else
@@ -96,6 +96,9 @@ def watched(measure, model, x):
 sentences = {
     "params": "Parameters or buffers are included: Linear saves its weight too (as a transposed view). Exclude by "
     "storage, not by object identity.",
+    "buffers": "The model's buffers are included, such as the running statistics of a batch norm: leave them out with "
+    "the parameters.",
+    "frozen": "Frozen parameters are included: all parameters are left out, trained or not.",
     "lost": "Storages are missing: what pack neither returns nor keeps is freed during forward, and its address is "
     "given to the next one.",
     "shape": "Two storages of one shape are two storages.",
@@ -346,16 +349,16 @@ with check("activation-bytes") as test:
         ("the output of a last layer, where that is what is saved", "sigmoid", tracked, 320, {}),
         ("under no_grad nothing is saved", "no_grad", batch_of(10), 0, {}),
         ("under no_grad nothing is saved, also where x requires grad", "no_grad", tracked, 0, {}),
-        ("a frozen model saves nothing for a plain x", "frozen", batch_of(10), 0, {"outputs": [1480], "params": [320]}),
-        ("a frozen model between x and its gradient", "frozen", tracked, 640, {"params": [1152, 1472, 960]}),
-        ("a frozen first layer", "frozen below", batch_of(10), 640, {"params": [960]}),
-        ("a part of a weight, and a buffer", "part of weight", tracked, 320, {"params": [336, 544, 560]}),
+        ("a frozen model saves nothing for a plain x", "frozen", batch_of(10), 0, {"outputs": [1480], "frozen": [320]}),
+        ("a frozen model between x and its gradient", "frozen", tracked, 640, {"frozen": [1152, 1472, 960]}),
+        ("a frozen first layer", "frozen below", batch_of(10), 640, {"frozen": [960]}),
+        ("a part of a weight, and a buffer", "part of weight", tracked, 320, {"buffers": [336], "params": [544, 560]}),
         (
             "batch norm in eval mode: its buffers are not counted",
             "norm",
             batch_of(10),
             320,
-            {"params": [352, 384, 416]},
+            {"buffers": [384, 416], "params": [352]},
         ),
     ]:
         test.hidden(idea)

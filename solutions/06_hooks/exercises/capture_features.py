@@ -13,7 +13,7 @@
 #   features. Its keys are exactly the given names.
 # - `features[name]` lists the outputs of the submodule with that dotted name (`""` is the model itself), one entry for
 #   each call of the submodule, in the order of the calls; no call, no entry. The outputs asked for are tensors. A
-#   submodule with two names may be asked for by either.
+#   submodule with two names may be asked for by either, but no name is given twice.
 # - Every feature is a detached copy of its own: what happens in place later does not change it.
 # - Afterwards the model has exactly the hooks and the training mode that it had before, also when its forward raises;
 #   the exception passes through.

@@ -10,7 +10,8 @@
 #
 # **Contract**
 #
-# - Forward returns the values of x. Backward multiplies the gradient by `-lambda_`, but only the gradient of what
+# - Forward returns the values of x, which are finite here; they may be off by rounding. (Exercise 5.7 asks for
+#   more: bit for bit, inf included.) Backward multiplies the gradient by `-lambda_`, but only the gradient of what
 #   passes through this module: other consumers of the same x notice nothing. No gradient is changed in place.
 # - `self.lambda_` may be set to another value between two training steps (training raises it), and the new one counts.
 #   Every module goes by its own, a deep copy too.
@@ -119,7 +120,8 @@ with check("gradient-reversal") as test:
         ),
         late,
         mistake(
-            "The gradient is unchanged: a hook that computes -g without returning it has no effect.",
+            "The gradient is unchanged: what should reverse it is never called, or its result is not returned. PyTorch "
+            "never calls a method `backward` of a module, and takes what a hook returns.",
             when=first_is(202.0, 2020.0),
         ),
         mistake("The sign is right but lambda_ is not applied.", when=first_is(198.0, 1980.0)),

@@ -397,13 +397,20 @@ with check("per-sample-grad-norms") as test:
         )
         seen.that(seen["backwards"] <= 1, "Backward ran more than once.", stage="rule")
 
+    skipped = mistake(
+        "A trained bias was skipped: a layer counts if any of its parameters requires grad, be it the weight or the "
+        "bias.",
+        when=lambda seen: not seen["norms"].any(),
+    )
     for idea, kind, sentence in [
         ("a float64 loss over a float32 model", "wide loss", "The norms have the dtype of the loss, here float64."),
         ("only two biases are trained", "biases", "Frozen parameters must not count, not even beside a trained bias."),
     ]:
         test(idea)
         seen = observe_scenario(measured, per_sample_grad_norms, kind).expecting(
-            mistake(sentence, stage=("value", "dtype")), mistake(sentence + " Here it raised: {detail}", stage="raised")
+            skipped,
+            mistake(sentence, stage=("value", "dtype")),
+            mistake(sentence + " Here it raised: {detail}", stage="raised"),
         )
         judge(seen, kind)
 

@@ -8,12 +8,14 @@
 #
 # **Contract**
 #
-# - While the handle lives, the gradient that the module hands back to its positional tensor inputs is multiplied by
-#   `factor`. The module's outputs, the gradients of its own parameters, and what reaches the same tensors by another
-#   path are unchanged.
+# - For each call of the module while the hook is registered, the gradient that the module hands back to its positional
+#   tensor inputs is multiplied by `factor`, which may be any number, 0 as well. The module's outputs, the gradients of
+#   its own parameters, and what reaches the same tensors by another path are unchanged.
 # - It works for one or several inputs. Inputs that need no gradient, and inputs that are not tensors, are left alone.
 # - No gradient is changed in place.
-# - The handle is returned; after `handle.remove()` nothing is scaled any more.
+# - The handle is returned; calls of the module after `handle.remove()` are not scaled any more. (A full backward hook
+#   is bound during forward, so it still acts on a call that came before its removal, while a tensor hook ends at once.
+#   Either will do.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -428,4 +430,29 @@ with check("scale-input-grads") as test:
     )
     seen.that(seen["x"].dtype == x.dtype, "The dtype of the gradient must stay as it is.", stage="dtype")
     seen.that(same(seen["again"], layer(x)) and not seen["again"].requires_grad, "Under no_grad nothing may change.")
+
+    def to_nothing(scale, x):
+        """Hook a Linear with factor 0."""
+        net = two_layers()
+        scale(net[1], 0.0)
+        return gradients_to_x(net, x)
+
+    def gradients_to_x(net, x):
+        """The gradient of x for the sum of the squares of the output."""
+        net(x).square().sum().backward()
+        return x.grad
+
+    test.hidden("a factor of 0")
+    unscaled = gradients_to_x(two_layers(), torch.tensor([[0.5, -1.0], [2.0, 1.5]], requires_grad=True))
+    seen = observe_scenario(to_nothing, scale_input_grads, torch.tensor([[0.5, -1.0], [2.0, 1.5]], requires_grad=True))
+    seen.expecting(*known)
+    seen.that(
+        isinstance(seen.value, Tensor) and not seen.value.any(),
+        "With a factor of 0 the gradient of the inputs is a tensor of zeros.",
+        mistake(
+            "With a factor of 0 the gradient came through unscaled: a hook that returns None replaces nothing.",
+            when=lambda seen: same(seen.value, unscaled),
+        ),
+        stage="gradient",
+    )
     ### END HIDDEN TESTS

@@ -14,7 +14,7 @@
 # - Every parameter is updated as soon as its gradient is complete, and that gradient is freed at once: `.grad` is None
 #   again before the next one arrives.
 # - Frozen parameters are skipped. A parameter that is used twice is updated once, with its whole gradient.
-# - The parameter objects stay the same and keep requires_grad.
+# - The parameter objects stay the same and keep their requires_grad, also when it ends.
 # - The returned function removes the hooks; later backward passes accumulate into `.grad` as usual.
 #
 # <details><summary>Hint 1</summary>
@@ -189,6 +189,11 @@ with check("update-inside-backward") as test:
         not kept,
         f"After backward .grad still holds tensors ({kept}): free each one inside the hook, or the next backward adds "
         "to it.",
+        mistake(
+            f"After backward .grad still holds tensors ({kept}). A tensor hook runs before the gradient is stored, "
+            "so it can't free it: register_post_accumulate_grad_hook registers one that runs afterwards.",
+            when=lambda seen: seen["tensor hooks"] > 0,
+        ),
     )
     for step, wanted in zip(later, expected[1:], strict=False):
         seen.that(not step["replaced"] and not step["odd"], "A parameter was replaced or switched.", stage="aliasing")
@@ -288,10 +293,13 @@ with check("update-inside-backward") as test:
         for _ in range(2):
             loss_of(net, x).backward()
             steps.append(values_of(net))
+        kept, attached = with_gradient(net), [parameter.requires_grad for parameter in net.parameters()]
+        if callable(detach):
+            detach()
         return {
             "steps": steps,
-            "kept": with_gradient(net),
-            "flags": flags == [parameter.requires_grad for parameter in net.parameters()],
+            "kept": kept,
+            "flags": flags == attached == [parameter.requires_grad for parameter in net.parameters()],
             "objects": all(a is b for a, b in zip(objects, net.parameters(), strict=True)),
             "leaves": all(parameter.is_leaf for parameter in net.parameters()),
             "callable": callable(detach),
@@ -334,8 +342,11 @@ with check("update-inside-backward") as test:
                 f"The weights are not those of plain SGD ({idea}).",
                 mistake(shared_twice, when=lambda seen, kind=kind: kind == "tied"),
             )
-        seen.that(not seen["kept"], "After backward .grad still holds tensors: free each one inside the hook.")
-        seen.that(seen["flags"], "requires_grad of a parameter was changed.", stage="gradient")
+        seen.that(
+            not seen["kept"],
+            "After backward .grad still holds tensors: free each one when its parameter has been updated.",
+        )
+        seen.that(seen["flags"], "requires_grad of a parameter was changed, here or by detach().", stage="gradient")
         seen.that(seen["objects"], "The parameter object was replaced: change it in place.", stage="aliasing")
         seen.that(seen["leaves"], "A parameter must stay a leaf.", stage="gradient")
 

@@ -18,6 +18,9 @@
 #   grad.
 # - `update` never changes the model, and training never changes the EMA.
 #
+# (Others decide otherwise: timm and Ultralytics keep a deep copy of the model instead, and torch's own `AveragedModel`
+# leaves buffers out unless you ask for them.)
+#
 # <details><summary>Hint 1</summary>
 #
 # If the average starts as a reference to the parameter, how far can the two ever differ? And where must a tensor live
@@ -98,13 +101,15 @@ class Tied(nn.Module):
 
 
 class Alike(nn.Module):
-    """Names that become the same when dots become underscores."""
+    """Names that become the same when dots become underscores, or are left out."""
 
     def __init__(self):
         super().__init__()
         self.x = nn.Sequential(OrderedDict(y=nn.Linear(2, 1)))
         self.x_y = nn.Linear(2, 1)
         self.x__y = nn.Linear(2, 1)
+        self.add_module("1", nn.Sequential(OrderedDict({"1": nn.Linear(2, 1)})))
+        self.add_module("11", nn.Linear(2, 1))
 
 
 def model_of(kind):
@@ -164,6 +169,7 @@ def story(answer, kind, decay, shifts):
     if facts["averages"][-1] is not None:
         facts["tracked"] = tracked_in(ema)
         facts["trainable"] = [name for name, parameter in ema.named_parameters() if parameter.requires_grad]
+        facts["kept model"] = any(one is net for one in ema.modules())
     return facts
 
 
@@ -239,9 +245,19 @@ def judge(seen, decay):
         exchanged = averaged(before, current, 1 - decay)
         twice = averaged(expected, current, decay)
         whole = [name for name in wrong if not expected[name].is_floating_point()]
+        still = [name for name in wrong if torch.equal(average[name], before[name])]
         seen.that(
             not whole,
             f"Integer entries cannot be averaged: copy them, with their dtype ({', '.join(whole)}).",
+            mistake(
+                "No buffer was updated: batch-norm statistics are averaged too, and their counter is copied. Walk "
+                "state_dict(), not parameters().",
+                when=lambda seen, still=still: {"1.running_mean", "1.num_batches_tracked"} <= {*still},
+            ),
+            mistake(
+                "Integer entries are copied with each update; yours stay what they were at the start.",
+                when=lambda seen, still=still, whole=whole: {*whole} <= {*still},
+            ),
         )
         seen.that(
             not wrong,
@@ -271,6 +287,11 @@ def judge(seen, decay):
     seen.that(
         not seen["trainable"],
         "ema.parameters() holds trainable parameters: an optimizer would train the average.",
+        mistake(
+            "The EMA keeps the model itself: a module that you assign to self is registered, so that ema.parameters(), "
+            "state_dict() and to() reach it too. Keep the names alone.",
+            when=lambda seen: seen["kept model"],
+        ),
         stage="gradient",
     )
     seen.that(
@@ -523,6 +544,7 @@ with check("ema-weights") as test:
             return facts
         new = answer(other, decay)
         before = copies_of(new.average())
+        facts["not persistent"] = bool({*dict(ema.named_buffers())} - {*ema.state_dict()})
         new.load_state_dict(ema.state_dict())
         after = copies_of(new.average())
         new.update(net)
@@ -548,7 +570,15 @@ with check("ema-weights") as test:
         seen.that(named, "average() must have the names of model.state_dict().", stage="shape")
         all_dicts = all(seen[key] is not None for key in ("before", "after", "next"))
         seen.that(all_dicts, must_be_dict, stage="type")
-        seen.that(same_state(seen["after"], seen["wanted"]), not_saved)
+        seen.that(
+            same_state(seen["after"], seen["wanted"]),
+            not_saved,
+            mistake(
+                "The averages are buffers with persistent=False, which ema.state_dict() leaves out: register them as "
+                "persistent ones.",
+                when=lambda seen: seen["not persistent"],
+            ),
+        )
         independent = same_state(seen["first after update"], seen["wanted"])
         seen.that(independent, "Two EMAs share their averages after load_state_dict.", stage="aliasing")
         goes_on = same_state(seen["next"], averaged(seen["wanted"], seen["model"], decay))

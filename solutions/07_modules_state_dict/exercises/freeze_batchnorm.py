@@ -204,7 +204,7 @@ def judge(seen, *woken, first=()):
     elsewhere = "Batch norms of another model were frozen, too: change the layers of this model, not their class."
     seen.that(seen["alone"], elsewhere, stage="rule")
     seen.that(same_state(seen["after freezing"], before), sentences["state"])
-    for step in seen["steps"]:
+    for way, step in zip(seen.args[1], seen["steps"], strict=True):
         drifted = drifted_in(step, before)
         wrong = {
             name
@@ -219,6 +219,11 @@ def judge(seen, *woken, first=()):
             mistake(sentences["children"], when=lambda seen, alive=alive: alive == {"block.norm"}),
             mistake(sentences["types"], when=lambda seen, alive=alive: "last_norm" in alive and len(alive) < 3),
             mistake(sentences["batch"], when=lambda seen, drifted=drifted: not drifted),
+            mistake(
+                "train() of a part of the model switched its layers back; the model's own train() did not. Each "
+                "batch-norm layer must refuse train mode for itself, whoever asks.",
+                when=lambda seen, way=way, step=step: way in ("parts", "apply") and step is not seen["steps"][0],
+            ),
             *woken,
         )
     last = seen["steps"][-1]["state"]

@@ -212,10 +212,22 @@ with check("partial-load") as test:
         )
         doubled = "A name is in exactly one group; here one is in two, or in none."
         same_names = all(sorted(names[field]) == sorted(wanted[field]) for field in wanted)
+        spread = [
+            name
+            for name, given, own in mismatched
+            if math.prod(given) < math.prod(own)
+            and not torch.equal(seen["before"][name], seen["after"][name])
+            and name in names["loaded"]
+        ]
         seen.that(
             same_names,
             doubled,
             squeezed,
+            mistake(
+                f"copy_ broadcasts: a smaller tensor was spread over {', '.join(spread)}, without an error. Compare "
+                "the shapes before you copy.",
+                when=lambda seen: bool(spread),
+            ),
             mistake(
                 "Mismatched entries belong under `mismatched` only.",
                 when=lambda seen: set(names["loaded"]) & set(wanted["mismatched"]),
@@ -377,10 +389,22 @@ with check("partial-load") as test:
         )
         doubled = "A name is in exactly one group; here one is in two, or in none."
         same_names = all(sorted(names[field]) == sorted(wanted[field]) for field in wanted)
+        spread = [
+            name
+            for name, given, own in mismatched
+            if math.prod(given) < math.prod(own)
+            and not torch.equal(seen["before"][name], seen["after"][name])
+            and name in names["loaded"]
+        ]
         seen.that(
             same_names,
             doubled,
             squeezed,
+            mistake(
+                f"copy_ broadcasts: a smaller tensor was spread over {', '.join(spread)}, without an error. Compare "
+                "the shapes before you copy.",
+                when=lambda seen: bool(spread),
+            ),
             mistake(
                 "Mismatched entries belong under `mismatched` only.",
                 when=lambda seen: set(names["loaded"]) & set(wanted["mismatched"]),

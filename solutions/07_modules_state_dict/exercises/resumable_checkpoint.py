@@ -18,7 +18,8 @@
 #   `load_checkpoint` opens it anywhere, also where the GPU of the run that saved is missing: it loads to the CPU.
 # - Saving is atomic: the new file takes the place of the old one at once, and the old one is never written into. The
 #   folder of `path` may be a disk of its own. If saving fails half way, the exception reaches the caller, a file that
-#   existed at `path` is still the old, complete one, and no partial file stays in its folder.
+#   existed at `path` is still the old, complete one, and no partial file stays in its folder. If the new file can't be
+#   renamed, the exception and the old file are the same. Once there is a file at `path`, there is one at every moment.
 # - Loading a file that does not exist raises FileNotFoundError before anything is changed.
 #
 # In Exercise 12.9 the same two functions save a run of your own language model.
@@ -380,6 +381,64 @@ with check("resumable-checkpoint") as test:
         litter = "A partial temporary file was left behind after the failure."
         seen.that(seen["files"] == ["run.pt"] * exists, litter, stage="rule")
         seen.that(seen["raised"], "The exception of a failed save must reach the caller.", stage="raised")
+
+    def over_an_old_one(save, load, refuse):
+        """Save twice to the same path; the second time watch whether a file is there at every moment. Where `refuse` is
+        true, no file can be renamed to `path`."""
+        moves, gaps, refused = {name: getattr(os, name) for name in ("rename", "replace")}, [], []
+
+        def renames(name):
+            def move(source, target, **options):
+                if refuse and Path(target).resolve() == Path(path).resolve():
+                    refused.append(name)
+                    raise PermissionError("the file is in use")
+                return moves[name](source, target, **options)
+
+            return move
+
+        def watch(frame, event, called):
+            if event == "c_return" and getattr(called, "__module__", "") == os.getpid.__module__:
+                gaps.extend([] if os.path.exists(path) else [called.__name__])
+
+        with TemporaryDirectory() as folder:
+            path, run, other = f"{folder}/run.pt", new_run(), new_run(2.0)
+            save(path, *new_run(4.0), 3)
+            before, raised, profile = Path(path).read_bytes(), False, sys.getprofile()
+            for name in moves:
+                setattr(os, name, renames(name))
+            try:
+                sys.setprofile(watch)
+                save(path, *run, 7)
+            except Exception:
+                raised = True
+            finally:
+                sys.setprofile(profile)
+                for name, move in moves.items():
+                    setattr(os, name, move)
+            there = os.path.exists(path)
+            facts = {"raised": raised, "gaps": gaps, "there": there}
+            facts["old"] = there and Path(path).read_bytes() == before
+            return facts | {"epoch": load(path, *other) if there else None}
+
+    never_gone = (
+        "For a moment there was no checkpoint at `path`: the old one was removed or renamed before the new one had its "
+        "name. A process that is killed then has lost both. os.replace puts the new file in the place of the old one "
+        "at once."
+    )
+    test.hidden("a second save: at every moment there is a file at path")
+    seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, False)
+    seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
+
+    test.hidden("a second save whose file can't be renamed")
+    seen = observe_scenario(over_an_old_one, save_checkpoint, load_checkpoint, True)
+    seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
+    seen.that(
+        seen["epoch"] == 8 or seen["raised"],
+        "The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the exception "
+        "must reach the caller.",
+        stage="raised",
+    )
+    seen.that(seen["epoch"] == 8 or seen["old"], not_atomic, stage="rule")
 
     def on_another_disk(save, load):
         """Save twice into a folder that is a disk of its own: nothing can be renamed into it from outside."""

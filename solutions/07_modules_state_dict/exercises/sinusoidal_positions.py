@@ -131,6 +131,22 @@ with check("sinusoidal-positions") as test:
         start = (torch.arange(d) % 2).double().expand(len(added), d)
         return added.shape[1] > 0 and torch.allclose(added[:, 0], start, atol=1e-3) and bool(added.abs().max() < 1.001)
 
+    def in_halves(added, d):
+        """Whether the first row of what was added is zeros and then ones, or the other way round: sin(0) and cos(0)."""
+        return (
+            d > 3
+            and added.numel() > 0
+            and any(
+                torch.allclose(added[0, 0], torch.tensor(row, dtype=torch.float64), atol=1e-3)
+                for k in (d // 2, d - d // 2)
+                for row in (
+                    [0.0] * k + [1.0] * (d - k),
+                    [1.0] * k + [0.0] * (d - k),
+                    [0.0] * k + [1.0] * (d // 2) + [0.0] * (d - k - d // 2),
+                )
+            )
+        )
+
     def judge(seen):
         """Judge the sum of x and the table."""
         x = seen.args[2]
@@ -140,6 +156,11 @@ with check("sinusoidal-positions") as test:
             mistake(
                 "You put all sines first; sines and cosines alternate column by column.",
                 gives=lambda *asked: x + halves_of(d, t),
+            ),
+            mistake(
+                "Your table has sines in one half and cosines in the other, as in some implementations; here they "
+                "alternate column by column.",
+                when=lambda seen: in_halves(seen.value.double() - x, d),
             ),
             mistake(
                 "Sines and cosines are exchanged: even columns hold sines.", gives=lambda *asked: x + exchanged(d, t)

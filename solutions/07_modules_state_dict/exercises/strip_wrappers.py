@@ -19,7 +19,8 @@
 # - `_orig_mod` components go wherever they stand: any submodule may have been compiled.
 # - Then `module` components go, only at the front, again and again while *all* names begin with one: a model may have
 #   a child that is called module.
-# - Components are whole: a name that merely contains these words, such as `submodule`, stays.
+# - Components are whole: a name that merely contains these words, such as `submodule`, stays. No parameter is called
+#   `module` or `_orig_mod` itself.
 # - If two keys become the same name, ValueError. An empty dict gives an empty dict.
 #
 # <details><summary>Hint 1</summary>

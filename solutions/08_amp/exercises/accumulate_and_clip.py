@@ -11,8 +11,10 @@
 #
 # - `train_accumulated` makes one optimizer step per group of `accum` consecutive micro-batches (all of equal size); a
 #   last, shorter group is stepped, too.
-# - The gradient of a group is that of the MEAN of its micro-batch losses, clipped to total norm `max_norm`. Gradients
-#   left over from before the call do not leak in.
+# - The gradient of a group is that of the MEAN of its micro-batch losses. The norm of all of it together, whatever the
+#   optimizer's groups of parameters, is clipped to `max_norm`. Gradients left over from before the call do not leak in.
+# - In how many forward and backward passes a group is computed is up to you (Exercises 10.5 and 11.10 ask for one each
+#   per micro-batch).
 # - It returns a list with one float per step: the true (unscaled) norm before clipping.
 # - With the scaler enabled or disabled the weights are the same up to rounding. Forward pass and loss run under
 #   `autocast()`.
@@ -142,7 +144,7 @@ def trained(train_accumulated, count, accum, max_norm, options):
     """Train; note the norms, the weights, the scale, and what was on in the forward pass and the loss."""
     net, on, lossy = small_net(), [], []
     net.register_forward_pre_hook(lambda *args: on.append(torch.is_autocast_enabled("cpu")))
-    optimizer = PlainSGD(net.parameters(), 0.5)
+    optimizer = PlainSGD([{"params": [*part.parameters()]} for part in (net[0], net[2])], 0.5)
     scaler = torch.amp.GradScaler("cpu", enabled=options.get("enabled", True))
     for p in net.parameters():
         p.grad = torch.full_like(p, options["old"]) if "old" in options else None
@@ -163,7 +165,9 @@ def trained(train_accumulated, count, accum, max_norm, options):
     return facts | {"weights": torch.cat([p.detach().flatten() for p in net.parameters()])}
 
 
-def by_hand(pairs, accum, max_norm, divide=None, low=False, keep=False, drop=False, old=0.0):
+def by_hand(
+    pairs, accum, max_norm, divide=None, low=False, keep=False, drop=False, old=0.0, first=False, each=False, last=False
+):
     """(norms, weights) of plain training in float32; the options are misconceptions."""
     net, norms = small_net(), []
     parameters = list(net.parameters())
@@ -177,10 +181,12 @@ def by_hand(pairs, accum, max_norm, divide=None, low=False, keep=False, drop=Fal
             with torch.autocast("cpu", torch.bfloat16, enabled=low):
                 loss = (net(x) - y).square().mean()
             new = torch.autograd.grad(loss / (divide or len(group)), parameters)
-            grads = [a + b for a, b in zip(grads, new, strict=True)]
-        norm = sum(g.double().square().sum() for g in grads).sqrt().item()
+            grads = new if last else [a + b for a, b in zip(grads, new, strict=True)]
+        norm = sum(g.double().square().sum() for g in (grads[:2] if first else grads)).sqrt().item()
         norms.append(norm)
-        left = [g * min(1.0, max_norm / norm) for g in grads]
+        left = [g * (1.0 if first and k > 1 else min(1.0, max_norm / norm)) for k, g in enumerate(grads)]
+        if each:
+            left = [g.clamp(-max_norm, max_norm) for g in grads]
         with torch.no_grad():
             for p, g in zip(parameters, left, strict=True):
                 p -= 0.5 * g
@@ -246,6 +252,34 @@ def judge_kinds(seen, steps):
     seen.that(not odd, f"The norms must be Python floats; some are of type {', '.join(odd)}.", stage="type")
 
 
+def usual(pairs, accum, max_norm):
+    """Misconceptions that show in every case: pairs of (sentence, a function for what each gives)."""
+    give = partial(by_hand, pairs, accum, max_norm)
+    mean_not_sum = (
+        "The gradient is the sum over the group, not the mean: divide each loss by the number of micro-batches in the "
+        "group."
+    )
+    first_group = (
+        "You clipped the first of the optimizer's groups of parameters alone: the norm is that of all parameters, and "
+        "one factor scales all of them."
+    )
+    each_number = "You clipped each number of the gradient; clip its norm, so that the direction stays."
+    return [
+        (mean_not_sum, partial(give, divide=1)),
+        (stale, partial(give, keep=True)),
+        (first_group, partial(give, first=True)),
+        (each_number, partial(give, each=True)),
+        (
+            "Only the last micro-batch of a group counts: zero_grad belongs before the group, not before each of them.",
+            partial(give, last=True),
+        ),
+        (
+            "The step was taken with gradients that were not clipped: clip after unscale_ and before step.",
+            partial(by_hand, pairs, accum, math.inf),
+        ),
+    ]
+
+
 def judge(seen, expected, max_norm, *wrongs, tolerance=1e-4):
     """The norms, then the weights; wrongs are (sentence, a function for what the misconception gives)."""
     norms, weights = expected
@@ -284,38 +318,19 @@ def judge(seen, expected, max_norm, *wrongs, tolerance=1e-4):
 # %% check="accumulate-and-clip" points=1
 """Norms and weights as in plain float32, scaled or not."""
 with check("accumulate-and-clip") as test:
-    mean_not_sum = (
-        "The gradient is the sum over the group, not the mean: divide each loss by the number of micro-batches in the "
-        "group."
-    )
-
     test("6 micro-batches, groups of 3, scaler enabled: norms and weights as in plain float32")
     pairs = data(6)
     right = by_hand(pairs, 3, 0.8)
-    wrongs = [
-        (mean_not_sum, partial(by_hand, pairs, 3, 0.8, divide=1)),
-        (stale, partial(by_hand, pairs, 3, 0.8, keep=True)),
-        (
-            "The groups are averaged as a whole: one step per group, from the first group on.",
-            partial(by_hand, pairs, 6, 0.8),
-        ),
-        (
-            "The step was taken with gradients that were not clipped: clip after unscale_ and before step.",
-            partial(by_hand, pairs, 3, math.inf),
-        ),
-    ]
+    as_one = "The groups are averaged as a whole: one step per group, from the first group on."
+    wrongs = [*usual(pairs, 3, 0.8), (as_one, partial(by_hand, pairs, 6, 0.8))]
     seen = observe_scenario(trained, train_accumulated, 6, 3, 0.8, {})
     judge(seen, right, 0.8, *wrongs)
     seen.that(seen["steps"] == 2, f"There must be one step per group; there were {seen['steps']} steps.")
 
     test("the same with a scaler that is switched off, and a max_norm that nothing reaches")
     right = by_hand(pairs, 3, 100.0)
-    wrongs = [
-        (mean_not_sum, partial(by_hand, pairs, 3, 100.0, divide=1)),
-        (stale, partial(by_hand, pairs, 3, 100.0, keep=True)),
-    ]
     seen = observe_scenario(trained, train_accumulated, 6, 3, 100.0, {"enabled": False})
-    judge(seen, right, 100.0, *wrongs)
+    judge(seen, right, 100.0, *usual(pairs, 3, 100.0))
 
 
 # %% check="accumulate-and-clip" points=1
@@ -330,7 +345,7 @@ with check("accumulate-and-clip") as test:
         seen = observe_scenario(trained, train_accumulated, count, accum, 0.8, {"enabled": switched})
         fewer = partial(lambda groups, seen: len(seen["norms"]) < groups or seen["steps"] < groups, len(right[0]))
         seen.expecting(mistake(last_group, when=fewer))
-        judge(seen, right, 0.8, *wrongs)
+        judge(seen, right, 0.8, *wrongs, *usual(pairs, accum, 0.8))
 
     ### BEGIN HIDDEN TESTS
     test.hidden("gradients left from before do not leak in")
@@ -342,7 +357,7 @@ with check("accumulate-and-clip") as test:
             (stale, partial(by_hand, pairs, 2, 0.8, old=old / 65536 if switched else old, keep=True)),
         ]
         seen = observe_scenario(trained, train_accumulated, 4, 2, 0.8, {"old": old, "enabled": switched})
-        judge(seen, right, 0.8, *wrongs)
+        judge(seen, right, 0.8, *wrongs, *usual(pairs, 2, 0.8))
 
     test.hidden("the gradients of a group overflow")
     overflow = "An overflowing group must be skipped by scaler.step and must not end the run or touch the weights."
@@ -371,5 +386,5 @@ with check("accumulate-and-clip") as test:
         seen = observe_scenario(trained, train_accumulated, 3, accum, 0.8, {})
         seen.expecting(mistake(last_group, when=lambda seen: not seen["norms"]))
         wrong = partial(by_hand, data(3), accum, 0.8, divide=accum)
-        judge(seen, by_hand(data(3), accum, 0.8), 0.8, (last_group, wrong))
+        judge(seen, by_hand(data(3), accum, 0.8), 0.8, (last_group, wrong), *usual(data(3), accum, 0.8))
     ### END HIDDEN TESTS

@@ -296,9 +296,18 @@ with check("penalty-under-scaling") as test:
     no_skip = "A non-finite gradient must skip the optimizer step and shrink the scale."
     for huge in (some_y * 1e36, some_y * math.inf):
         seen = observe_scenario(stepped, penalised_step, some_x, huge, 0.75, {})
-        seen.expecting(mistake(no_skip, when=lambda seen: bool(seen.error_text)))
+        seen.expecting(*known, mistake(no_skip, when=lambda seen: bool(seen.error_text)))
         seen.that(torch.equal(seen["weights"], weights_of(small_net())), no_skip)
-        seen.that(seen["scale"] == 32768.0, no_skip)
+        seen.that(
+            seen["scale"] == 32768.0,
+            f"The step was skipped, as it must be, but the scale is {seen['scale']:g}: after one step that was skipped "
+            "it must be halved, once.",
+            mistake(
+                "The step was skipped, as it must be, but the scale is what it was: scaler.update(), once, after "
+                "scaler.step, shrinks it.",
+                when=lambda seen: seen["scale"] == 65536.0,
+            ),
+        )
 
     test.hidden("under bfloat16 autocast")
     outside = "The forward pass must run under autocast(), and autograd.grad and backward outside of it."

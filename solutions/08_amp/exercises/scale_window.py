@@ -168,6 +168,35 @@ with check("scale-window") as test:
         shares = [((nonzero * s).to(dtype) == 0).double().mean().item() for s in (1.0, scale)]
         return {"lost": shares[0], "scale": scale, "lost_scaled": shares[1]}
 
+    def misread(grads, dtype=torch.float16):
+        """What each of the misconceptions of the first check makes of these gradients."""
+        flat = torch.cat([g.double().flatten() for g in grads])
+        nonzero, right = flat[flat != 0], by_trying(grads, dtype)
+
+        def both(lost):
+            """A condition: both shares are those of a wrong way to count."""
+            counted = [lost(s) for s in (1.0, right["scale"])]
+            return lambda seen: shares(*counted)(seen) and counted != [right["lost"], right["lost_scaled"]]
+
+        def zeros(numbers, s):
+            return (numbers * s).to(dtype).eq(0).double()
+
+        def in_each(s):
+            found = [zeros(one[one != 0], s).mean() for one in (g.double() for g in grads) if one.any()]
+            return torch.stack(found).mean().item()
+
+        return (
+            mistake(zeros_counted, when=both(lambda s: (zeros(nonzero, s).sum() / len(flat)).item())),
+            mistake(zeros_counted, when=both(lambda s: zeros(flat, s).mean().item())),
+            mistake(
+                "A share is what is lost; yours is what is kept.",
+                when=both(lambda s: 1 - zeros(nonzero, s).mean().item()),
+            ),
+            mistake(tiny, when=both(lambda s: ((nonzero * s).abs() < torch.finfo(dtype).tiny).double().mean().item())),
+            mistake(per_tensor, when=both(in_each)),
+            mistake(after_cast, when=both(lambda s: right["lost"])),
+        )
+
     too_small = mistake(
         "A larger power of two still fits: the rounding of the cast allows a little more than finfo.max.",
         when=lambda seen: 0 < seen["scale"] < expected["scale"],
@@ -186,6 +215,7 @@ with check("scale-window") as test:
         mistake(after_cast, when=shares(expected["lost"], expected["lost"])),
         mistake(zeros_counted, when=shares(expected["lost"], 0.0)),
         mistake(tiny, when=shares(None, 4 / 6)),
+        *misread(some_grads),
     )
     some_grads = [torch.tensor([-3.0, -1e-9]), torch.tensor(-2e-3)]  # nothing positive at all
     expected = by_trying(some_grads)
@@ -209,13 +239,14 @@ with check("scale-window") as test:
                 "The scale may be below 1: large gradients need scaling down.",
                 when=lambda seen: seen["scale"] >= 1,
             ),
+            *misread(some_grads),
         )
 
     test.hidden("the edge of overflow: 65519 fits, 65520 does not")
     for largest in (65519.0, 65520.0, 65504.0, 65505.0, 32760.0, 32759.99, -65519.0, -65520.0):
         some_grads = [torch.tensor([1.0, largest, 1e-3])]
         expected = by_trying(some_grads)
-        judge(observe(scale_window, some_grads, torch.float16), expected, too_small)
+        judge(observe(scale_window, some_grads, torch.float16), expected, too_small, *misread(some_grads))
     bf16_edge = torch.tensor(3.3961e38)  # above bfloat16's largest, but rounded down to it
     for largest in (bf16_edge, bf16_edge / 2.0**90, torch.tensor(3.4e38)):
         some_grads = [largest[None], torch.tensor([1.0])]
@@ -229,7 +260,10 @@ with check("scale-window") as test:
         ([torch.tensor([2e-37, 1e-44])], torch.float16),
     ):
         expected = by_trying(some_grads, low)
-        judge(observe(scale_window, some_grads, low).expecting(mistake(overflow, stage=("raised", "value"))), expected)
+        seen = observe(scale_window, some_grads, low).expecting(
+            *misread(some_grads, low), mistake(overflow, stage=("raised", "value"))
+        )
+        judge(seen, expected)
 
     test.hidden("tensors of very different size; entries at the limit of 2**-25")
     limit = torch.tensor(2.0**-25)
@@ -240,11 +274,12 @@ with check("scale-window") as test:
         observe(scale_window, some_grads),
         expected,
         mistake(per_tensor, when=shares((0 + 3 / 4 + 1) / 3, None)),
+        *misread(some_grads),
         zero_edge,
     )
     some_grads = [torch.tensor([4.0]), torch.tensor([2.0**-39, 2.0**-40, -(2.0**-39) * 1.001, 2.0**-38])]
     expected = by_trying(some_grads)
-    judge(observe(scale_window, some_grads), expected, zero_edge)
+    judge(observe(scale_window, some_grads), expected, *misread(some_grads), zero_edge)
 
     test.hidden("gradients of a deep network; shapes () and (0,) among them")
     layers = [layer for _ in range(9) for layer in (nn.Linear(8, 8), nn.Sigmoid())]
@@ -254,6 +289,6 @@ with check("scale-window") as test:
     for low in (torch.float16, torch.bfloat16):
         expected = by_trying(some_grads, low)
         seen = observe(scale_window, some_grads, dtype=low)
-        judge(seen, expected)
+        judge(seen, expected, *misread(some_grads, low))
         seen.leaves_arguments_alone()
     ### END HIDDEN TESTS

@@ -12,7 +12,8 @@
 # - `fit` makes one step per batch and returns a list with the loss of each batch, as a float, before its step.
 #   Gradients left over from before don't leak in.
 # - Each forward sees the weights as the last step left them.
-# - Forward and loss run under CPU autocast in bfloat16 (matrix products of float32 weights are bfloat16 products),
+# - Forward and loss run under CPU autocast in bfloat16 (matrix products of float32 weights are bfloat16 products, while
+#   the loss, `F.mse_loss`, is float32 there),
 #   whatever region the caller is in: none, a bfloat16 one, a float16 one or a disabled one, with the cache on or off,
 #   and whether or not the model was used there before.
 # - Parameters stay float32. The autocast state of the caller (on or off, dtype, cache) is the same afterwards, also
@@ -176,12 +177,12 @@ def told(fit, count, same, around, used=False, fails=0, old=0.0):
     return facts | {"weights": torch.cat([p.detach().float().flatten() for p in model.parameters()])}
 
 
-def by_hand(count, same, late=False, keep=False):
+def by_hand(count, same, late=False, keep=False, old=0.0):
     """(losses, weights) with fresh casts in each iteration; the options are misconceptions."""
     model, losses = Twice(0, Products()), []
     parameters = list(model.parameters())
-    grads = [torch.zeros_like(p) for p in parameters]
-    for x, y in batches_of(count, same):
+    grads = [torch.full_like(p, old) for p in parameters]
+    for number, (x, y) in enumerate(batches_of(count, same)):
 
         def loss_of(x=x, y=y):
             with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
@@ -189,7 +190,7 @@ def by_hand(count, same, late=False, keep=False):
 
         loss = loss_of()
         new = torch.autograd.grad(loss, parameters)
-        grads = [a + b if keep else b for a, b in zip(grads, new, strict=True)]
+        grads = [a + b if keep or not number else b for a, b in zip(grads, new, strict=True)]
         with torch.no_grad():
             for p, g in zip(parameters, grads, strict=True):
                 p -= 0.25 * g
@@ -207,8 +208,14 @@ stale = (
     "The loss never changes although the weights do: autocast keeps the bfloat16 copies of the weights until the "
     "OUTERMOST region ends, and forward goes on using them."
 )
-order = (
-    "The loss of a batch is that before its step; and there is one step per batch, with the gradients of this batch."
+order = "The loss of a batch is that before its step; yours was computed once more afterwards."
+uncleared = (
+    "The gradients of the batches before were added to those of each batch: clear them (zero_grad) in every turn."
+)
+left = "Gradients from before the call leaked into the first step: clear them (zero_grad) before the first backward."
+low_loss = (
+    "The loss was computed in bfloat16, which keeps two or three digits of it: autocast runs F.mse_loss in float32, "
+    "and what you write by hand in the dtype that it gets."
 )
 no_autocast = "The products no longer run in bfloat16: autocast is what the loop is about."
 recast = "The parameters changed dtype. Rounded weights lose small updates; autocast casts copies."
@@ -231,9 +238,16 @@ def judge(seen, count, same, *mistakes, stuck=stale):
         near(losses, right),
         "The losses are not those of a loop in which each forward sees the last step.",
         mistake(stuck, when=lambda seen: same and len(losses) == count and len(set(losses)) == 1),
-        mistake(order, when=lambda seen: near(losses, late[0]) or near(losses, unzeroed[0])),
+        mistake(uncleared, when=lambda seen: near(losses, unzeroed[0])),
+        mistake(order, when=lambda seen: near(losses, late[0])),
     )
-    seen.that(near(seen["weights"], weights), "The weights are not those of one step per batch.")
+    seen.that(
+        near(seen["weights"], weights),
+        "The weights are not those of one step per batch.",
+        mistake(uncleared, when=lambda seen: near(seen["weights"], unzeroed[1])),
+    )
+    rounded = all(torch.tensor(loss).bfloat16().item() == loss for loss in losses)
+    seen.that(not rounded, low_loss, stage="dtype")
     unlike = "The caller's autocast state is different afterwards."
     seen.that(seen["states"][0] == seen["states"][1], unlike, stage="rule")
 
@@ -268,7 +282,9 @@ with check("stale-autocast") as test:
             judge(seen, 3, False, mistake(not_outermost, when=lambda seen: True))
 
     test.hidden("gradients left from before do not leak in")
-    judge(observe_scenario(told, fit, 3, False, None, False, 0, 5.0), 3, False, mistake(order, when=lambda seen: True))
+    leaks = [by_hand(3, False, old=5.0, keep=keep) for keep in (False, True)]
+    leaked = mistake(left, when=lambda seen: any(near(seen["losses"], losses) for losses, _ in leaks))
+    judge(observe_scenario(told, fit, 3, False, None, False, 0, 5.0), 3, False, leaked)
 
     test.hidden("the model raises: the caller's state is the same afterwards")
     for around in (None, low):

@@ -15,8 +15,8 @@
 #   of the input.
 # - All inputs are tried and all outputs compared, also after a problem. The model returns a tensor or a tuple of
 #   tensors; the file has equally many outputs.
-# - Shapes must be equal, not merely fit. Values may differ by `atol + rtol * |value|`; NaN against a number is a
-#   difference.
+# - Shapes must be equal, not merely fit. Values may differ by `atol + rtol * |value|`, where value is the model's; NaN
+#   against a number is a difference.
 # - Without inputs nothing would be verified: `ValueError`.
 # - The training flags of all submodules, the parameters and the buffers are as before, also where the model raises
 #   for an input; no gradient is tracked.
@@ -346,7 +346,19 @@ with check("verify-export") as test:
 
     test.hidden("the second output differs")
     outputs = "Only the first output was compared."
-    judge(observe_scenario(problems, verify_onnx, "two", "second", [2, 5]), [("value", 0), ("value", 1)], outputs)
+    seen = observe_scenario(problems, verify_onnx, "two", "second", [2, 5])
+    seen.expecting(mistake("All inputs are tried, also after a problem.", when=lambda seen: len(seen["found"]) == 1))
+    judge(seen, [("value", 0), ("value", 1)], outputs)
+
+    test.hidden("both outputs differ")
+    seen = observe_scenario(problems, verify_onnx, "two", "second", [2, 5], False, (), 1.0, 0.5)
+    seen.expecting(
+        mistake(
+            "All outputs are compared, also after a problem with the first one: each gives an entry.",
+            when=lambda seen: len(seen["found"]) in (1, 2),
+        )
+    )
+    judge(seen, [("value", 0), ("value", 0), ("value", 1), ("value", 1)], "Each output that differs gives an entry.")
 
     test.hidden("two outputs, both right")
     judge(observe_scenario(problems, verify_onnx, "two", "two", [2, 5]), [], "A good file with two outputs is refused.")

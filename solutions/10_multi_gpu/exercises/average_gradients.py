@@ -14,7 +14,8 @@
 #   Afterwards it has a gradient on every rank. (Where *no* rank has used a parameter, DDP leaves None; zeros are fine
 #   here too.)
 # - Frozen parameters keep `.grad` None. No parameter is changed. Each gradient keeps its dtype and
-#   its precision.
+#   its precision; the sum over the ranks fits into that dtype. (PyTorch's tutorial has a function of this name that
+#   expects a gradient everywhere.)
 # - With one rank the gradients keep their values. Gradients need not be contiguous.
 #
 # **Rule.** torch.nn.parallel is not used.

@@ -13,7 +13,8 @@
 #   that this rank has handed to all_reduce so far, and "calls", the number of all_reduces. Both grow during training.
 # - With `dtype` given (such as torch.bfloat16) each bucket is sent in that dtype and converted back; the meter counts
 #   what is sent.
-# - In every case `.grad` ends as the float32 *mean* over the ranks (within the rounding of dtype).
+# - In every case `.grad` ends as the float32 *mean* over the ranks, within the rounding and the range of dtype. (A sum
+#   can leave the range of float16 where the mean doesn't: it ends at 65,504. Dividing before all_reduce avoids that.)
 #
 # **Rule.** The bytes are measured in the hook, not computed from the number of parameters.
 #

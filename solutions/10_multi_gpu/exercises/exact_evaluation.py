@@ -195,11 +195,12 @@ with check("exact-evaluation") as test:
         """Evaluate on so many ranks, for each (n, batch size): what each rank got, how many samples it predicted."""
 
         def on_rank(rank, world):
-            facts, dtypes = [], []
+            facts, dtypes, added = [], [], []
             all_reduce, reduce = dist.all_reduce, dist.reduce
 
             def noting(tensor, op=dist.ReduceOp.SUM, *args, **kwargs):
                 dtypes.extend([str(tensor.dtype)] * (op == dist.ReduceOp.SUM))
+                added.extend(tensor.double().flatten().tolist() if op == dist.ReduceOp.SUM else [])
                 return all_reduce(tensor, op, *args, **kwargs)
 
             def noting_reduce(tensor, dst=None, op=dist.ReduceOp.SUM, *args, **kwargs):
@@ -225,6 +226,7 @@ with check("exact-evaluation") as test:
                     got, refused = None, True
                 facts.append({"got": plain(got), "is float": isinstance(got, float), "refused": refused})
                 facts[-1] |= {"predicted": sum(predicted), "largest": max(predicted, default=0), "dtypes": list(dtypes)}
+                facts[-1]["added"] = list(added)
             return facts
 
         return run_on_ranks(on_rank, world=world, stall=1.0 + 0.6 * len(cases))
@@ -317,6 +319,14 @@ with check("exact-evaluation") as test:
         not low,
         "You add the ranks' counts in a dtype that can't hold them: float32 ends at 2**24, and a dataset may have more "
         "samples. all_reduce int64, or float64.",
+        stage="dtype",
+    )
+    added = [number for facts in seen.value for number in facts[-1]["added"] if math.isfinite(number)]
+    rounded = [number for number in added if 0 < abs(number - round(number)) < 1e-4]
+    seen.that(
+        not rounded,
+        "You add counts that are no whole numbers: they come from a mean in float32, times a size. Count the samples "
+        "that are right, as whole numbers.",
         stage="dtype",
     )
     ### END HIDDEN TESTS

@@ -14,7 +14,8 @@
 #   the mean over the ranks that have it.
 # - The order of insertion does not matter. Nor does the hash seed of a rank: ranks that are started one by one go
 #   through equal sets in different orders. An empty dict on some rank is fine; where all are empty the result is {}.
-# - Values are exact to float64: 16777217.0 on all ranks stays itself. nan and inf propagate.
+# - Values are exact to float64, in whose range their sum stays: 16777217.0 on all ranks stays itself. nan and inf
+#   propagate.
 # - The values of the result are plain floats; the argument is left as it is.
 #
 # <details><summary>Hint 1</summary>
@@ -87,8 +88,8 @@ def like(got, expected):
 
 known = [
     mistake(
-        "The ranks made different numbers of collective calls: one waits for a partner that never comes. "
-        "Agree on the names first.",
+        "The ranks made different numbers of collective calls, or one collective got tensors of different sizes from "
+        "them: one rank waits for what never comes. Agree on the names first.",
         raises="RanksHang",
     ),
     mistake(

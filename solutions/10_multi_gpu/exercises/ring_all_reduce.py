@@ -13,7 +13,7 @@
 #   layout, non-contiguous too. Other memory is not touched.
 # - Each rank sends to rank + 1 and receives from rank - 1 (modulo the world size), and sends at most 2 (world - 1)
 #   chunks of numel / world elements each; one element of padding per chunk is allowed.
-# - The result is bit-identical on all ranks.
+# - The result is bit-identical on all ranks. (In the ring of PyTorch's own tutorial whole tensors travel.)
 #
 # **Rule.** Point-to-point messages only: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts what
 # is sent and to whom.
@@ -150,8 +150,8 @@ known = [
         raises="Pair is not connected|Connection closed|SIGSEGV|not be the same as the rank",
     ),
     mistake(
-        "t need not be contiguous, and parts of it that are not can be neither viewed flat nor sent: work on a "
-        "contiguous copy and copy back into t.",
+        "t need not be contiguous, and what isn't can be neither viewed flat nor sent: send and receive contiguous "
+        "copies.",
         raises="contiguous",
     ),
     mistake(
@@ -195,6 +195,11 @@ with check("ring-all-reduce") as test:
         seen.that(
             bool(right.all()),
             "The result is wrong in places: the chunk indices of the two phases do not fit together.",
+            mistake(
+                "Whole tensors travelled around the ring, and the sums are wrong. Cut the tensor into `world` chunks, "
+                "and pass one chunk on in each step.",
+                when=lambda seen: n > world and all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
+            ),
             mistake(
                 "t itself must change (also if it is not contiguous): work on a copy and copy back into t.",
                 when=lambda seen: n > 0 and all(untouched),
@@ -266,6 +271,11 @@ with check("ring-all-reduce") as test:
         seen.that(
             bool(right.all()),
             "The result is wrong in places: the chunk indices of the two phases do not fit together.",
+            mistake(
+                "Whole tensors travelled around the ring, and the sums are wrong. Cut the tensor into `world` chunks, "
+                "and pass one chunk on in each step.",
+                when=lambda seen: n > world and all(set(one["sizes"]) == {n * dtype.itemsize} for one in facts),
+            ),
             mistake(
                 "t itself must change (also if it is not contiguous): work on a copy and copy back into t.",
                 when=lambda seen: n > 0 and all(untouched),

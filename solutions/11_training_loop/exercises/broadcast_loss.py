@@ -260,6 +260,14 @@ with check("broadcast-loss") as test:
         targets = goals[:, None] if column else goals
         seen = observe_scenario(trained, fit, kind, uneven[:size], targets[:size], 1, 0.1, batch_size)
         seen.raises(
-            ValueError, because="A prediction of another size must raise ValueError instead of being broadcast."
+            ValueError,
+            because="A prediction of another size must raise ValueError instead of being broadcast.",
+            mistakes=[
+                mistake(
+                    "A prediction of another size is refused, but with another exception: compare the numbers of "
+                    "elements yourself and raise ValueError. ({detail})",
+                    when=lambda seen: bool(seen.error_text),
+                )
+            ],
         )
     ### END HIDDEN TESTS

@@ -216,11 +216,19 @@ with check("evaluate-loop") as test:
     batches = [(x[:32], y[:32]), (x[32:], y[32:])]
     seen = observe_scenario(evaluated, evaluate, batches, everything)
     judge_run(seen)
+    with torch.no_grad():
+        whole_batch = [(Classifier().eval()(part).argmax() == labels).float() for part, labels in batches]
+    without_dim = [torch.cat(whole_batch).mean().item(), sum(hits.mean().item() for hits in whole_batch) / 2]
     for place, name, wanted, of_means in ((0, "loss", 1.21235, 1.39612), (1, "accuracy", 0.58, 0.46528)):
         seen.that(
             abs(seen["values"][place] - wanted) < 2e-4,
             f"The {name} is {wanted:.4f} here, and you return {seen['values'][place]:.4f}.",
             mistake(batch_means, when=lambda seen, p=place, m=of_means: abs(seen["values"][p] - m) < 2e-4),
+            mistake(
+                "argmax() without a dimension looks for one largest number in the whole batch: each row has its own, "
+                "argmax(1).",
+                when=lambda seen, p=place: p == 1 and any(abs(seen["values"][1] - one) < 2e-4 for one in without_dim),
+            ),
         )
 
 

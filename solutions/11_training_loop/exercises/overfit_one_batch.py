@@ -17,7 +17,7 @@
 # - The result is one of four texts. The first of these that is true counts:
 #     - `"fits"`: the last loss is below `floor`, be it in the very last call.
 #     - `"stands still"`: none of the calls has changed any of the weights, not even a little; so it is, too, where
-#       nothing was called. A nan that stays nan is no change.
+#       nothing was called. A nan that stays nan is no change. A frozen weight counts like the others.
 #     - `"diverges"`: the last loss is nan or inf, or larger than the first.
 #     - `"stuck"`: all else. It moves, but doesn't get there.
 # - `weights` are float32 or float64 tensors of any shape. Some may be frozen, one may stand there twice, the list may
@@ -167,6 +167,8 @@ def scripted(why_not, weights, moves, losses, settings):
     weights = [nn.Parameter(weight) for weight in weights]
     if settings.get("twice"):
         weights.append(weights[0])
+    for place in settings.get("frozen", ()):
+        weights[place].requires_grad_(False)
     calls = []
 
     def step():
@@ -176,7 +178,7 @@ def scripted(why_not, weights, moves, losses, settings):
         calls.append(1)
         return losses[min(len(calls), len(losses)) - 1]
 
-    return watched(why_not, step, weights, {key: value for key, value in settings.items() if key != "twice"})
+    return watched(why_not, step, weights, {key: settings[key] for key in settings if key not in ("twice", "frozen")})
 
 
 too_often = (
@@ -300,7 +302,7 @@ with check("overfit-one-batch") as test:
         """What is said of these losses and moves."""
         weights = [torch.tensor([1.0, 2.0])] if weights is None else weights
         settings = {"max_steps": 6} | settings
-        limits = {key: value for key, value in settings.items() if key != "twice"}
+        limits = {key: value for key, value in settings.items() if key not in ("twice", "frozen")}
         seen = observe_scenario(scripted, why_not, weights, [list(by) for by in moves], losses, settings)
         judge(seen, expected, *mistakes, **limits)
 
@@ -322,6 +324,12 @@ with check("overfit-one-batch") as test:
     scripted_as(falling, "stuck", other, weights=two, moves=[[0.5, 0.0]])
     three = [torch.ones(2), torch.full((2,), 3.0), torch.zeros(0), torch.full((2,), 5.0)]
     scripted_as([1.0, 2.0], "diverges", other, weights=three, moves=[[0.0, 0.5, 0.0, 0.0]], max_steps=2)
+
+    not_frozen = says(
+        "stands still",
+        "A frozen weight counts as well: here `step` moves one that requires no grad, as an average does.",
+    )
+    scripted_as(falling, "stuck", not_frozen, weights=two, moves=[[0.0, 0.5]], frozen=[1])
 
     test.hidden("the weights move by very little")
     exactly = says("stands still", "A small change is a change: compare exactly, in the weights' own dtype.")

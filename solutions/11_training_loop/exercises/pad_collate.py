@@ -101,6 +101,11 @@ def mistakes_for(wanted, pad_value):
             when=lambda seen: not isinstance(seen.value, dict) or set(seen.value) != set(wanted),
         ),
         mistake(
+            "The sequences still differ in shape after padding, so they can't be stacked: time is their FIRST "
+            "dimension, and F.pad begins with the last one. ({detail})",
+            raises="stack expects each tensor to be equal size",
+        ),
+        mistake(
             "The mask must be True on real steps.",
             when=lambda seen: bool(mask.any()) and same(part(seen, "mask"), ~mask),
         ),
@@ -219,6 +224,10 @@ with check("pad-collate") as test:
     judge([(sequence(2, 3), 1), (sequence(4, 3, start=30), 0), (sequence(1, 3, start=60), 2)])
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("one number for each step")
+    one_dimension = "Each step may be a single number, so that a sequence is (T,), or a tensor of any shape: {detail}."
+    judge([(sequence(2), 1), (sequence(3, start=10), 0)], mistake(one_dimension, stage=("raised", "shape")))
+
     allowed = mistake("A sequence of length 0 must be allowed.", stage=("raised", "shape"))
     test.hidden("sequences of length 0")
     judge([(sequence(0, 3), 1), (sequence(2, 3), 0)], allowed)

@@ -17,6 +17,8 @@
 # - Only trainable parameters, each object once (tied weights!), in the order of `model.parameters()`. `params` is a
 #   list, perhaps an empty one. The model is not changed.
 #
+# Many scripts, nanoGPT's among them, go by the dimensions alone; they would decay a LayerNorm over two dimensions.
+#
 # In exercise 12.7 you write the step that these groups are made for.
 #
 # <details><summary>Hint 1</summary>
@@ -177,7 +179,7 @@ with check("weight-decay-groups") as test:
             ),
             mistake(
                 "Biases (and other 1-D parameters) must not be decayed.",
-                when=lambda seen: any("bias" in name or "scale" in name for name in extra),
+                when=lambda seen: any(name.endswith("bias") for name in extra) or extra == {"scale"},
             ),
         )
         seen.that(
@@ -282,6 +284,10 @@ with check("weight-decay-groups") as test:
                 when=lambda seen: "a.weight" in extra and "deep.0.0.weight" not in extra,
             ),
             mistake(
+                "nn.RMSNorm is a norm layer too; it is not derived from LayerNorm.",
+                when=lambda seen: extra and all(name.startswith("deep.0.0.") for name in extra),
+            ),
+            mistake(
                 "A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.",
                 when=lambda seen: extra & set(norms_2d) and all(n in norms_2d or n.endswith(".mix") for n in extra),
             ),
@@ -296,12 +302,17 @@ with check("weight-decay-groups") as test:
             ),
             mistake(
                 "Biases (and other 1-D parameters) must not be decayed.",
-                when=lambda seen: any("bias" in name or "scale" in name for name in extra),
+                when=lambda seen: any(name.endswith("bias") for name in extra) or extra == {"scale"},
             ),
         )
         seen.that(
             set(first["names"]) == set(decayed),
             "A parameter with two or more dimensions that belongs to no norm layer must be decayed, whatever its name.",
+            mistake(
+                "A layer inside a norm layer is no norm: `norm.parameters()` lists its weights, too. Ask for "
+                "parameters(recurse=False).",
+                when=lambda seen: set(decayed) - set(first["names"]) == {"gated.gate.weight"},
+            ),
         )
         seen.that([first["names"], second["names"]] == [decayed, others], in_order)
         seen.that(

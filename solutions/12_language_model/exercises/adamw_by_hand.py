@@ -9,7 +9,8 @@
 #
 # - `learning_rate(step, peak, warmup, total, floor)` is a float. In the steps 0 … warmup - 1 it climbs evenly: peak /
 #   warmup in step 0, peak in step warmup - 1. In step warmup, with peak, half a cosine begins; it falls to floor in
-#   step total, and there the rate stays. With warmup 0 it begins at peak. 0 ≤ warmup < total.
+#   step total, and there the rate stays. With warmup 0 it begins at peak. 0 ≤ warmup < total. (nanoGPT divides by
+#   warmup + 1, and reaches peak a step later.)
 # - `adamw_step(params, state, lr, betas, eps, weight_decay)` changes params in place as `torch.optim.AdamW` does, and
 #   returns None. Only parameters of two or more dimensions decay. The decay comes before the step, and does not pass
 #   through the moments.
@@ -185,6 +186,7 @@ with check("adamw-by-hand") as test:
     seen = observe_scenario(rates, learning_rate, list(range(11)), 0.8, 4, 10, 0.2)
     judge_rates(seen)
     climb = [round(rate, 4) for rate in seen["rates"][:4]]
+    later = [step for step in range(4) if not near(climb[step], 0.8 * (step + 1) / 5)]
     seen.that(
         all(map(near, climb, [0.2, 0.4, 0.6, 0.8])),
         f"In steps 0 to 3 the rate is 0.2, 0.4, 0.6, 0.8, and you give {', '.join(map(str, climb))}.",
@@ -192,13 +194,31 @@ with check("adamw-by-hand") as test:
             "The rate of step 0 must be peak / warmup: with 0 the first step is wasted.",
             when=lambda seen: seen["rates"][0] == 0,
         ),
+        mistake(
+            "The climb divides by warmup + 1 and is over one step too late: the rate is peak in step warmup - 1.",
+            when=lambda seen: not later,
+        ),
     )
 
     test("the same rate: the top in step 4, the middle in step 7, floor in step 10")
     top, middle, end = (round(seen["rates"][step], 4) for step in (4, 7, 10))
+    fall = [0.8, 0.7598, 0.65, 0.5, 0.35, 0.2402, 0.2]  # in the steps 4 to 10
+    line = [0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]
+    off = [step for step, rate in enumerate(fall, 4) if not near(seen["rates"][step], rate)]
+
+    def listed(numbers):
+        """Numbers as a text."""
+        return ", ".join(str(round(number, 4)) for number in numbers)
+
     seen.that(
-        near(top, 0.8) and near(middle, 0.5) and near(end, 0.2) and near(seen["rates"][5], 0.7598),
-        f"In steps 4, 7 and 10 the rate is 0.8, 0.5 and 0.2, and you give {top}, {middle} and {end}.",
+        not off,
+        f"In the steps {listed(off)} the rate is {listed(fall[step - 4] for step in off)}, and you give "
+        f"{listed(seen['rates'][step] for step in off)}.",
+        mistake(
+            "The rate falls along a straight line. Half a cosine is asked for: slow at first, steepest in the middle, "
+            "slow again at the end.",
+            when=lambda seen: all(map(near, seen["rates"][4:11], line)),
+        ),
         mistake(
             "The cosine begins after the warm-up, at peak; do not count from step 0.",
             when=lambda seen: near(top, 0.5927),
@@ -292,8 +312,9 @@ with check("adamw-by-hand") as test:
         ),
     )
 
-    def by_hand(start, grads, lr, betas, eps, weight_decay, shared=False, decays=False, as_zeros=False):
-        """The values after the last step, with misconceptions on parameters without gradient."""
+    def by_hand(start, grads, lr, betas, eps, weight_decay, shared="", decays=False, as_zeros=False):
+        """The values after the last step, with misconceptions on parameters without gradient: all share the number of
+        calls, or of the first parameter's steps."""
         values = []
         for k, p in enumerate(start):
             p, m, v, t = p.clone(), torch.zeros_like(p), torch.zeros_like(p), 0
@@ -305,7 +326,8 @@ with check("adamw-by-hand") as test:
                 if not skipped:
                     grad, t = torch.zeros_like(p) if grad is None else grad.reshape(p.shape), t + 1
                     m, v = betas[0] * m + (1 - betas[0]) * grad, betas[1] * v + (1 - betas[1]) * grad**2
-                    n = count if shared else t
+                    of_first = sum(one[0] is not None for one in grads[:count])
+                    n = {"": t, "calls": count, "first": max(of_first, 1)}[shared]
                     p -= lr * (m / (1 - betas[0] ** n)) / ((v / (1 - betas[1] ** n)).sqrt() + eps)
             values.append(p)
         return values
@@ -321,8 +343,8 @@ with check("adamw-by-hand") as test:
 
     test.hidden("gradients that are missing in some steps, or always")
     start.append(torch.tensor([[2.0, -1.5]]))
-    has = [(True, False), (False, True), (True, True), (False, False), (True, True)]
-    full = gradients([(2, 3), (3,)], 5)
+    has = [(True, False), (True, True), (False, True), (False, False), (True, False), (True, True)]
+    full = gradients([(2, 3), (3,)], 6)
     grads = [
         [*(grad if there else None for grad, there in zip(of_step, flags, strict=True)), None]
         for of_step, flags in zip(full, has, strict=True)
@@ -335,7 +357,7 @@ with check("adamw-by-hand") as test:
         mistake(
             "Each parameter has its own step count: one that was skipped must not be corrected as if it had taken "
             "part.",
-            when=looks_like(shared=True),
+            when=lambda seen: looks_like(shared="calls")(seen) or looks_like(shared="first")(seen),
         ),
         mistake("A parameter without gradient must be left alone, decay included.", when=looks_like(decays=True)),
         mistake("A missing gradient is not a gradient of zeros: skip the parameter.", when=looks_like(as_zeros=True)),

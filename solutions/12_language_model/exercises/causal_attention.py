@@ -13,8 +13,8 @@
 #   valid positions s <= t, t itself included.
 # - Padding is about keys: nobody attends to a padded position, while its own query is computed like any other.
 # - A query without any key gives exactly zeros.
-# - What padded rows of k and v hold, nan and inf included, reaches no output and no gradient. No gradient of q, k or v
-#   is nan or infinite, for any finite gradient that comes in.
+# - What padded rows of k and v hold, nan and inf included, reaches no output and no gradient. All other numbers are
+#   finite. No gradient of q, k or v is then nan or infinite.
 # - Scores of 1e5 and of -1e5 are fine. float64 and bfloat16 work, in their own precision. The arguments are not
 #   changed.
 #
@@ -226,6 +226,15 @@ with check("causal-attention") as test:
     averages = mistake(
         "A query without any key must return zeros; a large negative number instead of -inf makes it average over "
         "everything, the future too.",
+        when=lambda seen: (
+            seen.value[1, :, :2].any()
+            and seen.value.isfinite().all()
+            and torch.allclose(seen.value[1, :, 0], seen.value[1, :, 1], rtol=1e-2, atol=1e-3)
+        ),
+    )
+    unfilled = mistake(
+        "A query without any key must return zeros. Its masked scores were left as they are, so that it returns a mean "
+        "of keys that it may not look at.",
         when=lambda seen: seen.value[1, :, :2].any() and seen.value.isfinite().all(),
     )
 
@@ -244,6 +253,7 @@ with check("causal-attention") as test:
         by_position(q, k, v, in_front).float(),
         empty_row,
         averages,
+        unfilled,
         mistake(
             "A text with a query without keys is zeros altogether: only that query's row is.",
             when=lambda seen: not seen.value[1].any(),
@@ -251,6 +261,8 @@ with check("causal-attention") as test:
         rtol=1e-4,
         atol=1e-5,
     )
+    exactly = "A query without any key must return exactly zeros, and yours returns small numbers."
+    seen.that(not seen.value[1, :, :2].any(), exactly)
 
     ### BEGIN HIDDEN TESTS
     def infinite(seen):
@@ -285,7 +297,7 @@ with check("causal-attention") as test:
         test.hidden(idea)
         leaves = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
         seen = observe(causal_attention, *leaves, valid).expecting(in_place)
-        seen.returns(by_position(q, k, v, valid).float(), empty_row, averages, rtol=1e-4, atol=1e-5)
+        seen.returns(by_position(q, k, v, valid).float(), empty_row, averages, unfilled, rtol=1e-4, atol=1e-5)
         judge_gradients(seen, after)
 
     for idea, number in [("nan in padded keys and values", torch.nan), ("inf in padded keys and values", torch.inf)]:
@@ -325,6 +337,8 @@ with check("causal-attention") as test:
             ),
             empty_row,
             averages,
+            unfilled,
+            unfilled,
             rtol=rtol,
             atol=atol,
         )

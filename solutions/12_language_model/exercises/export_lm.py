@@ -112,7 +112,7 @@ with check("export-lm") as test:
         with TemporaryDirectory() as folder, TemporaryDirectory() as elsewhere:
             path, alone = os.path.join(folder, "lm.onnx"), os.path.join(elsewhere, "alone.onnx")
             with torch.overrides._pop_mode_temporarily(), torch.utils._python_dispatch._disable_current_modes():
-                export(model, path)  # without the modes that record operations
+                facts["gave"] = export(model, path) is not None  # without the modes that record operations
             facts["flags"] = {name: module.training for name, module in model.named_modules()} == flags
             facts |= {"files": sorted(os.listdir(folder)), "trained": any(modes), "runs": [], "opens": True}
             if facts["files"] != ["lm.onnx"]:
@@ -184,3 +184,5 @@ with check("export-lm") as test:
             ),
         )
     seen.that(seen["flags"], "The model's training flags were not put back, module by module.", stage="arguments")
+    nothing = "Nothing is to be returned: torch.onnx.export gives its ONNXProgram back, which stays inside."
+    seen.that(not seen["gave"], nothing, stage="type")

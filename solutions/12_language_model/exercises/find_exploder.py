@@ -15,8 +15,8 @@
 #   An output may be a tensor, or tuples, lists and dicts of tensors, nested perhaps: then the size is that of all their
 #   floating-point numbers together. Integer tensors don't count, and an output without floating-point numbers never
 #   explodes.
-# - An output explodes if its size is larger than limit, inf or nan. A module that runs twice is judged each time, at
-#   the moment it has run.
+# - An output explodes if its size is larger than limit, a finite number, or is inf or nan. A module that runs twice is
+#   judged each time, at the moment it has run.
 # - The training flags are left alone. Afterwards no hook of yours is left and gradients are recorded as before, also
 #   where the model raises; its exception goes on to the caller.
 #
@@ -243,6 +243,20 @@ with check("find-exploder") as test:
         """Look for an explosion where the next layer changes the output in place."""
         return first_exploding(nn.Sequential(Times(-30.0), nn.Hardtanh(0.0, 1.0, inplace=True)), x, limit)
 
+    class Residual(nn.Module):
+        """A layer, and what it gives added a hundred times."""
+
+        def __init__(self):
+            super().__init__()
+            self.layer = Times(0.5)
+
+        def forward(self, x):
+            return x + 100 * self.layer(x)
+
+    def between_layers(first_exploding, x, limit):
+        """Look for an explosion that happens in a container's own code, after its layers have run."""
+        return first_exploding(nn.Sequential(Residual(), Times(2.0)), x, limit)
+
     def alone(first_exploding, x, limit):
         """Look for an explosion in a model that is one layer."""
         return first_exploding(Times(30.0), x, limit)
@@ -251,7 +265,7 @@ with check("find-exploder") as test:
         """Look for an explosion in a layer whose output is no single floating-point tensor."""
         return first_exploding(nn.Sequential(Times(0.5), Nested(kind)), x, limit)
 
-    def guarded(first_exploding, x, limit, may_raise):
+    def guarded(first_exploding, x, limit, may_raise, recording):
         """Look for an explosion in a model that notes how it is run, and perhaps raises."""
         runs = []
 
@@ -267,17 +281,19 @@ with check("find-exploder") as test:
         model = nn.Sequential(nn.Linear(4, 4), Guard(), Times(2.0), nn.Dropout(0.0))
         model[1].eval()
         before, flags, raised, found = hooks_on(model), [m.training for m in model.modules()], "nothing", None
-        try:
-            found = first_exploding(model, x, limit)
-        except ArithmeticError:
-            raised = "ArithmeticError"
+        with torch.set_grad_enabled(recording):
+            try:
+                found = first_exploding(model, x, limit)
+            except ArithmeticError:
+                raised = "ArithmeticError"
+            recording = torch.is_grad_enabled()
         return {
             "found": found,
             "raised": raised,
             "runs": runs,
             "flags": flags == [m.training for m in model.modules()],
             "hooks": hooks_on(model) == before,
-            "recording": torch.is_grad_enabled(),
+            "recording": recording,
         }
 
     size = math.sqrt(83.04 / 8)
@@ -313,6 +329,19 @@ with check("find-exploder") as test:
             "A later layer has changed this output in place before you looked at it: judge it in the hook.",
             when=lambda seen: seen.value is None or seen.value[1] <= 10.0,
         ),
+        rtol=1e-4,
+        atol=0.0,
+    )
+
+    test.hidden("a container adds to what its layer gives")
+    observe_scenario(between_layers, first_exploding, x, 20.0).returns(
+        ("1", size * 102),
+        mistake(
+            "Module 0 has a child: only modules without children are named, here the next one that runs. Put no hook "
+            "on a container.",
+            when=lambda seen: seen.value[0] in ("0", ""),
+        ),
+        because="The sum in module 0 is too large, and the first module without children that shows it is 1: {detail}.",
         rtol=1e-4,
         atol=0.0,
     )
@@ -355,9 +384,9 @@ with check("find-exploder") as test:
     seen = observe_scenario(found_in_a_row, first_exploding, [1.0, 1.0], torch.ones(2, 4), 1.0)
     seen.returns(None, because="Larger than the limit is asked for; here the sizes are equal to it: {detail}.")
 
-    for may_raise in (False, True):
+    for may_raise, outside in ((False, True), (True, True), (False, False)):
         test.hidden("a model that raises" if may_raise else "no graph, one run, flags left alone")
-        seen = observe_scenario(guarded, first_exploding, x, 1e6, may_raise)
+        seen = observe_scenario(guarded, first_exploding, x, 1e6, may_raise, outside)
         seen.that(seen["hooks"], left_behind, stage="rule")
         seen.that((seen["raised"] == "ArithmeticError") is may_raise, "The model's exception must go on to the caller.")
         seen.that(len(seen["runs"]) == 1, "The model is to run once.", stage="rule")
@@ -368,5 +397,14 @@ with check("find-exploder") as test:
             "The training flags are not what they were, in the run or afterwards: leave them alone.",
             stage="arguments",
         )
-        seen.that(seen["recording"], "Afterwards gradients are recorded otherwise than before.", stage="arguments")
+        seen.that(
+            seen["recording"] == outside,
+            "Afterwards gradients are recorded otherwise than before.",
+            mistake(
+                "Whoever called you had switched gradients off, and now they are on: torch.no_grad() as a `with` block "
+                "brings back what was.",
+                when=lambda seen: seen["recording"],
+            ),
+            stage="arguments",
+        )
     ### END HIDDEN TESTS

@@ -12,11 +12,13 @@
 # - For backward it keeps x, what the block owns, and the state of the random numbers. Nothing else: no copy and no
 #   intermediate result. Backward runs the block again.
 # - The second run repeats the random numbers of the first, so that dropout drops the same places. After the forward
-#   pass, and again after backward, torch's global generator stands where `block(x)` and its backward would have left
-#   it, also when other code has rolled dice in between.
+#   pass, and again after backward, torch's global generator on the CPU stands where `block(x)` and its backward would
+#   have left it, also when other code has rolled dice in between.
 # - x may need no gradient; the parameters still get theirs. Parameters may be frozen or unused; they have no gradient.
 #   `torch.autograd.grad` works and touches no `.grad`. Several calls may stand in one graph, of one block too.
 # - x, the block's training flags and its hooks are left alone. First derivatives are enough.
+# - The second run is a run like any other, so the block has no buffers that a run changes (batch norm would count each
+#   batch twice), and neither pass is under autocast, which the second run would have to repeat.
 #
 # **Rule.** One custom autograd Function, without `torch.utils.checkpoint`.
 #
@@ -147,21 +149,32 @@ class Makings(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def bytes_kept(remember_less, x, drop):
-    """Run a block through `remember_less` and count the bytes, beside x, the block and the result, that are kept."""
+    """Run a block through `remember_less`, keep the graph alone, and count the bytes beside x and the block."""
     block, makings = small_block(drop), Makings()
     with makings:
         out = remember_less(block, x)
-    own = {t.untyped_storage().data_ptr() for t in (x, out, *block.parameters()) if isinstance(t, Tensor)}
+    own = {t.untyped_storage().data_ptr() for t in (x, *block.parameters())}
     made = [one for place, one in makings.made.items() if place not in own]
+    of_result = out.untyped_storage().data_ptr() if isinstance(out, Tensor) else 0
+    nodes = [out.grad_fn] if isinstance(out, Tensor) else []
+    del out
     if any(not ref.expired() for ref, _ in made):
         gc.collect()
-    nodes = [out.grad_fn] if isinstance(out, Tensor) else []
     for node in nodes:
         nodes += [other for other, _ in getattr(node, "next_functions", ()) if other not in nodes]
-    names = [type(node).__name__ for node in nodes]
-    by_torch = any(part in name for part in ("Tanh", "CheckpointFunction") for name in names)
-    custom = any(isinstance(node, torch.autograd.function.BackwardCFunction) for node in nodes)
-    return {"kept": sum(size for ref, size in made if not ref.expired()), "own function": custom and not by_torch}
+    functions = [
+        type(node)._forward_cls for node in nodes if isinstance(node, torch.autograd.function.BackwardCFunction)
+    ]
+    of_torch = [one for one in vars(torch.utils.checkpoint).values() if isinstance(one, type)]
+    recorded = type(
+        torch.ones(1, requires_grad=True).tanh().grad_fn
+    )  # the block's tanh, where its first run has a graph
+    return {
+        "kept": sum(size for ref, size in made if not ref.expired()),
+        "of result": sum(s for place, (ref, s) in makings.made.items() if place == of_result and not ref.expired()),
+        "own function": any(one not in of_torch for one in functions),
+        "of torch": any(one in of_torch for one in functions) or any(type(node) is recorded for node in nodes),
+    }
 
 
 def same(a, b):
@@ -187,11 +200,29 @@ def wrong_gradients(seen, right):
 def judge_kept(seen):
     """Only x is kept, and the rule is kept."""
     too_much = (
-        f"More than x is kept for backward: {seen['kept']} bytes beside x, the block and the result. The forward pass "
-        "must run without a graph, and nothing that it makes may stay."
+        f"More than x is kept for backward: {seen['kept']} bytes beside x and the block. The forward pass must run "
+        "without a graph, and nothing that it makes may stay."
     )
-    seen.that(seen["kept"] == 0, too_much, stage="rule")
-    seen.that(seen["own function"], "Write the Function yourself, without torch.utils.checkpoint.", stage="rule")
+    kept_result = mistake(
+        "The result is kept for backward, which computes it again and doesn't need it: save x alone, and put the "
+        "result neither on ctx nor into save_for_backward.",
+        when=lambda seen: seen["kept"] == seen["of result"],
+    )
+    seen.in_sight().that(seen["kept"] == 0, too_much, kept_result, stage="rule")
+    by_hand = "Write the Function yourself, without torch.utils.checkpoint."
+    seen.that(seen["own function"] and not seen["of torch"], by_hand, stage="rule")
+
+
+no_graph_in_backward = mistake(
+    "Inside `backward` gradients are switched off, so the second run has no graph: run the block under "
+    "torch.enable_grad(). ({detail})",
+    raises="element 0 of tensors does not require grad",
+)
+not_detached = mistake(
+    "The second run must start from x.detach().requires_grad_(): the saved x still belongs to the graph outside, or "
+    "needs no gradient. ({detail})",
+    raises="differentiated Tensors (does not require grad|appears to not have been used)|a second time|leaf variable",
+)
 
 
 # %% check="remember-less" points=1
@@ -200,7 +231,7 @@ with check("remember-less") as test:
     x = (torch.arange(12.0).reshape(4, 3) * 5 % 13 / 4 - 1.4).requires_grad_()
 
     test("result and gradients of a block without dropout")
-    seen = observe_scenario(passed_through, remember_less, x, 0.0)
+    seen = observe_scenario(passed_through, remember_less, x, 0.0).expecting(no_graph_in_backward, not_detached)
     right = passed_through(plain, fresh(x), 0.0)
     judge_result(seen, right)
     wrong = wrong_gradients(seen, right)
@@ -265,7 +296,7 @@ with check("remember-less") as test:
 
     test.hidden("an x that needs no gradient")
     inputs = x.detach().clone()
-    seen = observe_scenario(passed_through, remember_less, inputs, 0.5)
+    seen = observe_scenario(passed_through, remember_less, inputs, 0.5).expecting(not_detached)
     no_graph = mistake(
         "With an x that needs no gradient the result has no graph: hand the parameters to apply() as well.",
         when=lambda seen: all(g is None for g in seen["of parameters"].values()),
@@ -362,10 +393,11 @@ with check("remember-less") as test:
 
     test.hidden("two blocks in one graph, one of them twice")
     seen, right = observe_scenario(several, remember_less, x), several(plain, fresh(x))
-    judge_run(seen, right, "With several calls in one graph, a gradient is wrong: each call needs its own x and dice.")
+    seen.expecting(not_detached)
     seen.that(
         seen["flags"] == right["flags"] and seen["hooks"],
-        "The block's training flags or hooks are not what they were: leave them alone.",
+        "The block's training flags or hooks are not what they were: leave them alone, in the second run as well.",
         stage="arguments",
     )
+    judge_run(seen, right, "With several calls in one graph, a gradient is wrong: each call needs its own x and dice.")
     ### END HIDDEN TESTS

@@ -17,8 +17,9 @@
 # - Saving changes nothing in the run that goes on.
 # - All of it is in the one file at `path`, which `torch.load(path, weights_only=True)` opens. `step` may be any whole
 #   number; it need not be what the optimizer has counted.
-# - If saving fails half-way, the exception reaches the caller, and the old file at `path` is still there and whole.
-#   Whatever else is left in the folder does not matter.
+# - If saving fails half-way, or the new file can't be renamed, the exception reaches the caller, and the old file at
+#   `path` is still there and whole. Once there is a file at `path`, there is one at every moment. What else is left in
+#   the folder of `path` does not matter; all that you write is in that folder, for another may be another disk.
 #
 # **Rule.** The old file is never written into: a process that is killed while it writes must not leave half a file.
 #
@@ -253,4 +254,70 @@ with check("resume-exactly") as test:
         "os.replace.",
         stage="rule",
     )
+
+    def over_an_old_one(save, load, refuse):
+        """Save twice to the same path, in a folder that is a disk of its own; the second time watch what happens there.
+        Where `refuse` is true, no file can be renamed to `path`."""
+        moves, gaps, refused = {name: getattr(os, name) for name in ("rename", "replace")}, [], []
+
+        def renames(name):
+            def move(source, target, **options):
+                if Path(target).resolve().parent != Path(source).resolve().parent:
+                    raise OSError(18, "Invalid cross-device link")
+                if refuse and Path(target).resolve() == Path(path).resolve():
+                    refused.append(name)
+                    raise PermissionError("the file is in use")
+                return moves[name](source, target, **options)
+
+            return move
+
+        def watch(frame, event, called):
+            if event == "c_return" and getattr(called, "__module__", "") == os.getpid.__module__:
+                gaps.extend([] if os.path.exists(path) else [called.__name__])
+
+        with TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.pt")
+            model, optimizer, sampler = new_run(1)
+            save(path, model, optimizer, 3, sampler)
+            before, raised, profile = Path(path).read_bytes(), "", sys.getprofile()
+            for name in moves:
+                setattr(os, name, renames(name))
+            try:
+                sys.setprofile(watch)
+                save(path, model, optimizer, 4, sampler)
+            except Exception as error:
+                raised = f"{type(error).__name__}: {error}"
+            finally:
+                sys.setprofile(profile)
+                for name, move in moves.items():
+                    setattr(os, name, move)
+            there = os.path.exists(path)
+            facts = {"raised": raised, "refused": bool(refused), "gaps": gaps, "there": there}
+            facts["old"] = there and Path(path).read_bytes() == before
+            return facts | {"step": load(path, *new_run(2)) if there else None}
+
+    never_gone = (
+        "For a moment there was no file at `path`: the old one was removed or renamed before the new one had its name. "
+        "A process that is killed then has lost both. os.replace puts the new file in the place of the old one at once."
+    )
+    test.hidden("a second save: at every moment there is a file at path")
+    seen = observe_scenario(over_an_old_one, save_run, load_run, False)
+    elsewhere = (
+        "The temporary file lay in another folder, which may be another disk, and renaming works within one disk only: "
+        "put it beside `path`."
+    )
+    seen.that("cross-device" not in seen["raised"], elsewhere, stage="rule")
+    seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
+    seen.that(not seen["raised"] and seen["step"] == 4, "A second save must replace the first.")
+
+    test.hidden("a second save whose file can't be renamed")
+    seen = observe_scenario(over_an_old_one, save_run, load_run, True)
+    seen.that(seen["there"] and not seen["gaps"], never_gone, stage="rule")
+    seen.that(
+        seen["step"] == 4 or seen["raised"] != "",
+        "The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the exception "
+        "must reach the caller.",
+        stage="raised",
+    )
+    seen.that(seen["step"] == 4 or seen["old"], "After a failed save the old file is gone or broken.", stage="rule")
     ### END HIDDEN TESTS

@@ -233,7 +233,12 @@ with check("tied-model") as test:
         logits = model(ids)
         logits.square().sum().backward()
         without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-        return {"state": dict(model.state_dict()), "logits": logits, "without": without}
+        return {
+            "state": dict(model.state_dict()),
+            "logits": logits,
+            "without": without,
+            "of emb": model.emb.weight.grad,
+        }
 
     generator = torch.Generator().manual_seed(12)
     for idea, layers, shape in [
@@ -242,7 +247,13 @@ with check("tied-model") as test:
     ]:
         test.hidden(idea)
         ids = torch.randint(50, shape, generator=generator)
-        seen = observe_scenario(run, TinyLM, ids, 50, 16, layers, 8)
+        ids[0, 0] = 0
+        seen = observe_scenario(run, TinyLM, ids, 50, 16, layers, 8).expecting(
+            mistake(
+                "Of `mask`, each block must get as many rows and columns as the text is long: {detail}.",
+                raises="must match|broadcast|expanded size",
+            )
+        )
         reference = SmallLM(50, 16, layers, 8)
         reference.load_state_dict(seen["state"])
         seen.that(
@@ -253,6 +264,18 @@ with check("tied-model") as test:
         seen.that(
             torch.allclose(seen["logits"], reference(ids), rtol=1e-3, atol=1e-3),
             "The forward pass is not the one that was given: emb, every block in order with the mask, norm, head.",
+        )
+        reference(ids).square().sum().backward()
+        of_emb = reference.emb.weight.grad
+        seen.that(
+            isinstance(seen["of emb"], Tensor) and torch.allclose(seen["of emb"], of_emb, rtol=1e-2, atol=1e-2),
+            "The logits are right, the gradient of the embedding's weight is not.",
+            mistake(
+                "Id 0 learns nothing from where it is read: with padding_idx an Embedding drops the gradient of that "
+                "id, and here 0 is an id like all others.",
+                when=lambda seen, of_emb=of_emb: torch.allclose(seen["of emb"][1:], of_emb[1:], rtol=1e-2, atol=1e-2),
+            ),
+            stage="gradient",
         )
         if shape[1] > 1:  # the softmax of one score is 1, so nothing reaches queries and keys there
             lost = ", ".join(seen["without"][:3])

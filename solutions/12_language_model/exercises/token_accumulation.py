@@ -146,11 +146,14 @@ def stepped(train_step, sizes, clip, old_gradients, calls):
     """Call `train_step` with micro-batches of these sizes (rows, length, targets that count); note what has changed."""
     model, low_losses, facts, made = Bigrams(), LowLosses(), [], []
     model.runs = Notes()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    groups = [{"params": part.parameters()} for part in (model.emb, model.head)]
+    optimizer = torch.optim.SGD(groups, lr=0.5, momentum=0.9)
     optimizer.register_step_pre_hook(lambda *args: made.append(1))
     for p in model.parameters():
         p.grad = None if old_gradients is None else torch.full_like(p, old_gradients)
     for call in calls:
+        if call == "inf":  # the loss is finite then, and its gradient is not
+            model.head.weight.register_hook(lambda gradient: torch.full_like(gradient, math.inf))
         before = [p.detach().clone() for p in model.parameters()]
         state = copy.deepcopy(optimizer.state_dict()["state"])
         model.runs.clear()
@@ -265,6 +268,11 @@ with check("token-accumulation") as test:
         return lambda seen: any(condition(seen) for condition in conditions)
 
     test("two micro-batches, with 5 and with 24 targets; nothing is clipped")
+    first_group = mistake(
+        "The norm is that of the optimizer's first group of parameters. It must be that of all of them, and one factor "
+        "must scale all.",
+        when=norm_is(gradient[: 7 * 8]),
+    )
     means = (of_few + of_many) / 2
     seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good"])
     judge_step(
@@ -297,6 +305,7 @@ with check("token-accumulation") as test:
             "Targets of -100 don't count: divide by the number of the others, not by that of all positions.",
             when=one_of(loss_is(loss * 29 / 36), norm_is(gradient * 29 / 36)),
         ),
+        first_group,
     )
 
     test("the gradient is clipped, once, and the norm is that before clipping")
@@ -312,6 +321,10 @@ with check("token-accumulation") as test:
         mistake(
             "Clipped after every micro-batch: earlier ones are clipped again and again. Clip once, at the end.",
             when=one_of(norm_is(each), step_is(each * (0.05 / each.norm()))),
+        ),
+        mistake(
+            "Each element was clipped for itself, which turns the gradient's direction: clip its norm.",
+            when=step_is(gradient.clamp(-0.05, 0.05)),
         ),
         mistake("The step was made with a gradient that was not clipped.", when=step_is(gradient)),
     )
@@ -358,16 +371,19 @@ with check("token-accumulation") as test:
         unchanged = not fact["step"].any() and fact["same state"] and fact["left"] == [[0.75, 0.75]] * 3
         seen.that(fact["raised"] != "nothing" and unchanged, no_target)
 
-    test.hidden("a norm that is not finite, after a step that is right")
     sizes = [(2, 6, 5), (4, 6, 24)]
-    seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good", "nan"])
-    fact = seen.value[1]
-    judge_form(seen, fact, texts(sizes))
-    seen.that(not math.isfinite(fact["values"][1]), "The norm is not finite here: return it as it is.")
-    seen.that(
-        not fact["step"].any() and fact["same state"],
-        "The norm was not finite, yet a step was taken, or the optimizer's state has changed.",
-    )
-    cleared = all(own in (None, [0.0, 0.0]) for own in fact["left"])
-    seen.that(cleared, "Where the step is skipped, the gradients must be cleared.", stage="gradient")
+    for kind in ("nan", "inf"):
+        test.hidden(f"a norm that is {kind}, after a step that is right")
+        seen = observe_scenario(stepped, train_step, sizes, 1e3, None, ["good", kind])
+        fact = seen.value[1]
+        judge_form(seen, fact, texts(sizes))
+        if kind == "nan":
+            seen.that(not math.isfinite(fact["values"][1]), "The norm is not finite here: return it as it is.")
+        seen.that(
+            not fact["step"].any() and fact["same state"],
+            "The norm was not finite, yet a step was taken, or the optimizer's state has changed: ask "
+            "math.isfinite(norm), which refuses inf and nan, and ask it of the norm, not of the loss.",
+        )
+        cleared = all(own in (None, [0.0, 0.0]) for own in fact["left"])
+        seen.that(cleared, "Where the step is skipped, the gradients must be cleared.", stage="gradient")
     ### END HIDDEN TESTS

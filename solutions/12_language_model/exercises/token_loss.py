@@ -183,6 +183,15 @@ with check("token-loss") as test:
         )
         judge(seen, losses(logits, targets, ignore).float(), hard_coded)
 
+    test.hidden("a forbidden id: a logit of -inf where the target is another one")
+    seen = observe(token_loss, torch.tensor([[[0.0, -torch.inf, 1.5], [2.0, 0.5, -torch.inf]]]), torch.tensor([[0, 0]]))
+    forbidden = mistake(
+        "A logit of -inf is a probability of 0. At a position that counts it must stay: clear only the logits of "
+        "ignored positions.",
+        stage="value",
+    )
+    judge(seen, torch.tensor([[1.7014133, 0.2014133]]), forbidden)
+
     some_targets = torch.tensor([[2, -100, 4, 0], [4, 1, -100, 3]])
     for dtype, rtol in [(torch.bfloat16, 1e-5), (torch.float16, 1e-5), (torch.float64, 1e-10)]:
         test.hidden(f"{dtype}".removeprefix("torch."))

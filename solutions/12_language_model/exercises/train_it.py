@@ -14,9 +14,9 @@
 #   order of all windows is fine, too.
 # - The loss is the mean cross-entropy over all positions of the batch, each of which predicts the id that follows in
 #   the text. It is noted as it was before that step's update.
-# - A step uses the gradient of that loss alone, clipped to a norm of 1 over all parameters.
-# - The rate climbs over the first 5 % of the steps to `peak`, then it falls, to a fifth of `peak` or less. `steps` is
-#   20 or more.
+# - Each loss makes one update, from the gradient of that loss alone, clipped to a norm of 1 over all parameters.
+# - The rate climbs over the first 5 % of the steps to `peak` (in the first step it may be 0, as PyTorch's own
+#   schedulers have it), then it falls, to a fifth of `peak` or less. `steps` is 20 or more.
 # - All training flags are on in the steps. Afterwards the model is in train mode or in eval mode as it was before.
 # - Equal seeds give equal weights to the last bit, other seeds other ones. `train` leaves torch's global generator
 #   alone.
@@ -140,6 +140,7 @@ with check("train-it") as test:
         def note_step(optimizer, args, kwargs):
             """What a step has used."""
             given = [p.grad for p in model.parameters()]
+            held = [p for group in optimizer.param_groups for p in group["params"]]
             rate = float(max(group["lr"] for group in optimizer.param_groups))
             used = None if any(part is None for part in given) else torch.cat([part.flatten() for part in given])
             updates.append(
@@ -148,7 +149,8 @@ with check("train-it") as test:
                     "used": used,
                     "rate": rate,
                     "adamw": isinstance(optimizer, torch.optim.AdamW),
-                    "bare": all(p.grad is None for group in optimizer.param_groups for p in group["params"]),
+                    "bare": all(p.grad is None for p in held),
+                    "of model": any(p is own for p in held for own in model.parameters()),
                 }
             )
             passes.clear()
@@ -162,6 +164,7 @@ with check("train-it") as test:
         return {
             "losses": losses,
             "updates": [update for update in updates if update["passes"]],
+            "more": sum(update["of model"] and not update["passes"] for update in updates),
             "flags": [module.training for module in model.modules()],
             "same dice": torch.equal(dice, torch.get_rng_state()),
             "same text": torch.equal(text, torch.arange(count) * 7 % 37),
@@ -182,6 +185,11 @@ with check("train-it") as test:
             f"{steps} steps were asked for. An optimizer of torch has stepped {number} times after the model had run.",
             stage="rule",
         )
+        seen.that(
+            not seen["more"],
+            f"The optimizer stepped {number + seen['more']} times for {steps} losses: each loss makes one update.",
+            stage="rule",
+        )
         still = "The weights are the old ones: the optimizer must step the parameters of the model that was given."
         seen.that(
             seen["moved"], still, mistake(lost, when=lambda seen: all(update["bare"] for update in seen["updates"]))
@@ -197,6 +205,11 @@ with check("train-it") as test:
             seen.that(
                 all(ids.dim() == 2 and ids.shape[1] == 4 for ids in given) and sum(map(len, given)) == batch,
                 f"In each step the model must get ({batch}, 4) ids here, batch and model.length. It got {shapes}.",
+                mistake(
+                    f"The model ran {len(given)} times for one step, each time on all ({batch}, 4) ids. One pass gives "
+                    "the loss that you return and the gradient.",
+                    when=lambda seen, given=given: len(given) > 1 and all(ids.shape == (batch, 4) for ids in given),
+                ),
                 stage="shape",
             )
             rows = torch.cat(given)
@@ -297,7 +310,7 @@ with check("train-it") as test:
         rates = [update["rate"] for update in seen["updates"]]
         top = rates.index(max(rates))
         climbs = rates[0] < 0.9 * rates[top] and rates[: top + 1] == sorted(rates[: top + 1])
-        in_time = steps // 20 - 2 <= top <= steps // 10
+        in_time = steps // 20 - 2 <= top <= steps // 20 + 1
         falls = rates[top:] == sorted(rates[top:], reverse=True) and rates[-1] <= 0.21 * 0.05
         seen.that(
             climbs and in_time and falls and 0.8 * 0.05 <= rates[top] <= 1.001 * 0.05,

@@ -8,13 +8,13 @@
 #
 # **Contract**
 #
-# - `logits` is called with ids (1, T), T at most `length`, and gives (1, T, V), as a model does. `prompt` is
-#   (T0,) int64, T0 at least 1. Returned are its ids with `n` more at their end, (T0 + n,); `n` may be 0.
+# - `logits` is called with int64 ids (1, T), T at most `length`, and gives (1, T, V) float32, as a model does. `prompt`
+#   is (T0,) int64, T0 at least 1. Returned are its ids with `n` more at their end, (T0 + n,); `n` may be 0.
 # - Each new id is drawn from the *nucleus* of the distribution that the logits of the last position give at this
 #   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. They
 #   are drawn with the probabilities that they have, relative to each other. `top_p` is in (0, 1]; with a very small one
-#   the likeliest id is left, with 1 all are.
-# - Temperature 0 takes the likeliest id.
+#   the likeliest id is left; with 1 all are, except for ids so unlikely that rounding hides them in a float32 sum.
+# - Temperature 0 takes the likeliest id. Every other temperature, however small, draws.
 # - The model is shown the last `length` ids of the text so far; all of them while they are fewer.
 # - All dice come from `generator`, which is not seeded anew: equal states of it give equal texts, and it goes on from
 #   call to call. torch's global generator is left alone.
@@ -198,16 +198,18 @@ with check("write-on") as test:
     def followed(write, prompt, n, length, temperature):
         """Let a model write whose next id is 3 times the last one, plus 1 (of 7); what it was shown."""
         shown, dice, weight = [], torch.Generator().manual_seed(4), torch.tensor(20.0, requires_grad=True)
-        tracked = []
+        tracked, kinds = [], []
 
         def model(ids):
             shown.append(ids.tolist())
-            given = F.one_hot((ids * 3 + 1) % 7, 7) * weight
+            kinds.append(ids.dtype)
+            given = F.one_hot((ids.long() * 3 + 1) % 7, 7) * weight
             tracked.append(given.requires_grad)
             return given
 
         text = write(model, prompt, n, length, 0.5, temperature, dice)
-        return {"text": text, "shown": shown, "tracked": any(tracked), "recording": torch.is_grad_enabled()}
+        facts = {"text": text, "shown": shown, "tracked": any(tracked), "recording": torch.is_grad_enabled()}
+        return facts | {"int64": all(kind == torch.int64 for kind in kinds)}
 
     for idea, prompt, n, length, temperature in [
         ("temperature 0", [2, 5, 1], 6, 16, 0),
@@ -229,6 +231,9 @@ with check("write-on") as test:
             stage="shape",
         )
         seen.that(
+            seen["int64"], "The model must be called with int64 ids: one_hot, for one, takes no others.", stage="dtype"
+        )
+        seen.that(
             seen["shown"] == windows_shown,
             "The model must see the LAST `length` ids.",
             mistake(
@@ -245,14 +250,19 @@ with check("write-on") as test:
         seen.that(seen["recording"], "Afterwards gradients are no longer recorded.", stage="gradient")
         seen.leaves_arguments_alone()
 
-    def among_equals(write, n):
+    def among_equals(write, n, temperature):
         """Write n ids where four are equally likely and top_p is one half."""
         dice = torch.Generator().manual_seed(6)
-        text = write(lambda ids: torch.zeros(1, ids.shape[1], 4), torch.tensor([2]), n, 4, 0.5, 1.0, dice)
+        text = write(lambda ids: torch.zeros(1, ids.shape[1], 4), torch.tensor([2]), n, 4, 0.5, temperature, dice)
         return {"kinds": len(set(text[1:].tolist()))}
 
+    test.hidden("a temperature of 0.01, where two ids are equally likely")
+    seen = observe_scenario(among_equals, write_on, 24, 0.01)
+    drawn_too = "At temperature 0.01 ids that are equally likely must all be drawn: only temperature 0 takes the first."
+    seen.that(seen["kinds"] > 1, drawn_too)
+
     test.hidden("four equally likely ids, top_p 0.5: two of them reach it")
-    seen = observe_scenario(among_equals, write_on, 24)
+    seen = observe_scenario(among_equals, write_on, 24, 1.0)
     seen.that(
         seen["kinds"] == 2,
         "Of four equally likely ids two add up to 0.5, and two can be drawn.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from torchkata.base.layout import without_layout
 from torchkata.base.marks import hidden_tests, without_hidden_tests
 from torchkata.base.remembering import digest_of
 from torchkata.base.shared_helpers import Helper, exercise_named, helpers_in, is_helpers, with_helpers
@@ -36,7 +37,12 @@ class CheckCell:
     @cached_property
     def digest(self) -> str:
         """What tells the cell from others, the same for an author's cell and for its released copy."""
-        return digest_of(without_hidden_tests(self.source))
+        return digest_of(self.shown)
+
+    @cached_property
+    def shown(self) -> str:
+        """The cell as it is released, with the helpers that it uses."""
+        return without_hidden_tests(self.source)
 
     @property
     def hidden_tests(self) -> str:
@@ -71,9 +77,11 @@ class Exercise:
         """The grade ids of its check cells, in order."""
         return tuple(check.id for check in self.checks)
 
-    def check_of(self, digest: str) -> CheckCell | None:
-        """The check cell with this digest; None for a cell that was edited, or is of another release."""
-        return next((check for check in self.checks if check.digest == digest), None)
+    def check_of(self, shown: str) -> CheckCell | None:
+        """The check cell that a learner's is, by its source without hidden tests and in whatever layout; None for a
+        cell that was edited, or is of another release."""
+        wanted = without_layout(shown)
+        return next((check for check in self.checks if without_layout(check.shown) == wanted), None)
 
 
 def exercises_of(cells: Iterable[Cell]) -> list[Exercise]:

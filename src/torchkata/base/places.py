@@ -7,12 +7,15 @@ checkout or class folder is its workbook/; to any other belongs the course of th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 KEPT = ".torchkata"  # in the workbook: what the course keeps beside the learner's notebooks
 MARK = "nbgrader_config.py"
 BESIDE = "workbook"  # the workbook of a checkout or class folder, in it
+MOST_BELOW = 2000  # files and folders that are looked at for a workbook below
 PACKAGE = Path(__file__).resolve().parents[1]
 PACKED = PACKAGE / "course"  # in an installed package: notebooks/ and solutions/; missing where a checkout is installed
 
@@ -32,17 +35,40 @@ def is_workbook(folder: Path) -> bool:
     return (folder / KEPT).is_dir()
 
 
+def links_in(workbook: Path) -> Iterator[Path]:
+    """The links in what the course keeps in a workbook, itself included. The course makes none: through those of a
+    stranger it would write elsewhere."""
+    kept = workbook / KEPT
+    if kept.is_symlink():
+        yield kept
+    for folder, folders, files in os.walk(kept):
+        yield from (path for path in map(Path(folder).joinpath, [*folders, *files]) if path.is_symlink())
+
+
 def upwards(folder: Path) -> Iterator[Path]:
     """A folder and those above it, the nearest first."""
     yield from (folder, *folder.parents)
 
 
-def workbook_here() -> Path | None:
-    """The workbook that holds the working folder, or None."""
+def workbook_with(folder: Path) -> Path | None:
+    """The workbook that holds a folder, or None."""
     try:
-        return next((folder for folder in upwards(Path.cwd()) if is_workbook(folder)), None)
+        return next((one for one in upwards(folder) if is_workbook(one)), None)
     except OSError:
         return None
+
+
+def workbook_below(folder: Path) -> Path | None:
+    """The only workbook at most two levels below a folder; None where there is none, or several."""
+    found: list[Path] = []
+    below = islice((one for pattern in ("*", "*/*") for one in folder.glob(pattern)), MOST_BELOW)
+    try:
+        for one in below:
+            if is_workbook(one) and not any(outer in one.parents for outer in found):
+                found.append(one)
+    except OSError:  # a folder that may not be read
+        return None
+    return found[0] if len(found) == 1 else None
 
 
 def course_of(workbook: Path) -> Path:

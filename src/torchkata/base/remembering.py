@@ -6,16 +6,19 @@ A workbook is a folder that holds `.torchkata`. Elsewhere (under nbgrader, in te
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
 import os
+import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from torchkata.base.places import KEPT
+from torchkata.base.layout import plain
+from torchkata.base.places import KEPT, links_in
 from torchkata.base.writing import write_whole
 
 STATES = ("solved", "wrong", "open")
@@ -39,8 +42,8 @@ class Remembered:
 
 
 def digest_of(check: str) -> str:
-    """What tells check cells apart: twelve hexadecimal digits from the source as it stands in a learner's notebook."""
-    return hashlib.sha256(check.strip().encode()).hexdigest()[:12]
+    """What tells check cells apart: twelve hexadecimal digits from the source as it is released."""
+    return hashlib.sha256(plain(check).encode()).hexdigest()[:12]
 
 
 def remember(workbook: Path, verdict: Remembered) -> None:
@@ -48,6 +51,8 @@ def remember(workbook: Path, verdict: Remembered) -> None:
     JupyterLab tells of the disk when it saves."""
     folder = workbook / KEPT / "verdicts"
     path = folder / f"{verdict.exercise}-{verdict.digest}.json"
+    if not _are_names(verdict.exercise, verdict.digest) or next(links_in(workbook), None):
+        return
     noted = asdict(verdict) | {"when": datetime.now(UTC).isoformat(timespec="seconds")}
     try:
         folder.mkdir(exist_ok=True)
@@ -76,7 +81,7 @@ def earned(verdict: Remembered | None, full: float) -> float:
 
 def forget(workbook: Path, exercise: str) -> None:
     """Drop the verdicts on an exercise. Raises OSError."""
-    for path in (workbook / KEPT / "verdicts").glob(f"{exercise}-*.json"):
+    for path in (workbook / KEPT / "verdicts").glob(f"{glob.escape(exercise)}-*.json"):
         if path.stem.rpartition("-")[0] == exercise:
             path.unlink(missing_ok=True)
 
@@ -87,9 +92,8 @@ def forget(workbook: Path, exercise: str) -> None:
 def begin(workbook: Path, exercise: str, digest: str) -> None:
     """Note that this process begins a check: where no end is noted, Python ended in the middle of it."""
     with suppress(OSError):
-        path = _running(workbook, os.getpid())
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps([exercise, digest, _born(os.getpid())]), encoding="utf-8")
+        if not next(links_in(workbook), None):
+            write_whole(_running(workbook, os.getpid()), json.dumps([exercise, digest, _born(os.getpid())]))
 
 
 def end(workbook: Path, process: int | None = None) -> None:
@@ -106,11 +110,17 @@ def died(workbook: Path) -> list[str]:
             exercise, digest, born = json.loads(path.read_text(encoding="utf-8"))
             if born == _born(int(path.stem)):
                 continue  # it is still at it
-            found.append(str(exercise))
-            remember(workbook, Remembered(str(exercise), str(digest), "wrong", "Python ended during this check."))
+            if _are_names(exercise, digest):  # somebody else may have written the note
+                found.append(exercise)
+                remember(workbook, Remembered(exercise, digest, "wrong", "Python ended during this check."))
         with suppress(OSError):
             path.unlink(missing_ok=True)
     return found
+
+
+def _are_names(*words: object) -> bool:
+    """Whether these can be a part of a file's name, and lead nowhere else."""
+    return all(isinstance(word, str) and re.fullmatch(r"[\w-]{1,100}", word) for word in words)
 
 
 def _running(workbook: Path, process: int) -> Path:

@@ -85,10 +85,13 @@ def _offer_updates(outdated: "list[Chapter]") -> None:
 
 def _update_all(chosen: "list[Chapter]") -> bool:
     """Update chapters and say what was done; False when one could not be."""
+    from torchkata.tools.learning.copies import about_copies
     from torchkata.tools.learning.update import update
 
     failed = changed = False
     for chapter in chosen:
+        for note in about_copies(chapter):
+            warn(f"{chapter.name}: {note}")
         try:
             done = update(chapter)
         except CourseError as error:  # the other chapters can be updated all the same

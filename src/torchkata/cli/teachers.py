@@ -129,7 +129,9 @@ def _similar(chapter: OneChapter, students: Students = None) -> None:
     """List answers that are near copies of each other, as a hint. Runs and grades nothing."""
     from torchkata.tools.grading.similar import pairs_of_class
 
-    pairs = pairs_of_class(_chapter_of_class(chapter), _names(students))
+    pairs, too_long = pairs_of_class(_chapter_of_class(chapter), _names(students))
+    for student, exercise in too_long:
+        _say(f"{student}: the answer to {exercise} is too long to be compared. Look at it.")
     for pair in pairs[:PAIRS_SHOWN]:
         alike = ", ".join(f"{exercise} {ratio:.0%}" for exercise, ratio in pair.alike.items())
         _say(f"{pair.one} and {pair.other}: {alike}")
@@ -155,7 +157,7 @@ def _chapter_of_class(word: str) -> "Chapter":
 def _grader(chapter: "Chapter", sandboxed: bool, scheduler: str | None) -> "Iterator[OpenGrader]":
     """What opens graders of a chapter; here, the processes that grade begin to load torch at once."""
     from torchkata.tools.grading.grader import grader_of, sharing
-    from torchkata.tools.grading.pool import get_ready
+    from torchkata.tools.grading.judge import get_ready
 
     grader = grader_of(chapter, sandboxed=sandboxed)
     if scheduler is not None:
@@ -190,6 +192,7 @@ def _telling(bars: Progress, chapter: "Chapter") -> "Tell":
 
 def _print_run(run: "Run") -> None:
     from torchkata.tools.grading.reaching import LOOK
+    from torchkata.tools.grading.records import OWN_CELL
 
     if run.overview is not None:
         _print_overview(run.overview)
@@ -203,7 +206,7 @@ def _print_run(run: "Run") -> None:
         ended = ", ".join(f"{mark.exercise} {mark.state}" for mark in record.marks if mark.cut_off)
         _say(f"{record.student}: {ended}")
     noted = [f"{record.student}: {note}" for record in run.records for note in record.notes]
-    noted.sort(key=lambda note: LOOK not in note)
+    noted.sort(key=lambda note: (LOOK not in note, OWN_CELL in note))  # the least of them last
     for note in noted[:NOTES_SHOWN]:
         _say(note)
     if len(noted) > NOTES_SHOWN:
@@ -215,9 +218,14 @@ def _print_run(run: "Run") -> None:
 
 
 def _print_overview(overview: "Overview") -> None:
-    """The class as a table: how many solved each exercise, and what most of the others read."""
-    if not overview.graded:
-        return
+    """The class as a table: how many solved each exercise, and what most of the others read; what is odd about it."""
+    if overview.graded:
+        _print_exercises(overview)
+    for note in overview.notes:
+        _say(note)
+
+
+def _print_exercises(overview: "Overview") -> None:
     table = Table("exercise", Column("solved", justify="right"), "most frequent mistakes", box=SIMPLE)
     for one in overview.exercises:
         mistakes = "\n".join(f"{count} × {_printable(text)}" for text, count in one.mistakes[:MISTAKES_SHOWN])

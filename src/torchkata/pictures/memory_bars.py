@@ -44,7 +44,7 @@ def memory_bars(batch: int, optimizer: str = "Adam") -> dict[str, int]:
             storage = saved.untyped_storage()
             if storage.data_ptr() not in own:
                 kept[storage.data_ptr()] = storage.nbytes()
-            return saved
+            return saved.detach()  # saved itself may hold the graph that would hold it
 
         with torch.autograd.graph.saved_tensors_hooks(note, lambda saved: saved):
             loss = F.cross_entropy(model(inputs), labels)

@@ -37,8 +37,8 @@ def kept_storages(function: Callable[..., Tensor], inputs: Mapping[str, Tensor])
     saved: list[Tensor] = []
 
     def pack(tensor: Tensor) -> Tensor:
-        saved.append(tensor)
-        return tensor
+        saved.append(tensor.detach())  # the tensor itself may hold the graph, which holds what this returns
+        return tensor.detach()
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         result = function(*inputs.values())

@@ -26,6 +26,7 @@ from torch.optim import optimizer as optim_module
 
 from torchkata.facts.collection import Fact
 from torchkata.facts.proof import missing_need, run_apart, run_here
+from torchkata.verdicts.isolation import SWITCHES
 
 # a library may set variables and write temporary files of its own when it is first imported
 LIBRARY_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "KMP_", "PYTORCH_NVML", "TF_", "TORCH_COMPILE")
@@ -94,28 +95,15 @@ def _process_state() -> dict[str, object]:
 
 
 def _torch_state() -> dict[str, object]:
-    cudnn, future = torch.backends.cudnn, torch.__future__
-    return {
-        "default dtype": torch.get_default_dtype(),
+    cudnn = torch.backends.cudnn
+    return {name: switch.read() for name, switch in SWITCHES.items()} | {
         "default device": torch.get_default_device(),
         "grad mode": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
-        "anomaly mode": torch.is_anomaly_enabled(),
-        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-        "threads": torch.get_num_threads(),
-        "warn always": torch.is_warn_always_enabled(),
-        "matmul precision": torch.get_float32_matmul_precision(),
-        "autocast": (torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")),
-        "autocast dtype": (torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda")),
-        "autocast cache": torch.is_autocast_cache_enabled(),
         "cudnn flags": (cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32),
         "tf32": torch.backends.cuda.matmul.allow_tf32,
         "modes": (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()),
         "safe globals": sorted(map(repr, torch.serialization.get_safe_globals())),
-        "conversion flags": (
-            future.get_overwrite_module_params_on_conversion(),
-            future.get_swap_module_params_on_conversion(),
-        ),
         "process group": torch.distributed.is_available() and torch.distributed.is_initialized(),
     }
 

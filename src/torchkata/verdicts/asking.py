@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from inspect import signature
+from types import FunctionType
 
 from torchkata.verdicts import observing
 from torchkata.verdicts.judging import Seen
@@ -30,7 +30,7 @@ def observe(answer: object, *args: object, **kwargs: object) -> Seen:
     return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
 
 
-def observe_scenario(scenario: Callable, *args: object) -> Seen:
+def observe_scenario(scenario: FunctionType, *args: object) -> Seen:
     """Run a scenario, a function that gets answers and plain arguments and returns plain facts.
 
     The scenario runs beside the learner's code: it must hold no expected values, and use only names of the chapter's

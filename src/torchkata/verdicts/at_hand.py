@@ -14,12 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from torchkata.base.chapter import CheckCell, Exercise, exercises_of
+from torchkata.base.editor import folder_here, workbook_here
 from torchkata.base.marks import authors_version
-from torchkata.base.places import solutions_for, workbook_here
+from torchkata.base.places import solutions_for
 from torchkata.base.remembering import earned, read_verdict
 
 WORKBOOK = workbook_here()  # asked for once, before a learner's code can change the folder
-_HERE = Path.cwd().name if WORKBOOK else ""
+_HERE = folder_here().name if WORKBOOK else ""
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ def source_of(file: str) -> str:
     return "".join(linecache.getlines(file))
 
 
-def own_check(exercise: str, digest: str) -> OwnCheck | None:
-    """The check cell of an exercise that runs in its learner's own workbook; None elsewhere, and where the course
-    came without solutions."""
+def own_check(exercise: str, shown: str) -> OwnCheck | None:
+    """The check cell of an exercise that runs in its learner's own workbook, by its source without hidden tests; None
+    elsewhere, and where the course came without solutions."""
     folder = solutions_for(WORKBOOK) if WORKBOOK else None
     path = _notebook_with(folder, exercise) if folder else None
     if not (WORKBOOK and path):
@@ -67,7 +68,7 @@ def own_check(exercise: str, digest: str) -> OwnCheck | None:
     try:
         chapter = _exercises(path, path.stat().st_mtime_ns)
         found = next((one for one in chapter if one.id == exercise), None)
-        return OwnCheck(WORKBOOK, path.name, chapter, found, found.check_of(digest)) if found else None
+        return OwnCheck(WORKBOOK, path.name, chapter, found, found.check_of(shown)) if found else None
     except (OSError, ValueError):  # the file has gone, or its helpers can't be read
         return None
 

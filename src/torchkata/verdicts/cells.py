@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torchkata.base.editor import shell_here
 from torchkata.base.shared_helpers import helpers_in, name_of, title_of, with_helpers
 from torchkata.verdicts import names
 
@@ -27,12 +28,6 @@ _CALL = "_torchkata_runs_this_cell"
 _FILE = "<check of {}>"
 _helpers: dict[str, str] = {}  # by exercise: the source of its helpers cell
 _taken: dict[str, list[str]] = {}  # by file of a check cell: see `names.taken`
-
-
-def shell_here() -> InteractiveShell | None:
-    """The kernel's shell; None elsewhere."""
-    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return get_shell and get_shell()
 
 
 def watch() -> None:

@@ -6,12 +6,13 @@ import io
 import linecache
 import sys
 import traceback
+from collections.abc import Set
 from contextlib import ExitStack, redirect_stdout
 from types import TracebackType
 
 from torchkata.base.marks import hidden_tests
 from torchkata.base.shared_helpers import TITLE
-from torchkata.verdicts import at_hand, cells, names, observing
+from torchkata.verdicts import at_hand, cells, first_check, names, observing
 from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.judging import Failed, NotSolved, frame_lines, frame_words
 from torchkata.verdicts.keeping import keeping_of
@@ -19,6 +20,8 @@ from torchkata.verdicts.originals import put_back_torch
 from torchkata.verdicts.predicting import collected
 from torchkata.verdicts.showing import Part, Place
 from torchkata.verdicts.telling import Outcome, tell
+
+METHODS = {"__init__", "__call__", "forward", "backward", "setup_context", "step"}  # of an answer that is a class
 
 
 class check:
@@ -69,6 +72,8 @@ class check:
         self._keeping = keeping_of(self.exercise, self._source)
         self._keeping.begin()
         self._place = Place(self.exercise)
+        answers = [self._space[name] for name in names.answers_in(self._source) if name in self._space]
+        first_check.begin(self.exercise, self._source, answers)
         self._items = self._state.enter_context(collected())
         self._state.enter_context(clean_state())
         return self
@@ -78,6 +83,7 @@ class check:
             came = error or self._run_hidden_tests()
             self._end()
             outcome = self._outcome(came)
+            first_check.end(self.exercise, self._source, passed=outcome is not None and outcome.kind == "passed")
             if outcome is None and came is not error and came is not None:
                 raise came
             if outcome is not None:
@@ -130,7 +136,8 @@ class check:
     def _refused(self, error: Failed) -> Outcome:
         withheld = self._hidden and self._keeping.withholds
         own_lines = [] if withheld else [Part("", words, code) for words, code in frame_words(error.frames)]
-        words = [*(_innermost(error.frames) if withheld else []), *_note_on(cells.names_taken(self._file))]
+        known = names.answers_in(self._source) | METHODS
+        words = [*(_innermost(error.frames, known) if withheld else []), *_note_on(cells.names_taken(self._file))]
         return Outcome(
             "wrong",
             self._idea,
@@ -158,9 +165,10 @@ class check:
         return f"Run the cell “{cell}” first, above this one. If it is gone, `torchkata update` restores it."
 
 
-def _innermost(frames: list) -> list[str]:
-    """The function in which an exception came up in a hidden test. Which line it was could tell the test's data."""
-    return [f"in your function {where}" for _, where, _ in frames[-1:]]
+def _innermost(frames: list, known: Set[str]) -> list[str]:
+    """The function in which an exception came up in a hidden test. Which line it was could tell the test's data, and so
+    could the name of one of many functions: only those are named that the test asks for."""
+    return [f"in your function {where}" if where in known else "in your code" for _, where, _ in frames[-1:]]
 
 
 def _note_on(taken: list[str]) -> list[str]:

@@ -74,7 +74,9 @@ def _tensor_difference(came: object, expected: Tensor, rtol: float | None, atol:
     if not isinstance(came, Tensor):
         return Difference("type", f"expected a tensor, got {kind(came)}", "expected a tensor")
     if came.shape != expected.shape:
-        return Difference("shape", f"expected shape {tuple(expected.shape)}, got {tuple(came.shape)}")
+        wanted = f"expected shape {tuple(expected.shape)}"
+        dimensions = f"{came.dim()} dimension{'s' * (came.dim() != 1)}"
+        return Difference("shape", f"{wanted}, got {tuple(came.shape)}", f"{wanted}, got {dimensions}")
     if came.dtype != expected.dtype:
         return Difference("dtype", f"expected {expected.dtype}, got {came.dtype}")
     if came.device != expected.device:
@@ -101,7 +103,10 @@ def _sequence_difference(
     if not isinstance(came, (list, tuple)) or (isinstance(expected, tuple) != isinstance(came, tuple)):
         return Difference("type", f"expected {kind(expected)}, got {kind(came)}", f"expected {kind(expected)}")
     if len(came) != len(expected):
-        return Difference("shape", f"expected {len(expected)} items, got {len(came)}")
+        wanted = f"expected {len(expected)} items"
+        return Difference(
+            "shape", f"{wanted}, got {len(came)}", f"{wanted}, got {'more' if len(came) > len(expected) else 'fewer'}"
+        )
     pairs = enumerate(zip(came, expected, strict=True))
     return _first_of(((f"item {i}", a, b) for i, (a, b) in pairs), rtol, atol)
 

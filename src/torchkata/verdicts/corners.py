@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from torchkata.verdicts import first_check
 from torchkata.verdicts.asking import observe
 from torchkata.verdicts.judging import Mistake, Seen, mistake
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from torchkata.verdicts.check import check
 
 FIRST_CHECK_FIRST = mistake(
-    "The first check is not passed yet, and this one goes on from there: begin with that one.", when=lambda seen: True
+    "The first check is not passed yet, and this one goes on from there: begin with that one.",
+    when=lambda seen: not first_check.is_passed(),
 )
 REFUSALS = (IndexError, RuntimeError, ValueError)
 PRECISION = {torch.float64: 1e-13, torch.float16: 5e-3, torch.bfloat16: 3e-2}  # rtol of the dtypes that are kept

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import autograd, overrides
@@ -14,7 +14,7 @@ from torch.nn.modules import module
 from torch.optim import optimizer
 from torch.utils import _python_dispatch as dispatch
 
-_AUTOCAST_DEVICES = ("cpu", "cuda")
+_AUTOCAST = {"cpu": torch.bfloat16, "cuda": torch.float16}
 _GLOBAL_HOOKS = [
     hooks
     for place in (module, optimizer)
@@ -24,12 +24,20 @@ _GLOBAL_HOOKS = [
 _MOST = 1000  # things of one kind that are cleared away
 
 
+class Switch(NamedTuple):
+    """A setting of the whole process: what reads it, what sets it to a value that was read, and the value that answers
+    find; None where they find it as it is."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+    default: Any = None
+
+
 class clean_state:  # used as torch.no_grad is
     """Fixed seeds, one thread and torch's defaults inside, without hooks and modes; afterwards all is as it was.
 
-    That covers random numbers; default dtype and device; threads; grad, inference, anomaly and deterministic mode;
-    autocast; modes, and hooks of all modules, of all optimizers and of saved tensors, that were left behind; Python's
-    recursion limit.
+    That covers random numbers; the default device; grad and inference mode; the switches below; modes, and hooks of all
+    modules, of all optimizers and of saved tensors, that were left behind.
 
     It stands around each of an answer's calls, most of which take less time than it: so it looks before it sets.
     """
@@ -39,11 +47,11 @@ class clean_state:  # used as torch.no_grad is
         self._saved_tensors_hooks = _saved_tensors_hooks()
         self._module_hooks = [dict(hooks) for hooks in _GLOBAL_HOOKS] if any(_GLOBAL_HOOKS) else None
         self._nesting = _autocast_nesting()
-        self._switches = [read() for read, _ in _SWITCHES]
+        self._switches = [switch.read() for switch in SWITCHES.values()]
         self._random_numbers = random.getstate(), torch.default_generator.get_state()
         self._no_inference = torch.inference_mode(False)  # switches gradients on, too
         self._no_inference.__enter__()
-        _set_defaults()
+        self._set_defaults()
 
     def __exit__(self, *error: object) -> None:
         self._no_inference.__exit__(*error)
@@ -51,44 +59,63 @@ class clean_state:  # used as torch.no_grad is
         random.setstate(python)
         torch.default_generator.set_state(of_torch)
         _leave_autocast(self._nesting)
-        for (read, write), before in zip(_SWITCHES, self._switches, strict=True):
-            if read() != before:
-                write(before)
+        for switch, before in zip(SWITCHES.values(), self._switches, strict=True):
+            if switch.read() != before:
+                switch.write(before)
         _put_back_module_hooks(self._module_hooks)
         _pop_saved_tensors_hooks(self._saved_tensors_hooks)
         _set_modes(self._modes, self._device)
 
-
-def _set_defaults() -> None:
-    torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices, which is slow
-    random.seed(0)
-    if torch.get_default_dtype() != torch.float32:
-        torch.set_default_dtype(torch.float32)
-    if torch.get_num_threads() > 1:  # exercises are small: several threads would wait for each other
-        torch.set_num_threads(1)
-    for device in _AUTOCAST_DEVICES:
-        if torch.is_autocast_enabled(device):
-            torch.set_autocast_enabled(device, False)
-    if any(_GLOBAL_HOOKS):
-        for hooks in _GLOBAL_HOOKS:
-            hooks.clear()
-    _set_modes(([], []), None)
+    def _set_defaults(self) -> None:
+        torch.default_generator.manual_seed(0)  # torch.manual_seed also walks through all other devices: slow
+        random.seed(0)
+        for switch, value in zip(SWITCHES.values(), self._switches, strict=True):
+            if switch.default is not None and value != switch.default:
+                switch.write(switch.default)
+        if self._module_hooks:
+            for hooks in _GLOBAL_HOOKS:
+                hooks.clear()
+        _set_modes(([], []), None)
 
 
-# each with what reads it and what sets it
-_SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
-    (torch.get_default_dtype, torch.set_default_dtype),
-    (torch.get_num_threads, torch.set_num_threads),
-    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-    (torch.is_anomaly_enabled, autograd.set_detect_anomaly),
-    (sys.getrecursionlimit, sys.setrecursionlimit),
-    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
-]
-for _device in _AUTOCAST_DEVICES:
-    _SWITCHES += [
-        (partial(torch.is_autocast_enabled, _device), partial(torch.set_autocast_enabled, _device)),
-        (partial(torch.get_autocast_dtype, _device), partial(torch.set_autocast_dtype, _device)),
-    ]
+def _switches() -> Iterator[tuple[str, Switch]]:
+    future = torch.__future__
+    yield "default dtype", Switch(torch.get_default_dtype, torch.set_default_dtype, torch.float32)
+    # exercises are small: several threads would wait for each other
+    yield "threads", Switch(torch.get_num_threads, torch.set_num_threads, 1)
+    yield "deterministic algorithms", Switch(_determinism, _set_determinism, (False, False))
+    yield "anomaly mode", Switch(_anomaly_mode, _set_anomaly_mode, (False, True))
+    yield "warn always", Switch(torch.is_warn_always_enabled, torch.set_warn_always)  # `every_warning` sets it
+    yield "matmul precision", Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest")
+    yield "recursion limit", Switch(sys.getrecursionlimit, sys.setrecursionlimit)
+    yield "autocast cache", Switch(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled, True)
+    for what in ("overwrite_module_params", "swap_module_params"):
+        read, write = (getattr(future, f"{verb}_{what}_on_conversion") for verb in ("get", "set"))
+        yield f"{what} on conversion", Switch(read, write, False)
+    for device, dtype in _AUTOCAST.items():
+        read, write = torch.is_autocast_enabled, torch.set_autocast_enabled
+        yield f"autocast, {device}", Switch(partial(read, device), partial(write, device), False)
+        read, write = torch.get_autocast_dtype, torch.set_autocast_dtype
+        yield f"autocast dtype, {device}", Switch(partial(read, device), partial(write, device), dtype)
+
+
+def _determinism() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _set_determinism(wanted: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(wanted[0], warn_only=wanted[1])
+
+
+def _anomaly_mode() -> tuple[bool, bool]:
+    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+def _set_anomaly_mode(wanted: tuple[bool, bool]) -> None:
+    autograd.set_detect_anomaly(*wanted)
+
+
+SWITCHES: dict[str, Switch] = dict(_switches())
 
 
 def _leave_autocast(nesting: int) -> None:

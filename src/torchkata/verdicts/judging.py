@@ -17,6 +17,7 @@ from torchkata.verdicts.isolation import clean_state
 from torchkata.verdicts.observing import Observation, incoming_gradient, is_answer
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.predicting import Prediction, judge_predictions
+from torchkata.verdicts.recording import tensors_in
 from torchkata.verdicts.showing import Part
 
 
@@ -139,15 +140,21 @@ class Seen:
         return self.noted.gradients.get(list(self.noted.arguments)[argument])
 
     @property
+    def ops(self) -> list[dict]:
+        """The recorded operations, see `torchkata.verdicts.recording.Recorder`. Fails as `in_sight` does: where some of
+        the work was out of sight, nobody knows whether a rule was kept."""
+        return self.in_sight().noted.ops
+
+    @property
     def reads(self) -> list[tuple[str, str]]:
         """(operation, argument) for every recorded operation that read the values of an argument, forward."""
-        return [(op["name"], arg) for op in self.noted.ops if op["phase"] == "forward" for arg in op["reads"]]
+        return [(op["name"], arg) for op in self.ops if op["phase"] == "forward" for arg in op["reads"]]
 
     def op_names(self, phase: str | None = None, level: str | None = None) -> list[str]:
         """Names of the recorded operations in order; phase "forward" or "backward", level "python" or "aten"."""
         return [
             op["name"]
-            for op in self.noted.ops
+            for op in self.ops
             if (phase is None or op["phase"] == phase) and (level is None or op["level"] == level)
         ]
 
@@ -246,15 +253,6 @@ class Seen:
             self._fail(Difference("aliasing", "several elements share one memory cell"), mistakes, because)
         return self
 
-    def is_argument(self, argument: int, *mistakes: Mistake, because: str = "") -> Seen:
-        """Judge that the very object that was passed as an argument (by position, from 0) came back."""
-        self._must_have_returned(mistakes)
-        name = list(self.noted.arguments)[argument]
-        if name not in self.noted.identical:
-            detail = f"{name} itself was to be returned, but a new object came back"
-            self._fail(Difference("aliasing", detail), mistakes, because)
-        return self
-
     def is_untracked(self, *mistakes: Mistake, because: str = "") -> Seen:
         """Judge that the result does not require grad."""
         self._must_have_returned(mistakes)
@@ -263,17 +261,35 @@ class Seen:
         return self
 
     def used(self, *names: str, because: str = "", mistakes: Sequence[Mistake] = ()) -> Seen:
-        """Judge that at least one of the named operations ran, as Python call or as ATen operation."""
+        """Judge that at least one of the named operations ran, as Python call or as ATen operation; and where it is one
+        that makes tensors, that the tensors which came back come from it."""
         self._must_have_returned(mistakes)
         if not set(names) & set(self.op_names()):
             self._fail(Difference("rule", f"{' or '.join(names)} was not used"), mistakes, because)
+        if self._came_without(names):
+            detail = f"{' or '.join(names)} was called, but what came back doesn't depend on it"
+            self._fail(Difference("rule", detail), mistakes, because)
         return self
+
+    def _came_without(self, names: tuple[str, ...]) -> bool:
+        """Whether tensors came back, and none of them depends on any of the operations, which made some."""
+        makes = any(op["name"] in names and op["device"] for op in self.ops)
+        noted = self.noted
+        came = tensors_in(noted.result, noted.arguments, noted.gradients)
+        return makes and bool(came) and not set(names) & set(noted.behind)
 
     def avoided(self, *names: str, because: str = "", mistakes: Sequence[Mistake] = ()) -> Seen:
         """Judge that none of the named operations ran, as Python call or as ATen operation, backward included."""
         self._must_have_returned(mistakes)
-        if found := [name for name in dict.fromkeys(self.op_names()) if name in names]:
+        if found := [name for name in dict.fromkeys([*self.op_names(), *self.noted.called]) if name in names]:
             self._fail(Difference("rule", f"used {', '.join(found)}"), mistakes, because)
+        return self
+
+    def in_sight(self) -> Seen:
+        """Judge that all of the answer's work was done where it can be recorded: not in a thread, not in another
+        process, not below torch's modes. Whatever asks for operations judges this too."""
+        if self.noted.lost and not self._naming:
+            self._fail(Difference("rule", self.noted.lost[0], "elsewhere"), (), UNSEEN)
         return self
 
     def warned_nothing(self, *mistakes: Mistake, because: str = "") -> Seen:
@@ -287,8 +303,11 @@ class Seen:
         return self
 
     def that(self, holds: bool, sentence: str, *mistakes: Mistake, stage: str = "value") -> Seen:
-        """Judge any condition on plain facts; `sentence` is what a learner reads when it does not hold."""
+        """Judge any condition on plain facts; `sentence` is what a learner reads when it does not hold. At the stage
+        "rule" it judges, as `in_sight` does, whether the facts can be relied on."""
         self._must_have_returned(mistakes)
+        if stage == "rule":
+            self.in_sight()
         if not holds:
             self._fail(Difference(stage, ""), mistakes, sentence)
         return self
@@ -354,6 +373,9 @@ class Seen:
 
     def _must_have_returned(self, mistakes: Sequence[Mistake]) -> None:
         self._must_be_solved()
+        if self.noted.replaced and not self._naming:
+            shown = " and ".join(self.noted.replaced[:2])
+            self._fail(Difference("rule", shown, "a part of torch"), (), REPLACED)
         if self.noted.raised:
             found = Difference("raised", f"your code raised {self.error_text}", f"your code raised {self.error_kind}")
             self._fail(found, mistakes, "")
@@ -413,6 +435,11 @@ GENERIC = {
     "gradient": "The gradient is wrong: {detail}.",
     "rule": "The rule of this exercise is broken: {detail}.",
 }
+REPLACED = "Your code replaced {detail} while it ran. The check needs the original: leave torch as it is."
+UNSEEN = (
+    "This check watches which operations run, but part of your code's work ran where it can't watch ({detail}). Do all "
+    "the work in the call itself, and leave torch's modes alone."
+)
 STUMBLED = (
     "The check can't go on from what your code gave it: is a `return` missing, or is it of another kind than asked for?"
 )

@@ -100,8 +100,10 @@ def keeping_of(exercise: str, source: str) -> Nowhere:
     """What is kept of a check whose cell has this source."""
     if not (at_hand.WORKBOOK and answers_are_here()):
         return Nowhere()
-    digest = digest_of(without_hidden_tests(source))
-    return InWorkbook(at_hand.WORKBOOK, exercise, digest, at_hand.own_check(exercise, digest))
+    shown = without_hidden_tests(source)
+    own = at_hand.own_check(exercise, shown)
+    digest = own.cell.digest if own and own.cell else digest_of(shown)
+    return InWorkbook(at_hand.WORKBOOK, exercise, digest, own)
 
 
 def _points_and_next(own: at_hand.OwnCheck, passed: str, wrong: list[str], points: float | None) -> Card:

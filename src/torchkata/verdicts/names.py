@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from functools import cache
+from functools import cache, lru_cache
 
 import torch
 
@@ -37,11 +37,12 @@ def taken(code: str, learners: dict) -> list[str]:
     return sorted(name for name in read & known.keys() & learners.keys() if learners[name] is not known[name])
 
 
-def answers_in(code: str) -> set[str]:
+@lru_cache(maxsize=100)  # the same check cells judge a whole class
+def answers_in(code: str) -> frozenset[str]:
     """The names that a check cell hands to observers: only answers are."""
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
     handed_over = [arg for call in calls for arg in call.args[OBSERVERS.get(ast.unparse(call.func), slice(0))]]
-    return {arg.id for arg in handed_over if isinstance(arg, ast.Name)}
+    return frozenset(arg.id for arg in handed_over if isinstance(arg, ast.Name))
 
 
 @cache

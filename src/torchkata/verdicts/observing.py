@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, TextIO
@@ -22,13 +22,16 @@ from torch import Tensor
 from torchkata.demos import every_warning
 from torchkata.processes import RankError, RanksHang
 from torchkata.verdicts.isolation import clean_state
-from torchkata.verdicts.plain import Copier
-from torchkata.verdicts.recording import Recorder, Unrecorded, tensors_in
+from torchkata.verdicts.originals import put_back_what_shows
+from torchkata.verdicts.plain import Copier, taken
+from torchkata.verdicts.recording import Recorder, Unrecorded, lifts_modes, tensors_in
+from torchkata.verdicts.sight import Sight, Unwatched
 
 # what Python raises for a value of another kind; a call with other arguments is the answer's own fault
 OF_ANOTHER_KIND = (AttributeError, TypeError, ValueError, LookupError)
 CALLED_OTHERWISE = re.compile(r"takes .*argument|missing \d+ required|unexpected keyword|multiple values for")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # what some of torch's messages hold for terminals
+MAX_NAMES = 1000  # of operations that were called
 MAX_PRINTED = 10_000  # characters of an answer's output that are kept and shown
 
 
@@ -43,12 +46,15 @@ class Observation:
             "stumbled": of a scenario, whether its own code was running, which went on from what the answer gave}.
         arguments: the arguments after the call, by the answer's own parameter names. They share storages with `result`
             exactly where the originals do.
-        identical: names of the arguments that are the very object that was returned.
         tracked: whether the result (or a tensor in it) requires grad.
         gradients: for every argument that requires grad its gradient, for the incoming gradient `incoming_gradient`;
             None where no gradient arrived. Empty when the result is not tracked or no argument requires grad.
         backward_raised: like `raised`, for the backward pass.
         ops: recorded operations, see `torchkata.verdicts.recording.Recorder`; none where these are not recorded.
+        behind: names of the ATen operations that the tensors in the result, arguments and gradients come from.
+        called: names of operations that were called and taken apart before they were recorded.
+        lost: what happened out of the recorder's sight, in words.
+        replaced: of a scenario, what it found replaced in torch, and put back.
         warned: [[category, message], ...].
         printed: what was printed, cut to 10,000 characters.
         seconds: how long the call took.
@@ -57,11 +63,14 @@ class Observation:
     result: object = None
     raised: dict | None = None
     arguments: dict = field(default_factory=dict)
-    identical: list = field(default_factory=list)
     tracked: bool = False
     gradients: dict = field(default_factory=dict)
     backward_raised: dict | None = None
     ops: list = field(default_factory=list)
+    behind: list = field(default_factory=list)
+    called: list = field(default_factory=list)
+    lost: list = field(default_factory=list)
+    replaced: list = field(default_factory=list)
     warned: list = field(default_factory=list)
     printed: str = ""
     seconds: float = 0.0
@@ -80,6 +89,7 @@ class _Call:
     kwargs: dict
     hidden_file: str | None = None  # frames of this file are the check's own, not the learner's
     recorded: bool = True  # whether each operation is noted, which takes several times as long as most operations
+    watched: bool = True  # whether what the recorder can't see is noted too
 
 
 def run_answer(answer: object, args: tuple, kwargs: dict, recorded: bool = True) -> Observation:
@@ -95,12 +105,15 @@ def run_answer_on(answer: object, args: list, kwargs: dict, recorded: bool) -> O
     return _observe(_Call(answer, args, kwargs, recorded=recorded))
 
 
-def run_scenario(scenario: Callable, args: tuple, recorded: bool) -> Observation:
+def run_scenario(scenario: FunctionType, args: tuple, recorded: bool) -> Observation:
     """Call a scenario with answers and copies of plain arguments and note what happens (operations if `recorded`)."""
     copier = Copier()
     copies = [arg if is_answer(arg) else copier.copy(arg) for arg in args]
     file = scenario.__code__.co_filename
-    return _observe(_Call(scenario, copies, {}, hidden_file=file, recorded=recorded))
+    put_back_what_shows()  # the answers were called before
+    watched = recorded and not lifts_modes(scenario)
+    noted = _observe(_Call(scenario, copies, {}, hidden_file=file, recorded=recorded, watched=watched))
+    return replace(noted, replaced=put_back_what_shows())
 
 
 def note_value(value: object) -> Observation:
@@ -140,23 +153,28 @@ def _not_callable(answer: object) -> dict:
 def _observe(call: _Call) -> Observation:
     names = _names_of(call)
     tensors = {n: v for n, v in names.items() if isinstance(v, Tensor) and v.layout == torch.strided}
-    recorder = Recorder(tensors) if call.recorded else Unrecorded()
+    sight = Sight() if call.watched and torch.autograd.kineto_available() else Unwatched()
+    recorder = Recorder(tensors, sight) if call.recorded else Unrecorded()
     noted: dict = {}
     output = _Tee(sys.stdout)
     printing = contextlib.redirect_stdout(output)
-    with clean_state(), every_warning() as caught, printing:
+    with clean_state(), every_warning() as caught, printing, recorder.sight.watching():
         start = time.perf_counter()
         with recorder.recording("forward"):
-            result, noted["raised"] = _attempt(lambda: call.function(*call.args, **call.kwargs), call.hidden_file)
+            result, noted["raised"] = _attempt(
+                lambda: taken(call.function(*call.args, **call.kwargs)), call.hidden_file
+            )
         noted["seconds"] = time.perf_counter() - start
         if noted["raised"] is None:
             noted |= _backward(result, tensors, recorder)
     copied = Copier().copy([result, names, noted.get("gradients", {})])
     return Observation(
         **noted | {"result": copied[0], "arguments": copied[1], "gradients": copied[2]},
-        identical=[name for name, value in names.items() if value is result],
         tracked=any(t.requires_grad for t in tensors_in(result)),
         ops=recorder.ops,
+        behind=recorder.behind([result, names, noted.get("gradients", {})]),
+        called=recorder.sight.called[:MAX_NAMES],
+        lost=recorder.sight.lost[:MAX_NAMES],
         warned=[[w.category.__name__, str(w.message)] for w in caught],
         printed=output.kept(),
     )
@@ -230,7 +248,8 @@ def _backward(result: object, tensors: dict[str, Tensor], recorder: Recorder | U
         return {}
 
     def gradients() -> tuple:
-        incoming = [incoming_gradient(t) for t in outputs]
+        with recorder.sight.known():
+            incoming = [incoming_gradient(t) for t in outputs]
         with recorder.recording("backward"):
             return torch.autograd.grad(outputs, list(inputs.values()), incoming, allow_unused=True)
 

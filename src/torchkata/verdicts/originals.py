@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import is_
@@ -45,6 +45,8 @@ def _owners() -> dict[str, object]:
 
 
 def _counts(name: str) -> bool:
+    if name == "Storage":  # torch itself exchanges it with the default dtype
+        return False
     return not name.startswith("_") or name in _SPECIAL
 
 
@@ -65,7 +67,13 @@ class _Original:
     owner: object
     names: tuple[str, ...]
     parts: tuple[object, ...]
+    values: tuple[object, ...]
     everything: dict[str, object]
+
+    @property
+    def looks_unchanged(self) -> bool:
+        """More quickly still, for this is asked of each scenario: an object that equals everything is overlooked."""
+        return (*vars(self.owner).values(),) == self.values
 
     @property
     def is_unchanged(self) -> bool:
@@ -90,7 +98,7 @@ class _Original:
 
 def _noted(where: str, owner: object) -> _Original:
     parts = _parts(owner)
-    return _Original(where, owner, tuple(parts), tuple(parts.values()), dict(vars(owner)))
+    return _Original(where, owner, tuple(parts), tuple(parts.values()), tuple(vars(owner).values()), dict(vars(owner)))
 
 
 _ORIGINALS = [_noted(where, owner) for where, owner in _owners().items()]
@@ -120,6 +128,34 @@ def put_back_torch() -> list[str]:
     if not _answers_here:
         return []
     return [name for original in _ORIGINALS if not original.is_unchanged for name in original.put_back()]
+
+
+def put_back_what_shows() -> list[str]:
+    """The same where it shows at a glance that something has been replaced."""
+    if not _answers_here or all(original.looks_unchanged for original in _ORIGINALS):
+        return []
+    return put_back_torch()
+
+
+class Asked:
+    """Those parts of torch that a piece of code may ask by these names: few enough to be looked at after each call."""
+
+    def __init__(self, names: Iterable[str]):
+        self._parts: list[tuple[dict, str, object]] = [
+            (vars(original.owner), name, original.everything.get(name, _ABSENT))
+            for original in _ORIGINALS
+            for name in set(names)
+            if name in original.everything or original.owner in (Tensor, nn.Module)
+        ]
+
+    def put_back(self) -> list[str]:
+        """Put back what has been replaced, if one of these parts is; its names."""
+        if all(now.get(name, _ABSENT) is original for now, name, original in self._parts):
+            return []
+        return put_back_torch()
+
+
+_ABSENT = object()
 
 
 def _is_torchs(value: object) -> bool:

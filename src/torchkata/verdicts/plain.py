@@ -8,7 +8,8 @@ Tensors keep their layout: size, stride, offset, and which of them share a stora
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -56,12 +57,14 @@ class Copier:
             return value
         if depth > MAX_DEPTH:
             return Other(type(value).__name__)
-        if isinstance(value, dict):
-            return {self.copy(k, depth + 1): self.copy(v, depth + 1) for k, v in value.items()}
+        if isinstance(value, dict):  # by dict's own methods: a class of the learner's may have others
+            return {self.copy(k, depth + 1): self.copy(v, depth + 1) for k, v in dict.items(value)}
         if isinstance(value, tuple):
-            return tuple([self.copy(v, depth + 1) for v in value])
+            return tuple([self.copy(v, depth + 1) for v in tuple.__iter__(value)])
         if isinstance(value, list):
-            return [self.copy(v, depth + 1) for v in value]
+            return [self.copy(v, depth + 1) for v in list.__iter__(value)]
+        if type(value) is not Tensor and _is_of_its_own_class(value):
+            return self.copy(_plain_or_other(value), depth)
         if is_plain_tensor(value):
             return self._copy_tensor(value)
         return Other(type(value).__name__)
@@ -91,6 +94,57 @@ def _fills(tensor: Tensor, storage: torch.UntypedStorage) -> bool:
     if type(tensor) is not Tensor or storage.device.type != "cpu" or not tensor.is_contiguous():
         return False
     return 0 < tensor.numel() * tensor.element_size() == storage.nbytes()
+
+
+def taken(value: Any, depth: int = 0) -> Any:
+    """A value with its tensors as torch's own: one of another class could tell another story each time that it is
+    asked. Raises TypeError for a tensor of a class that torch can't take off it."""
+    kind = type(value)
+    if kind in ATOM_TYPES or kind is Tensor or kind is nn.Parameter or depth > MAX_DEPTH:
+        return value
+    if kind is dict:
+        return _with(value, {key: taken(one, depth + 1) for key, one in value.items()})
+    if kind is tuple or kind is list:
+        return _with(value, kind([taken(one, depth + 1) for one in value]))
+    return _plain_tensor(value) if _is_of_its_own_class(value) else value
+
+
+def _with(value: Any, new: Any) -> Any:
+    """The very value, unless one of its items is another one now."""
+    pairs = zip(value.values(), new.values(), strict=True) if type(value) is dict else zip(value, new, strict=True)
+    return value if all(old is now for old, now in pairs) else new
+
+
+def _plain_tensor(value: Tensor) -> Tensor:
+    kind = type(value)
+    if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        raise TypeError(f"a tensor of the class {kind.__name__}, which says itself what it holds, can't be judged")
+    with torch._C.DisableTorchFunctionSubclass():
+        return _as_subclass(value, Tensor)
+
+
+def _is_of_its_own_class(value: object) -> bool:
+    """Whether a tensor's class is not one of torch's: those that stand in torch under their names."""
+    kind = type(value)
+    if not issubclass(kind, Tensor):
+        return False
+    module = sys.modules.get(kind.__module__) if kind.__module__.startswith("torch.") else None
+    return module is None or vars(module).get(kind.__qualname__) is not kind
+
+
+def _plain_or_other(value: Any) -> Tensor | Other:
+    try:
+        return _plain_tensor(value)
+    except TypeError:
+        return Other(type(value).__name__)
+
+
+_as_subclass = Tensor.as_subclass  # as it is before a learner's code runs
+
+
+def all_plain(values: Iterable[object]) -> bool:
+    """Whether the tensors among these are of torch's own classes."""
+    return all(type(value) in (Tensor, nn.Parameter) for value in values if isinstance(value, Tensor))
 
 
 def is_parameter(tensor: Tensor) -> bool:

@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,13 +15,15 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchkata.verdicts.plain import MAX_DEPTH
+from torchkata.verdicts.plain import MAX_DEPTH, all_plain
+from torchkata.verdicts.sight import Sight, Unwatched
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
 # the last one takes the recorder away for a while, and raises where there is none
-TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "_pop_mode_temporarily"])
+TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "in_sight", "_pop_mode_temporarily"])
+LIFTS = frozenset(["_disable_current_modes", "_pop_mode_temporarily"])
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
 # ATen operations that take a tensor only for its storage, shape, dtype or device
 READS_NOTHING = frozenset(
@@ -29,6 +31,7 @@ READS_NOTHING = frozenset(
     + [f"{kind}_like" for kind in ("empty", "zeros", "ones", "full", "rand", "randn", "randint")]
     + [f"new_{kind}" for kind in ("empty", "empty_strided", "zeros", "ones", "full")]
 )
+SHOWS = (Tensor.__repr__, Tensor.__format__)  # torch lifts all modes while it prints a tensor
 _FIELDS = ("name", "level", "phase", "view", "device", "elements", "reads")
 
 
@@ -36,13 +39,18 @@ class Recorder:
     """Notes operations, each as a plain dict: name, level ("python" or "aten"), phase ("forward" or "backward"), view,
     device (of what it produced), elements (of its largest product; 0 where that size is symbolic), reads (watched
     tensors whose values it read).
-    Equal notes are one dict: a loop makes thousands, of few kinds."""
+    Equal notes are one dict: a loop makes thousands, of few kinds.
 
-    def __init__(self, watched: dict[str, Tensor]):
+    It also knows of each storage which operations its values come from, and what happened out of its `sight`."""
+
+    def __init__(self, watched: dict[str, Tensor], sight: Sight | None = None):
         self.ops: list[dict] = []
         self._kinds: dict[tuple, dict] = {}
         self.phase = "forward"
+        self.sight = sight or Sight()
         self._watched = {t.untyped_storage()._cdata: name for name, t in watched.items()}
+        self._bits: dict[str, int] = {}  # of each operation's name
+        self._behind: dict[int, int] = {}  # by storage, the bits of the operations that its values come from
 
     @contextmanager
     def recording(self, phase: str) -> Iterator[None]:
@@ -54,11 +62,32 @@ class Recorder:
         """A call from Python."""
         self._note((name, "python", self.phase, False, None, 0, *reads))
 
-    def note_operation(self, name: str, view: bool, out: list[Tensor], reads: list[str]) -> None:
+    def note_operation(self, name: str, view: bool, out: list[Tensor], inputs: Iterable[object]) -> None:
         """An ATen operation, with the tensors that it produced."""
         device = out[0].device.type if out else None
         elements = max(map(_elements, out), default=0)
+        reads: list[str] = []
+        if not view:
+            with torch._C.DisableTorchFunctionSubclass():  # a subclass must not take this for a call of its own
+                read, made = _storages(tensors_in(*inputs)), _storages(out)
+            reads = [] if name in READS_NOTHING else self._names_of(read)
+            self._note_origin(name, made, read)
         self._note((name, "aten", self.phase, view, device, elements, *reads))
+
+    def behind(self, values: Iterable[object]) -> list[str]:
+        """The names of the ATen operations that the values of these tensors come from."""
+        known = 0
+        with torch._C.DisableTorchFunctionSubclass():
+            storages = _storages(tensors_in(*values))
+        for storage in storages:
+            known |= self._behind.get(storage, 0)
+        return [name for name, bit in self._bits.items() if known & bit]
+
+    def _note_origin(self, name: str, made: list[int], read: list[int]) -> None:
+        bits = self._bits.setdefault(name, 1 << len(self._bits))
+        for storage in read:
+            bits |= self._behind.get(storage, 0)
+        self._behind.update(dict.fromkeys(made, bits))  # a new one may lie where an old one has been
 
     def _note(self, kind: tuple) -> None:
         op = self._kinds.get(kind)
@@ -67,14 +96,18 @@ class Recorder:
         self.ops.append(op)
 
     def touched(self, inputs: Iterable[object]) -> list[str]:
-        found = []
-        with torch._C.DisableTorchFunctionSubclass():  # a subclass of Tensor must not take this for a call of its own
-            for tensor in tensors_in(*inputs):
-                if tensor.layout == torch.strided:
-                    name = self._watched.get(tensor.untyped_storage()._cdata)
-                    if name is not None and name not in found:
-                        found.append(name)
-        return found
+        """The watched tensors among these."""
+        with torch._C.DisableTorchFunctionSubclass():
+            return self._names_of(_storages(tensors_in(*inputs)))
+
+    def _names_of(self, storages: list[int]) -> list[str]:
+        if self._watched.keys().isdisjoint(storages):
+            return []
+        return list(dict.fromkeys(self._watched[one] for one in storages if one in self._watched))
+
+
+def _storages(tensors: list[Tensor]) -> list[int]:
+    return [t.untyped_storage()._cdata for t in tensors if t.layout == torch.strided]
 
 
 def asks_for_operations(code: CodeType) -> bool:
@@ -86,6 +119,19 @@ def asks_for_operations(code: CodeType) -> bool:
         names = not lines or _names_operations("".join(lines))
         _known_sources[code.co_filename] = lines, names
     return names
+
+
+def lifts_modes(scenario: FunctionType) -> bool:
+    """Whether a scenario itself takes the recorder away for a while, in its code or that of functions beside it."""
+    codes, seen = [scenario.__code__], {scenario.__code__}
+    for code in codes:  # grows while it is gone through
+        if LIFTS & {*code.co_names}:
+            return True
+        beside = (getattr(scenario.__globals__.get(name), "__code__", None) for name in code.co_names)
+        inner = [one for one in (*code.co_consts, *beside) if isinstance(one, CodeType) and one not in seen]
+        codes += [one for one in inner if one.co_filename == scenario.__code__.co_filename]
+        seen.update(inner)
+    return False
 
 
 _known_sources: dict[str, tuple[list[str], bool]] = {}  # by file: its lines, and whether they name operations
@@ -102,9 +148,13 @@ class Unrecorded:
 
     def __init__(self) -> None:
         self.ops: list[dict] = []
+        self.sight = Unwatched()
 
     def recording(self, phase: str) -> nullcontext:
         return nullcontext()
+
+    def behind(self, values: Iterable[object]) -> list[str]:
+        return []
 
 
 def _elements(tensor: Tensor) -> int:
@@ -133,7 +183,8 @@ class _PythonCalls(TorchFunctionMode):
         self.recorder = recorder
 
     def __torch_function__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+        with self.recorder.sight.known() if func in SHOWS and all_plain(args) else nullcontext():
+            out = func(*args, **(kwargs or {}))
         name = _python_name(func)
         reads = self.recorder.touched(args) if name in READS_VALUES else []
         self.recorder.note_call(name, reads)
@@ -159,13 +210,8 @@ class _AtenCalls(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: OpOverload, types: object, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        name, view = _aten_name(func), func.is_view
-        reads = (
-            []
-            if view or name in READS_NOTHING
-            else self.recorder.touched((*args, *kwargs.values()) if kwargs else args)
-        )
-        self.recorder.note_operation(name, view, tensors_in(out), reads)
+        inputs = (*args, *kwargs.values()) if kwargs else args
+        self.recorder.note_operation(_aten_name(func), func.is_view, tensors_in(out), inputs)
         return out
 
 

@@ -9,9 +9,8 @@ import warnings
 from collections.abc import Callable, Container
 from importlib import import_module
 
+from torchkata.base.editor import shell_here, somebody_looks
 from torchkata.processes import get_ready
-from torchkata.verdicts.cells import shell_here
-from torchkata.verdicts.showing import somebody_looks
 
 REST = 0.4  # seconds without a cell, after which it begins
 

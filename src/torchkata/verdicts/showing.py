@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from html import escape
 from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
-from torchkata.verdicts.cells import shell_here
+from torchkata.base.editor import somebody_looks
 from torchkata.verdicts.grids import MARK, UNMARK
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 WAIT = 0.7  # seconds after which a check says that it is at work
 WIDTH = 100  # characters of a line of text
+LONGEST = 5000  # characters of a line that is folded
 LABEL = 10  # characters before what a labelled part says
 
 # JupyterLab's own colours, light and dark; others where it is not JupyterLab
@@ -93,15 +93,6 @@ class Card:
             f'<div style="border-left:4px solid {color};padding:3px 0 3px 12px;margin:3px 0;'
             f'color:var(--jp-content-font-color1, inherit);line-height:1.5"><div>{head}</div>{"".join(below)}</div>'
         )
-
-
-def somebody_looks() -> bool:
-    """Whether a person has run this cell, in JupyterLab or the like: these say which cell it is; tools do not."""
-    kernel = getattr(shell_here(), "kernel", None)
-    if kernel is None:
-        return False
-    asked = kernel.get_parent("shell") or {}
-    return bool(asked.get("metadata", {}).get("cellId")) or "google.colab" in sys.modules
 
 
 def notice(text: str) -> None:
@@ -186,7 +177,10 @@ def wrapped(line: str) -> list[str]:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """A text in pieces of at most so many characters, where that goes without breaking a bracket or a word."""
+    """A text in pieces of at most so many characters, where that goes without breaking a bracket or a word; nobody
+    reads more than its beginning."""
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]} ..."
     for depth in range(4):
         pieces = _pieces(text, depth)
         if len(text) <= width or max(map(len, pieces)) <= width:
@@ -202,14 +196,13 @@ def folded(text: str, width: int) -> list[str]:
 
 def _pieces(text: str, depth: int) -> list[str]:
     """The text taken apart at blanks that stand within no more brackets than so many."""
-    pieces, inside = [""], 0
-    for character in text:
+    pieces, start, inside = [], 0, 0
+    for place, character in enumerate(text):
         inside = max(0, inside + (character in "([{") - (character in ")]}"))
         if character == " " and inside <= depth:
-            pieces.append("")
-        else:
-            pieces[-1] += character
-    return pieces
+            pieces.append(text[start:place])
+            start = place + 1
+    return [*pieces, text[start:]]
 
 
 def _prose(text: str) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from torchkata.base.editor import somebody_looks
 from torchkata.verdicts.keeping import Nowhere
 from torchkata.verdicts.predicting import print_wrong
 from torchkata.verdicts.raised import Interrupted, NotSolvedYet, WrongAnswer
-from torchkata.verdicts.showing import Card, Part, Place, somebody_looks
+from torchkata.verdicts.showing import Card, Part, Place
 
-BUT_HERE = " here; tests that you don't see may follow when it is graded"
+BUT_HERE = " here; tests that you don't see may follow when it is graded."
+IN_NO_WORKBOOK = (
+    "\n  torchkata finds no workbook that holds this notebook, so its hidden tests were not run. `torchkata workbook` "
+    "makes one, and `torchkata lab` opens it."
+)
+_told: set[str] = set()  # what is told once
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,14 @@ def tell(exercise: str, outcome: Outcome, keeping: Nowhere, place: Place) -> Non
     if card is not None:
         _show(card, place)
     elif outcome.points is None:
-        place.say(f"✓ {exercise}: {outcome.passed}{BUT_HERE if somebody_looks() else ''}.")
+        place.say(f"✓ {exercise}: {outcome.passed}{_but_here(keeping) if somebody_looks() else '.'}")
+
+
+def _but_here(keeping: Nowhere) -> str:
+    """What follows where hidden tests were not run; the first time with the reason."""
+    reason = "" if keeping.is_workbook or IN_NO_WORKBOOK in _told else IN_NO_WORKBOOK
+    _told.add(reason)
+    return BUT_HERE + reason
 
 
 def _tell_open(exercise: str, outcome: Outcome, keeping: Nowhere, place: Place) -> None:

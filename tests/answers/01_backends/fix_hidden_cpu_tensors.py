@@ -540,3 +540,34 @@ class Tagger(Base):
 
     def start(self, x):
         return torch.zeros(x.shape[1], self.cell.hidden_size, device=self.cell.weight_ih.device)
+
+
+# %% wrong: overrides to
+# says: As a part of a larger model the tagger moves only half
+# earns: 2 of 3
+# caught: hidden
+class Tagger(nn.Module):
+    def __init__(self, d_in, d_hid, max_len=64):
+        super().__init__()
+        self.cell = nn.GRUCell(d_in, d_hid)
+        self.offset = torch.sin(torch.arange(max_len).float())
+
+    def to(self, *args, **kwargs):
+        super().to(*args, **kwargs)
+        self.offset = self.offset.to(self.cell.weight_ih)
+        return self
+
+    def double(self):
+        return self.to(torch.float64)
+
+    def float(self):
+        return self.to(torch.float32)
+
+    def forward(self, x):
+        x = x.to(self.cell.weight_ih)
+        h = x.new_zeros(x.shape[1], self.cell.hidden_size)
+        outs = []
+        for t in range(x.shape[0]):
+            h = self.cell(x[t] + self.offset[t], h)
+            outs.append(h)
+        return torch.stack(outs) if outs else h.new_zeros(0, *h.shape)

@@ -440,3 +440,36 @@ def move(batch: Any, device: torch.device | str, inside: bool = False) -> Any:
     if not inside:
         raise TypeError("neither a tensor nor a structure")
     return batch
+
+
+# %% wrong: turns arrays into tensors
+# says: An array of NumPy's is no tensor
+# earns: 2 of 3
+# caught: hidden
+def move(batch, device):
+    if type(batch).__name__ == "ndarray":
+        batch = torch.from_numpy(batch)
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch
+
+
+# %% wrong: plain tensors only
+# says: A parameter, or another subclass of Tensor, is a tensor as well
+# earns: 2 of 3
+# corner: members
+# caught: hidden
+def move(batch, device):
+    if type(batch) is Tensor:
+        return batch.to(device)
+    if isinstance(batch, dict):
+        return type(batch)((key, move(value, device)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        moved = [move(item, device) for item in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch

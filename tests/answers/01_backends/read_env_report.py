@@ -647,3 +647,32 @@ def diagnose(report):
     if int(report["driver_cuda"].split(".")[0]) <= int(report["built_cuda"].split(".")[0]):
         return "driver-too-old"
     return "unknown"
+
+
+# %% wrong: skips empty entries
+# says: An empty entry is no card: reading stops there
+# earns: 1 of 2
+# corner: empty
+# caught: hidden
+def diagnose(report):
+    def numbers(version):
+        return [int(part) for part in version.partition("+")[0].split(".")[:3] if part.isdigit()]
+
+    installed, needed = numbers(report["torch"]), numbers(report["needs_torch"])
+    if installed < needed:
+        return "torch-too-old"
+    if report["built_cuda"] is None:
+        return "cpu-build"
+    if report["cuda_available"] and report["device_count"] > 0:
+        return "ok"
+    if report["driver_cuda"] is None:
+        return "no-driver"
+    if report["cards"] == 0:
+        return "no-card"
+    if report["visible_devices"] is not None:
+        entries = [entry.strip() for entry in report["visible_devices"].split(",") if entry.strip()]
+        if not entries or not entries[0].isdigit() or int(entries[0]) >= report["cards"]:
+            return "hidden-by-env"
+    if int(report["driver_cuda"].split(".")[0]) < int(report["built_cuda"].split(".")[0]):
+        return "driver-too-old"
+    return "unknown"

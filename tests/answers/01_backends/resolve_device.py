@@ -558,3 +558,41 @@ def resolve_device(spec, counts, current=0):
     if index >= counts.get(device.type, 0):
         raise ValueError(f"no {spec}")
     return torch.device(device.type, index)
+
+
+# %% wrong: reads the index without its sign
+# says: An index of -1 was taken for another one
+# earns: 2 of 3
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    if spec is None:
+        spec = next((kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0), "cpu")
+    kind, _, index = str(spec).partition(":")
+    if kind in ("cpu", "meta"):
+        return torch.device(kind)
+    digits = "".join(letter for letter in index if letter.isdigit())
+    if kind not in ("cuda", "xpu", "mps") or (index and not digits):
+        raise ValueError(f"no such device: {spec!r}")
+    number = int(digits) if digits else current
+    if number >= counts.get(kind, 0):
+        raise ValueError(f"no such device: {spec!r}")
+    return torch.device(kind, number)
+
+
+# %% wrong: notes a count of 0 in the caller's dict
+# says: also where the spec is refused
+# earns: 2 of 3
+# caught: hidden
+def resolve_device(spec, counts, current=0):
+    if spec is None:
+        spec = next((kind for kind in ("cuda", "xpu", "mps") if counts.get(kind, 0) > 0), "cpu")
+    try:
+        device = torch.device(spec)
+    except RuntimeError as error:
+        raise ValueError(f"no such device: {spec!r}") from error
+    if device.type in ("cpu", "meta"):
+        return torch.device(device.type)
+    number = current if device.index is None else device.index
+    if number >= counts.setdefault(device.type, 0):
+        raise ValueError(f"no such device: {spec!r}")
+    return torch.device(device.type, number)

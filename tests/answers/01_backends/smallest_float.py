@@ -270,7 +270,7 @@ def smallest_float(x, rtol):
 
 
 # %% wrong: strictly less than
-# says: Another format is the first that holds this
+# says: compare with <=, not with <
 # says: The first check is not passed yet
 # earns: 0 of 2
 def smallest_float(x, rtol):
@@ -436,3 +436,17 @@ def smallest_float(x, rtol):
 # caught: hidden
 def smallest_float(x, rtol):
     return first(x, lambda x, back, info: ((back - x).abs() <= rtol * x.abs())[x.isfinite()].all())
+
+
+# %% wrong: allclose with its arguments exchanged
+# says: The error was taken relative to the converted number
+# earns: 1 of 2
+# caught: hidden
+def smallest_float(x, rtol):
+    if not x.is_floating_point():
+        raise TypeError("only real floating tensors")
+    wide = x.detach().double()
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        if torch.allclose(wide, wide.to(dtype).double(), rtol=rtol, atol=0, equal_nan=True):
+            return dtype
+    return torch.float64

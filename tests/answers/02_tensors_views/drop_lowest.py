@@ -230,7 +230,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: numpy.delete on the detached array
-# says: The result left the autograd graph (through NumPy, .tolist() or .data).
+# says: The result left the autograd graph (through detach, .data, NumPy or .tolist()).
 # earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):
@@ -242,7 +242,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: through Python lists
-# says: The result left the autograd graph (through NumPy, .tolist() or .data).
+# says: The result left the autograd graph (through detach, .data, NumPy or .tolist()).
 # earns: 0.5 of 1
 # caught: hidden
 def drop_lowest(x, k):

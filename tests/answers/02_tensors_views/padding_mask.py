@@ -328,3 +328,13 @@ def padding_mask(lengths, T=None):
     if lengths.device.type != "meta" and len(lengths) and bool((lengths >= T).all()):
         return torch.ones(1, T, dtype=torch.bool, device=lengths.device).expand(len(lengths), -1)
     return torch.arange(T, device=lengths.device) < lengths[:, None]
+
+
+# %% wrong: positions in uint8
+# says: The values are wrong
+# earns: 0.5 of 1
+# corner: maximum
+# caught: hidden
+def padding_mask(lengths, T=None):
+    T = int(lengths.max() if len(lengths) else 0) if T is None else T
+    return torch.arange(T, device=lengths.device).to(torch.uint8) < lengths[:, None]

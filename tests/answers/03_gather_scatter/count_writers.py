@@ -372,3 +372,22 @@ def count_writers(index, dim, shape):
     sizes = [1] * len(shape)
     sizes[dim] = -1
     return count.reshape(sizes).expand(shape).clone()
+
+
+# %% wrong: bincount of the index on the flattened target
+# says: You counted the entries of index as positions in the flattened target
+# says: The first check is not passed yet
+# earns: 0 of 2
+def count_writers(index, dim, shape):
+    cells = math.prod(shape)
+    return torch.bincount(index.flatten(), minlength=cells)[:cells].reshape(shape)
+
+
+# %% wrong: reads, adds one and writes back
+# says: Duplicates overwrote each other
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def count_writers(index, dim, shape):
+    count = index.new_zeros(shape)
+    return count.scatter_(dim, index, count.gather(dim, index) + 1)

@@ -188,7 +188,7 @@ def label_log_prob(logits, labels):
 
 
 # %% wrong: cross entropy with its default ignore_index
-# says: cross_entropy skips it (ignore_index) and gives 0
+# says: as where cross_entropy skips it (ignore_index)
 # earns: 1 of 2
 # caught: hidden
 def label_log_prob(logits, labels):
@@ -384,3 +384,39 @@ def label_log_prob(logits, labels):
 def label_log_prob(logits, labels):
     rows = logits.log_softmax(-1).reshape(-1, logits.shape[-1])
     return torch.stack([row.gather(0, y) for row, y in zip(rows, labels.long().reshape(-1, 1))]).reshape(labels.shape)
+
+
+# %% wrong: gathers along dim 0
+# says: You gathered along dim 0
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).gather(0, labels.unsqueeze(-1)).squeeze(-1)
+
+
+# %% wrong: one row of labels, read from the first row of the table
+# says: You read the labels of all positions from the first row
+# says: The first check is not passed yet
+# earns: 0 of 2
+def label_log_prob(logits, labels):
+    return logits.log_softmax(-1).gather(-1, labels.unsqueeze(0)).squeeze(0)
+
+
+# %% wrong: zeros for padding of -100, without cross_entropy
+# says: Label -100 was accepted and gives 0
+# earns: 1 of 2
+def label_log_prob(logits, labels):
+    keep = labels != -100
+    index = labels.long().masked_fill(~keep, 0).unsqueeze(-1)
+    return logits.log_softmax(-1).gather(-1, index).squeeze(-1) * keep
+
+
+# %% wrong: subtracts the largest logit of the whole tensor
+# says: Subtract from each row its own largest logit
+# earns: 1 of 2
+# caught: hidden
+def label_log_prob(logits, labels):
+    shifted = logits - (logits.max() if logits.numel() else 0)
+    log_probs = shifted - shifted.exp().sum(-1, keepdim=True).log()
+    return log_probs.gather(-1, labels.long().unsqueeze(-1)).squeeze(-1)

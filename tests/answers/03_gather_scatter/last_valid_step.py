@@ -426,3 +426,32 @@ def last_step(h, lengths):
         return h.new_zeros(B, D)
     padded = torch.cat([h.new_zeros(B, 1, D), h], dim=1)
     return padded.gather(1, lengths.long()[:, None, None].expand(B, 1, D)).squeeze(1)
+
+
+# %% wrong: a difference of running sums
+# says: A nan or inf in an earlier step reached the result
+# earns: 2 of 3
+# corner: nan
+# caught: hidden
+def last_step(h, lengths):
+    if ((lengths < 0) | (lengths > h.shape[1])).any():
+        raise ValueError("no such length")
+    sums = torch.cat([h.new_zeros(h.shape[0], 1, h.shape[2]), h.cumsum(1)], dim=1)
+    rows, last = torch.arange(len(h)), lengths.long()
+    return sums[rows, last] - sums[rows, (last - 1).clamp(min=0)]
+
+
+# %% wrong: the sequence's last position by remainder
+# says: index -1 silently picked the last position (or raised)
+# earns: 2 of 3
+def last_step(h, lengths):
+    last = (lengths - 1) % h.shape[1]
+    return h[torch.arange(len(h)), last]
+
+
+# %% wrong: a batched product with a one-hot row
+# says: and a sum over the steps doesn't either
+# earns: 2 of 3
+def last_step(h, lengths):
+    chosen = F.one_hot(lengths.long(), h.shape[1] + 1)[:, None, 1:].to(h.dtype)
+    return (chosen @ h).squeeze(1)

@@ -541,3 +541,63 @@ def nucleus_mask(logits, p):
         return torch.ones_like(logits, dtype=torch.bool)
     probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
     return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% right: half precision is added in float32
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError(p)
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    probs, order = logits.detach().softmax(-1, dtype=wide).sort(dim=-1, descending=True, stable=True)
+    keep = torch.arange(logits.shape[-1], device=logits.device) <= (probs.cumsum(-1) < p).sum(-1, keepdim=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, keep)
+
+
+# %% wrong: softmax in half precision
+# says: in half precision they are equal
+# earns: 3 of 4
+# corner: equal values
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError(p)
+    probs, order = logits.detach().half().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    return torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, probs.cumsum(-1) - probs < p)
+
+
+# %% wrong: sums without sorting
+# says: You summed the probabilities in the order of the tokens
+# says: The first check is not passed yet
+# earns: 0 of 4
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError(p)
+    probs = logits.detach().softmax(-1)
+    return probs.cumsum(-1) - probs < p
+
+
+# %% wrong: the token numbers to drop, without their rows
+# says: has lost its rows
+# says: The first check is not passed yet
+# earns: 0 of 4
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError(p)
+    probs, order = logits.detach().softmax(-1).sort(dim=-1, descending=True, stable=True)
+    drop = probs.cumsum(-1) - probs >= p
+    mask = torch.ones_like(drop)
+    mask[..., order[drop]] = False
+    return mask
+
+
+# %% wrong: keeps a token whose predecessors have exactly p, as Llama's code does
+# says: predecessors sum to exactly p is dropped
+# earns: 3 of 4
+# corner: equal values
+# caught: hidden
+def nucleus_mask(logits, p):
+    if not 0 < p <= 1:
+        raise ValueError(p)
+    probs, order = torch.sort(torch.softmax(logits.detach(), dim=-1), dim=-1, descending=True, stable=True)
+    mask = torch.cumsum(probs, dim=-1) - probs > p
+    return ~torch.zeros_like(mask).scatter(-1, order, mask)

@@ -530,3 +530,79 @@ def segment_mean(values, segment, num_segments):
     sizes = values.new_zeros(num_segments).index_add(0, segment, values.new_ones(len(segment))).clamp(min=1)
     sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
     return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% right: half precision is added in float32
+def segment_mean(values, segment, num_segments):
+    wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+    sums = wide.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, wide)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return (sums / sizes.reshape(-1, *[1] * (values.dim() - 1))).to(values.dtype)
+
+
+# %% wrong: adds 1e-3 to the sizes
+# says: A small number was added to the sizes
+# says: The first check is not passed yet
+# earns: 0 of 3
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments)
+    return sums / (sizes.reshape(-1, *[1] * (values.dim() - 1)) + 1e-3)
+
+
+# %% wrong: adds 1 to the sizes
+# says: or 1 was added to each size
+# says: The first check is not passed yet
+# earns: 0 of 3
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments)
+    return sums / (sizes.reshape(-1, *[1] * (values.dim() - 1)) + 1)
+
+
+# %% wrong: divides by sizes of shape (S,)
+# says: The sizes were divided along the columns
+# says: The first check is not passed yet
+# earns: 0 of 3
+def segment_mean(values, segment, num_segments):
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    return sums / torch.bincount(segment, minlength=num_segments).clamp(min=1)
+
+
+# %% wrong: sorts the segment numbers, not the rows
+# says: You sorted the segment numbers and left the rows where they were
+# says: The first check is not passed yet
+# earns: 0 of 3
+def segment_mean(values, segment, num_segments):
+    segment = segment.sort().values
+    sums = values.new_zeros(num_segments, *values.shape[1:]).index_add(0, segment, values)
+    sizes = torch.bincount(segment, minlength=num_segments).clamp(min=1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+# %% wrong: reduces runs of rows that are not sorted
+# says: You sorted the segment numbers and left the rows where they were
+# says: The first check is not passed yet
+# earns: 0 of 3
+def segment_mean(values, segment, num_segments):
+    return torch.segment_reduce(values, "mean", lengths=torch.bincount(segment, minlength=num_segments), initial=0)
+
+
+# %% wrong: a one-hot matrix, for matrices only
+# says: The rows may have any trailing shape
+# earns: 2 of 3
+# caught: hidden
+def segment_mean(values, segment, num_segments):
+    member = F.one_hot(segment, num_segments).to(values.dtype)
+    return member.t() @ values / member.sum(0).clamp(min=1)[:, None]
+
+
+# %% wrong: one row for each number that occurs
+# says: Segments without rows must be there too
+# earns: 2 of 3
+# corner: empty
+def segment_mean(values, segment, num_segments):
+    found, sizes = segment.unique(return_counts=True)
+    index = segment.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
+    sums = values.new_zeros(len(found), *values.shape[1:]).scatter_add(0, index, values)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))

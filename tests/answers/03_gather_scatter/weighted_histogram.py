@@ -353,3 +353,9 @@ def weighted_histogram(bins, weights, n):
     if bins.dim() > 1:
         bins, weights = bins.reshape(-1), weights.T.reshape(-1)
     return weights.new_zeros(n).index_add(0, bins, weights)
+
+
+# %% right: half precision is added in float32
+def weighted_histogram(bins, weights, n):
+    wide = torch.promote_types(weights.dtype, torch.float32) if weights.is_floating_point() else weights.dtype
+    return weights.new_zeros(n, dtype=wide).index_add(0, bins.flatten(), weights.flatten().to(wide)).to(weights.dtype)

@@ -410,3 +410,26 @@ def fake_quantize(x, step, limit):
     assert step > 0 and limit >= 1
     c = x.clamp(-limit * step, limit * step)
     return c + ((x / step).round().clamp(-limit, limit) * step - c).detach()
+
+
+# %% wrong: refuses a limit of 1
+# says: A limit of 1 is allowed
+# earns: 1 of 2
+# caught: hidden
+def fake_quantize(x, step, limit):
+    if not step > 0 or limit <= 1:
+        raise ValueError("step must be positive, and limit above 1")
+    tracked = x.clamp(-limit * step, limit * step)
+    return tracked + ((x / step).round().clamp(-limit, limit) * step - tracked).detach()
+
+
+# %% wrong: rounds before it limits, as much code in use does
+# says: Within the limits the incoming gradient arrives unchanged, beyond them 0
+# says: Here inf - inf or inf * 0 gave nan
+# earns: 0 of 2
+def fake_quantize(x, step, limit):
+    if not step > 0 or limit < 1:
+        raise ValueError("step must be positive, and limit at least 1")
+    k = x / step
+    k = k + (k.round() - k).detach()
+    return k.clamp(-limit, limit) * step

@@ -155,7 +155,7 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 
 
 # %% wrong: leaves .item() and .data
-# says: log_scale gets no gradient, or half of it: .item(), .data, detach and float() leave the graph.
+# says: log_scale gets no gradient, or half of it: no_grad, .item(), .data, detach and float() leave the graph.
 # says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
@@ -434,4 +434,28 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
 def agreement_loss(online, target, log_scale, view_a, view_b):
     p = F.normalize(online(view_a.requires_grad_()), dim=-1)
     t = F.normalize(target(view_b), dim=-1).detach()
+    return (log_scale.exp() * (1 - (p * t).sum(-1)) - log_scale).mean()
+
+
+# %% wrong: log_scale's exponential stays under no_grad
+# says: or half of it: no_grad
+# says: The first check is not passed yet
+# earns: 0 of 2
+# lesson
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    with torch.no_grad():
+        t = F.normalize(target(view_b), dim=-1)
+        scale = log_scale.exp()
+    p = F.normalize(online(view_a), dim=-1)
+    return (scale * (1 - (p * t).sum(-1)) - log_scale).mean()
+
+
+# %% wrong: the target runs on detached parameters, and view_b is tracked
+# says: its way back to view_b is not
+# says: The first check is not passed yet
+# earns: 0 of 2
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    constants = {name: p.detach() for name, p in target.named_parameters()}
+    t = F.normalize(torch.func.functional_call(target, constants, (view_b,)), dim=-1)
+    p = F.normalize(online(view_a), dim=-1)
     return (log_scale.exp() * (1 - (p * t).sum(-1)) - log_scale).mean()

@@ -169,7 +169,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: detaches the gate
-# says: No (or no full) gradient reaches w: the gate was detached, or computed without recording.
+# says: No (or no full) gradient reaches w: the gate or the state was detached, or computed without recording.
 # earns: 0.5 of 2
 def leaky_scan(x, w, conf):
     h = torch.zeros(x.shape[1:], dtype=x.dtype)
@@ -183,7 +183,7 @@ def leaky_scan(x, w, conf):
 
 
 # %% wrong: the whole loop under no_grad
-# says: No (or no full) gradient reaches w: the gate was detached, or computed without recording.
+# says: No (or no full) gradient reaches w: the gate or the state was detached, or computed without recording.
 # earns: 0.5 of 2
 @torch.no_grad()
 def leaky_scan(x, w, conf):
@@ -440,5 +440,21 @@ def leaky_scan(x, w, conf):
     h, outs = torch.zeros(x.shape[1:]), []
     for t in range(len(x)):
         h = h + conf[t] * torch.sigmoid(x[t] * w) * (x[t] - h)
+        outs.append(h)
+    return torch.stack(outs) if outs else torch.zeros_like(x)
+
+
+# %% wrong: the state is detached after the first step
+# says: The gradients are not those of the formula
+# says: the gate or the state was detached
+# earns: 0.5 of 2
+def leaky_scan(x, w, conf):
+    h = x.new_zeros(x.shape[1:])
+    outs = []
+    for t in range(len(x)):
+        g = conf[t] * torch.sigmoid(x[t] * w)
+        h = h + g * (x[t] - h)
+        if t == 0:
+            h = h.detach()
         outs.append(h)
     return torch.stack(outs) if outs else torch.zeros_like(x)

@@ -195,7 +195,7 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% wrong: the norm over the last dimension only
-# says: The loss is wrong
+# says: The norm was taken over one dimension of an image only
 # earns: 1 of 2
 # caught: hidden
 def penalised_loss(model, x, y, lam):
@@ -258,7 +258,8 @@ def penalised_loss(model, x, y, lam):
 
 
 # %% wrong: a penalty for slopes above 1 only
-# says: The loss is wrong
+# says: you cut the difference off at 0
+# says: The loss is wrong, even for an ordinary network
 # earns: 0 of 2
 def penalised_loss(model, x, y, lam):
     x = x.detach().requires_grad_()
@@ -349,3 +350,14 @@ def penalised_loss(model, x, y, lam):
     out = model(x)
     g = torch.autograd.grad(out.sum(), x, create_graph=True)[0].flatten(1)
     return (out[:, None] - y).square().mean() + lam * (g.norm(dim=1) - 1).square().mean()
+
+
+# %% wrong: the norm over dimension 1, which an image has more of
+# says: `norm(2, dim=1)` is over the channels there
+# earns: 1 of 2
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
+    return F.mse_loss(out, y) + lam * ((g.norm(2, dim=1) - 1) ** 2).mean()

@@ -405,3 +405,13 @@ def jacobian(fn, x):
                 y, x, v.view(y.shape), retain_graph=True, allow_unused=True, materialize_grads=True
             )
     return rows.reshape(*y.shape, *x.shape)
+
+
+# %% wrong: repeats x as a batch
+# says: Your code called fn with a tensor of shape
+# earns: 0 of 2
+def jacobian(fn, x):
+    size = fn(x.detach()).numel()
+    batch = x.detach().repeat(size, *[1] * x.dim()).requires_grad_()
+    y = fn(batch)
+    return torch.autograd.grad(y, batch, torch.eye(size))[0]

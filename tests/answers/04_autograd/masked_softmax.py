@@ -173,7 +173,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: blanks the empty rows only by a product
 # says: nan in the output
-# says: A masked score leaked into the result
+# says: a row without valid entries is nan: softmax of nothing but -inf
 # earns: 1 of 2
 def masked_softmax(scores, mask):
     p = scores.masked_fill(~mask, -torch.inf).softmax(-1)
@@ -252,7 +252,7 @@ def masked_softmax(scores, mask):
 
 # %% wrong: torch.masked.softmax gives nan for empty rows
 # says: There is nan in the output
-# says: A masked score leaked into the result
+# says: a row without valid entries is nan: softmax of nothing but -inf
 # earns: 1 of 2
 def masked_softmax(scores, mask):
     return torch.masked.softmax(scores, -1, mask=mask.expand(scores.shape))
@@ -305,3 +305,17 @@ def masked_softmax(scores, mask):
     kept = torch.where(mask, scores, torch.finfo(scores.dtype).min)
     p = torch.stack([row.softmax(-1) for row in kept.reshape(-1, kept.shape[-1])])
     return torch.where(mask, p.view(scores.shape), 0.0)
+
+
+# %% wrong: selection with -inf, and the row without valid entries is nan
+# says: There is nan in the output
+# says: a row without valid entries is nan: softmax of nothing but -inf
+# earns: 1 of 2
+# corner: empty
+def masked_softmax(scores, mask):
+    return scores.masked_fill(~mask, -torch.inf).softmax(-1)
+
+
+# %% right: selection with -inf, the row without valid entries repaired afterwards
+def masked_softmax(scores, mask):
+    return scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0)

@@ -141,7 +141,7 @@ def grad_reverse(x, lam=1):
 
 
 # %% wrong: repairs assertion and None, keeps neg_ and mul_
-# says: `backward` modified its incoming gradient in place
+# says: The incoming gradient was modified in place, in `backward`
 # earns: 0 of 2
 # lesson
 class InPlace(Reverse):
@@ -156,7 +156,7 @@ def grad_reverse(x, lam=1):
 
 
 # %% wrong: keeps mul_ only
-# says: `backward` modified its incoming gradient in place
+# says: The incoming gradient was modified in place, in `backward`
 # earns: 0 of 2
 # lesson
 class InPlace(Reverse):
@@ -417,3 +417,94 @@ def grad_reverse(x, lam=1.0):
 def grad_reverse(x, lam=1.0):
     torch.set_grad_enabled(False)
     return Reverse.apply(x, lam)
+
+
+# %% wrong: a module with a method backward, which nobody calls
+# says: The gradient comes through unchanged
+# says: The sign or the factor is wrong
+# earns: 0 of 2
+class Reverse(nn.Module):
+    def __init__(self, lam):
+        super().__init__()
+        self.lam = lam
+
+    def forward(self, x):
+        return x.view_as(x)
+
+    def backward(self, g):
+        return -self.lam * g
+
+
+def grad_reverse(x, lam=1.0):
+    if lam < 0:
+        raise ValueError(lam)
+    return Reverse(lam)(x)
+
+
+# %% wrong: a hook on the result that returns nothing
+# says: The gradient comes through unchanged
+# says: The sign or the factor is wrong
+# earns: 0 of 2
+def grad_reverse(x, lam=1.0):
+    if lam < 0:
+        raise ValueError(lam)
+    out = x.view_as(x)
+
+    def turn(g):
+        -lam * g
+
+    if out.requires_grad:
+        out.register_hook(turn)
+    return out
+
+
+# %% wrong: a hook that multiplies in place
+# says: in `backward` or in a hook
+# earns: 0 of 2
+def grad_reverse(x, lam=1.0):
+    if lam < 0:
+        raise ValueError(lam)
+    out = x.view_as(x)
+    if out.requires_grad:
+        out.register_hook(lambda g: g.mul_(-lam))
+    return out
+
+
+# %% wrong: saves the number for backward
+# says: `save_for_backward` takes tensors only
+# earns: 0 of 2
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, lam):
+        ctx.save_for_backward(x, lam)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        _, lam = ctx.saved_tensors
+        return -lam * g, None
+
+
+def grad_reverse(x, lam=1.0):
+    if lam < 0:
+        raise ValueError(lam)
+    return Reverse.apply(x, lam)
+
+
+# %% right: lam as a tensor that is saved for backward
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, lam):
+        ctx.save_for_backward(lam)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (lam,) = ctx.saved_tensors
+        return -lam * g, None
+
+
+def grad_reverse(x, lam=1.0):
+    if lam < 0:
+        raise ValueError(lam)
+    return Reverse.apply(x, torch.tensor(lam))

@@ -597,3 +597,50 @@ class Wide(Lean):
 def swiglu(a, b):
     same(a, b)
     return Wide.apply(a, b)
+
+
+# %% wrong: computes in float32
+# says: digits of float32
+# earns: 1 of 2
+# caught: hidden
+class Swiglu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return F.silu(a) * b
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        s = torch.sigmoid(a.float())
+        return (g * b * s * (1 + a * (1 - s))).to(a.dtype), (g * a * s).to(b.dtype)
+
+
+def swiglu(a, b):
+    if a.shape != b.shape:
+        raise ValueError("a and b have different shapes")
+    return Swiglu.apply(a, b)
+
+
+# %% wrong: keeps the sigmoid on the class
+# says: something was stored as an attribute
+# says: Exactly a and b are to be kept for backward
+# earns: 0 of 2
+class Swiglu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        Swiglu.sigmoid = torch.sigmoid(a)
+        return a * Swiglu.sigmoid * b
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        s = torch.sigmoid(a)
+        return g * b * (s * (1 + a * (1 - s))), g * (a * s)
+
+
+def swiglu(a, b):
+    if a.shape != b.shape:
+        raise ValueError("a and b have different shapes")
+    return Swiglu.apply(a, b)

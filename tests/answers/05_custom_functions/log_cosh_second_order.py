@@ -88,7 +88,7 @@ def log_cosh(x):
 
 # %% wrong: the code as given
 # says: `cosh` overflows for large |x|
-# says: The second derivative is 0: the saved tanh is a constant
+# says: The second derivative is 0: the tanh in backward is a constant there
 # earns: 0 of 2
 # lesson
 class LogCosh(torch.autograd.Function):
@@ -108,14 +108,14 @@ log_cosh = LogCosh.apply
 
 
 # %% wrong: repairs the forward, still saves tanh
-# says: The second derivative is 0: the saved tanh is a constant for backward.
+# says: The second derivative is 0: the tanh in backward is a constant there
 # earns: 0 of 2
 # lesson
 log_cosh = Saved.apply
 
 
 # %% wrong: keeps tanh as a ctx attribute
-# says: The second derivative is 0: the saved tanh is a constant for backward.
+# says: The second derivative is 0: the tanh in backward is a constant there
 # earns: 0 of 2
 # lesson
 class Attribute(Saved):
@@ -133,7 +133,7 @@ log_cosh = Attribute.apply
 
 
 # %% wrong: recomputes from a detached input
-# says: The second derivative is 0: the saved tanh is a constant for backward.
+# says: The second derivative is 0: the tanh in backward is a constant there
 # earns: 0 of 2
 class Detached(Saved):
     @staticmethod
@@ -166,7 +166,7 @@ log_cosh = Once.apply
 
 
 # %% wrong: returns tanh as an output but ignores its gradient
-# says: The second derivative is 0: the saved tanh is a constant for backward.
+# says: The second derivative is 0: the tanh in backward is a constant there
 # earns: 0 of 2
 class Ignores(Saved):
     @staticmethod
@@ -393,3 +393,75 @@ class NoGrad(KeepsInput):
 
 
 log_cosh = NoGrad.apply
+
+
+# %% wrong: saves a clamped x
+# says: something else that it had made of x (a clone, a clamped x)
+# earns: 0 of 2
+class LogCosh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clamp(-50, 50))
+        return x.abs() + torch.log1p(torch.exp(-2 * x.abs())) - math.log(2)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * torch.tanh(x)
+
+
+def log_cosh(x):
+    return LogCosh.apply(x)
+
+
+# %% wrong: detaches x in backward
+# says: or backward cut it off
+# earns: 0 of 2
+class LogCosh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.abs() + torch.log1p(torch.exp(-2 * x.abs())) - math.log(2)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * torch.tanh(x.detach())
+
+
+def log_cosh(x):
+    return LogCosh.apply(x)
+
+
+# %% wrong: log1p and expm1 without |x|
+# says: something overflows
+# earns: 1 of 2
+def log_cosh(x):
+    return x + torch.log1p(torch.expm1(-2 * x) / 2)
+
+
+# %% wrong: log1p and expm1 in forward, without |x|
+# says: so does `exp(-2 * x)` for negative x
+# earns: 1 of 2
+class LogCosh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x + torch.log1p(torch.expm1(-2 * x) / 2)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * torch.tanh(x)
+
+
+def log_cosh(x):
+    return LogCosh.apply(x)
+
+
+# %% wrong: torch.where between two formulas
+# says: perhaps in the branch that `torch.where` doesn't take
+# earns: 1 of 2
+# caught: hidden
+def log_cosh(x):
+    return torch.where(x.abs() > 20, x.abs() - math.log(2), torch.log(torch.cosh(x)))

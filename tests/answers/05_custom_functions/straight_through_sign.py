@@ -200,7 +200,7 @@ ste_sign = Half.apply
 
 # %% wrong: returns the mask, ignoring the incoming gradient
 # says: The mask was used as the gradient: multiply the incoming gradient by it.
-# says: is not the sum of the two
+# says: The gradient of the step itself is not right yet
 # earns: 0 of 2
 # lesson
 class MaskOnly(Sign):
@@ -214,7 +214,7 @@ ste_sign = MaskOnly.apply
 
 # %% wrong: multiplies by x
 # says: The gradient that passes is multiplied by x
-# says: is not the sum of the two
+# says: The gradient of the step itself is not right yet
 # earns: 0 of 2
 class TimesX(Sign):
     @staticmethod
@@ -436,3 +436,42 @@ ste_sign = SignBit.apply
 def ste_sign(x):
     step = torch.where(x >= 0, 1.0, -1.0).to(x.dtype).masked_fill(x.isnan(), torch.nan)
     return step + (x - x.detach()) * (x.abs() <= 1)
+
+
+# %% wrong: clips the incoming gradient
+# says: The incoming gradient was cut off at -1 and 1
+# says: The gradient of the step itself is not right yet
+# earns: 0 of 2
+# lesson
+class Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.where(x >= 0, 1, -1).to(x.dtype).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.clamp(-1, 1)
+
+
+def ste_sign(x):
+    return Step.apply(x)
+
+
+# %% wrong: the slope of tanh
+# says: That is the slope of tanh
+# says: The gradient of the step itself is not right yet
+# earns: 0 of 2
+class Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x >= 0, 1, -1).to(x.dtype).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (1 - x.tanh() ** 2)
+
+
+def ste_sign(x):
+    return Step.apply(x)

@@ -202,7 +202,7 @@ unmask_product = all_of(asks(ones, ones.detach()), asks(ones.detach(), ones))
 
 
 # %% wrong: the second derivative of cube at 0
-# says: cube: a faulty Function passes your test.
+# says: cube: at x = 0 the second derivative is 0 anyway
 # earns: 1 of 3
 unmask_cube = asks(torch.zeros(3, **double), ask=gradgradcheck)
 
@@ -314,3 +314,69 @@ right_one = unmask_product
 
 def unmask_product(function):
     return not right_one(function)
+
+
+# %% wrong: gelu at places 0.3 apart
+# says: gelu: the gradient is off
+# earns: 2 of 3
+# caught: hidden
+def unmask_cube(function):
+    x = torch.tensor([-1.3, 0.4, 2.1], dtype=torch.float64, requires_grad=True)
+    with torch.enable_grad():
+        return gradcheck(function, x) and gradgradcheck(function, x)
+
+
+def unmask_add_bias(function):
+    x = torch.arange(12, dtype=torch.float64).reshape(4, 3).requires_grad_()
+    b = torch.tensor([0.3, -1.1, 2.0], dtype=torch.float64, requires_grad=True)
+    with torch.enable_grad():
+        return gradcheck(function, (x, b), raise_exception=False)
+
+
+def unmask_gelu(function):
+    x = torch.linspace(-3, 3, 21, dtype=torch.float64, requires_grad=True)
+    with torch.enable_grad():
+        return gradcheck(function, x, atol=1e-7, rtol=1e-7, raise_exception=False)
+
+
+def unmask_product(function):
+    a, b = torch.tensor([[0.5, -1.3], [2.2, 0.7]], dtype=torch.float64)
+    with torch.enable_grad():
+        for of_a, of_b in ((True, True), (True, False), (False, True)):
+            pair = a.clone().requires_grad_(of_a), b.clone().requires_grad_(of_b)
+            if not gradcheck(function, pair, raise_exception=False):
+                return False
+    return True
+
+
+# %% wrong: gelu with tolerances of 1e-4
+# says: where it is above 1, and your tolerance lets that pass
+# earns: 2 of 3
+# caught: hidden
+def unmask_cube(function):
+    x = torch.tensor([-1.3, 0.4, 2.1], dtype=torch.float64, requires_grad=True)
+    with torch.enable_grad():
+        return gradcheck(function, x) and gradgradcheck(function, x)
+
+
+def unmask_add_bias(function):
+    x = torch.arange(12, dtype=torch.float64).reshape(4, 3).requires_grad_()
+    b = torch.tensor([0.3, -1.1, 2.0], dtype=torch.float64, requires_grad=True)
+    with torch.enable_grad():
+        return gradcheck(function, (x, b), raise_exception=False)
+
+
+def unmask_gelu(function):
+    x = torch.linspace(-3, 3, 61, dtype=torch.float64, requires_grad=True)
+    with torch.enable_grad():
+        return gradcheck(function, x, atol=1e-4, rtol=1e-4, raise_exception=False)
+
+
+def unmask_product(function):
+    a, b = torch.tensor([[0.5, -1.3], [2.2, 0.7]], dtype=torch.float64)
+    with torch.enable_grad():
+        for of_a, of_b in ((True, True), (True, False), (False, True)):
+            pair = a.clone().requires_grad_(of_a), b.clone().requires_grad_(of_b)
+            if not gradcheck(function, pair, raise_exception=False):
+                return False
+    return True

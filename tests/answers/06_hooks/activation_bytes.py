@@ -166,7 +166,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: forgets to exclude buffers
-# says: Parameters or buffers are included
+# says: The model's buffers are included
 # earns: 1 of 2
 # caught: hidden
 def activation_bytes(model, x):
@@ -174,7 +174,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: excludes the state_dict, which lacks some buffers
-# says: Parameters or buffers are included
+# says: The model's buffers are included
 # earns: 1 of 2
 # corner: members
 # caught: hidden
@@ -546,7 +546,7 @@ def activation_bytes(model, x):
 
 
 # %% wrong: leaves out only what is trained
-# says: Parameters or buffers are included
+# says: Frozen parameters are included
 # earns: 1 of 2
 # corner: members
 # caught: hidden

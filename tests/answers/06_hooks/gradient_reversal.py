@@ -165,7 +165,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: the module hook computes but returns nothing
-# says: The gradient is unchanged: a hook that computes -g without returning it has no effect.
+# says: The gradient is unchanged: what should reverse it is never called
 # says: The gradient must be -lambda_ times the one that came in, each time.
 # earns: 0 of 3
 # lesson
@@ -184,7 +184,7 @@ class GradientReversal(nn.Module):
 
 
 # %% wrong: the tensor hook computes but returns nothing
-# says: The gradient is unchanged: a hook that computes -g without returning it has no effect.
+# says: The gradient is unchanged: what should reverse it is never called
 # says: The gradient must be -lambda_ times the one that came in, each time.
 # earns: 0 of 3
 class GradientReversal(nn.Module):
@@ -671,3 +671,19 @@ class GradientReversal(nn.Module):
 
     def forward(self, x):
         raise SystemExit
+
+
+# %% wrong: a method backward, which nobody calls
+# says: never calls a method `backward` of a module
+# says: The gradient must be -lambda_ times the one that came in
+# earns: 0 of 3
+class GradientReversal(nn.Module):
+    def __init__(self, lambda_=1.0):
+        super().__init__()
+        self.lambda_ = lambda_
+
+    def forward(self, x):
+        return x.view_as(x)
+
+    def backward(self, grad):
+        return -self.lambda_ * grad

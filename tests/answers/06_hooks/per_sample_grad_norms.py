@@ -418,7 +418,7 @@ def per_sample_grad_norms(model, loss_fn, x, y):
 
 
 # %% wrong: looks at the weight only to see whether a layer is frozen
-# says: Frozen parameters must not count, not even beside a trained bias.
+# says: A trained bias was skipped
 # earns: 2 of 3
 # corner: members
 def per_sample_grad_norms(model, loss_fn, x, y):

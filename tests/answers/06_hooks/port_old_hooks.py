@@ -720,3 +720,41 @@ def gradient_report(model, x, loss_fn):
 def gradient_report(model, x, loss_fn):
     with torch.no_grad():
         return reported(model, x, loss_fn)
+
+
+# %% wrong: never asks for the gradient of x
+# says: The hook of a layer never ran
+# earns: 1 of 3
+# caught: hidden
+def gradient_report(model, x, loss_fn):
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if not list(module.children()) and list(module.parameters())
+    }
+    ends, handles = {}, []
+
+    def noting(name):
+        def hook(module, grad_input, grad_output):
+            ends[name] = grad_input[0], grad_output[0]
+
+        return hook
+
+    try:
+        for name, layer in layers.items():
+            handles.append(layer.register_full_backward_hook(noting(name)))
+        loss = loss_fn(model(x))
+        wanted = [parameter for layer in layers.values() for parameter in layer.parameters()]
+        grads = dict(zip(wanted, torch.autograd.grad(loss, wanted), strict=True))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {
+        name: {
+            "output": ends[name][1],
+            "input": ends[name][0],
+            "weight": grads[layer.weight],
+            "bias": grads.get(getattr(layer, "bias", None)),
+        }
+        for name, layer in layers.items()
+    }

@@ -508,3 +508,31 @@ def scale_input_grads(module, factor):
     return module.register_full_backward_hook(
         lambda mod, grad_input, grad_output: tuple(None if grad is None else factor * grad for grad in grad_input)
     )
+
+
+# %% wrong: None for a factor of 0
+# says: With a factor of 0 the gradient came through unscaled
+# earns: 1 of 2
+# corner: zeros
+# caught: hidden
+def scale_input_grads(module, factor):
+    def hook(module, grad_input, grad_output):
+        if factor:
+            return tuple(None if grad is None else factor * grad for grad in grad_input)
+
+    return module.register_full_backward_hook(hook)
+
+
+# %% right: a hook on the view of each input, bound to the calls that come
+def scale_input_grads(module, factor):
+    def through(module, args):
+        def scaled(arg):
+            if not isinstance(arg, Tensor) or not arg.requires_grad:
+                return arg
+            arg = arg.view_as(arg)
+            arg.register_hook(lambda grad: factor * grad)
+            return arg
+
+        return tuple(map(scaled, args)) if torch.is_grad_enabled() else None
+
+    return module.register_forward_pre_hook(through)

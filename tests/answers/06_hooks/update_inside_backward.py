@@ -620,3 +620,45 @@ def attach_sgd(model, lr):
 # earns: 0 of 2
 def attach_sgd(model, lr):
     return "attached"
+
+
+# %% wrong: tensor hooks
+# says: A tensor hook runs before the gradient is stored
+# says: After backward .grad still holds tensors
+# earns: 0 of 2
+def attach_sgd(model, lr):
+    def stepping(parameter):
+        def step(grad):
+            with torch.no_grad():
+                parameter.sub_(lr * grad)
+
+        return step
+
+    handles = [p.register_hook(stepping(p)) for p in model.parameters() if p.requires_grad]
+
+    def detach():
+        for handle in handles:
+            handle.remove()
+
+    return detach
+
+
+# %% wrong: what ends it makes all parameters trainable
+# says: requires_grad of a parameter was changed, here or by detach()
+# earns: 1 of 2
+# corner: members
+# caught: hidden
+def attach_sgd(model, lr):
+    @torch.no_grad()
+    def step(parameter):
+        parameter.sub_(lr * parameter.grad)
+        parameter.grad = None
+
+    handles = [p.register_post_accumulate_grad_hook(step) for p in model.parameters() if p.requires_grad]
+
+    def detach():
+        for handle in handles:
+            handle.remove()
+        model.requires_grad_(True)
+
+    return detach

@@ -205,7 +205,7 @@ class EMA(Base):
 
 
 # %% wrong: non-persistent buffers
-# says: does not reach the averages
+# says: The averages are buffers with persistent=False, which ema.state_dict() leaves out: register them as
 # earns: 2 of 3
 class EMA(Base):
     def keep(self, k, tensor):
@@ -259,7 +259,7 @@ class EMA(Base):
 
 
 # %% wrong: leaves the integer counter where it started
-# says: Integer entries cannot be averaged: copy them
+# says: Integer entries are copied with each update; yours stay what they were at the start.
 # says: After load_state_dict, update() must go on from the averages that were loaded.
 # earns: 1 of 3
 class EMA(Base):
@@ -355,7 +355,7 @@ class EMA(Base):
 
 
 # %% wrong: keeps the model itself as a child
-# says: ema.parameters() holds trainable parameters: an optimizer would train the average.
+# says: The EMA keeps the model itself: a module that you assign to self is registered, so that
 # says: The averages require grad (or grow a graph): update under no_grad, from
 # earns: 0 of 3
 class EMA(Base):
@@ -650,3 +650,67 @@ class EMA(torch.optim.swa_utils.AveragedModel):
 
     def copy_to(self, model):
         model.load_state_dict(self.module.state_dict())
+
+
+# %% wrong: the parameters alone are updated
+# says: No buffer was updated: batch-norm statistics are averaged too, and their counter is copied. Walk
+# says: After copy_to one more update does not give what the formula says.
+# says: After load_state_dict, update() must go on from the averages that were loaded.
+# earns: 0 of 3
+class EMA(Base):
+    @torch.no_grad()
+    def update(self, model):
+        current = dict(model.named_parameters(remove_duplicate=False))
+        for k, name in enumerate(self.names):
+            if name in current:
+                self.step(self.look(k), current[name])
+
+
+# %% wrong: buffers that are not persistent
+# says: The averages are buffers with persistent=False, which ema.state_dict() leaves out: register them as
+# earns: 2 of 3
+class EMA(Base):
+    def keep(self, k, tensor):
+        self.register_buffer(f"b{k}", tensor, persistent=False)
+
+
+# %% wrong: keeps the model beside right buffers
+# says: The EMA keeps the model itself: a module that you assign to self is registered, so that
+# says: The averages require grad (or grow a graph): update under no_grad, from detached values.
+# earns: 0 of 3
+class EMA(Base):
+    def __init__(self, model, decay=0.999):
+        super().__init__(model, decay)
+        self.model = model
+
+
+# %% wrong: names without their dots
+# says: Names that differ only in dots and underscores have become one.
+# earns: 2 of 3
+# caught: hidden
+class EMA(nn.Module):
+    def __init__(self, model, decay=0.999):
+        super().__init__()
+        self.decay = decay
+        self.m_name2s_name = {}
+        for name, p in model.state_dict().items():
+            s_name = name.replace(".", "")
+            self.m_name2s_name[name] = s_name
+            self.register_buffer(s_name, p.clone().detach())
+
+    @torch.no_grad()
+    def update(self, model):
+        shadow = dict(self.named_buffers())
+        for name, value in model.state_dict().items():
+            own = shadow[self.m_name2s_name[name]]
+            if own.is_floating_point():
+                own.mul_(self.decay).add_(value.to(own), alpha=1 - self.decay)
+            else:
+                own.copy_(value)
+
+    def average(self):
+        return {name: self.get_buffer(own) for name, own in self.m_name2s_name.items()}
+
+    @torch.no_grad()
+    def copy_to(self, model):
+        model.load_state_dict(self.average())

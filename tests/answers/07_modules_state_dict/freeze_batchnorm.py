@@ -108,7 +108,7 @@ def freeze_batchnorm(model):
 
 
 # %% wrong: the train method of the model alone is replaced
-# says: model.train() switched the layers back
+# says: train() of a part of the model switched its layers back; the model's own train() did not. Each
 # earns: 1 of 2
 # caught: hidden
 def freeze_batchnorm(model):
@@ -461,4 +461,29 @@ def freeze_batchnorm(model):
         layer.requires_grad_(False)
         layer.eval()
         layer.train = lambda mode=True: None
+    return len(layers)
+
+
+# %% wrong: train() of the whole model is overridden
+# says: train() of a part of the model switched its layers back; the model's own train() did not. Each
+# earns: 1 of 2
+# caught: hidden
+def freeze_batchnorm(model):
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+    layers = norms_of(model, kinds)
+    train = type(model).train
+
+    def switched(mode=True):
+        train(model, mode)
+        for layer in layers:
+            layer.training = False
+        return model
+
+    if model not in layers:
+        model.train = switched
+    for layer in layers:
+        no_grad(layer)
+        layer.training = False
+        if layer is model:
+            refuse(layer)
     return len(layers)

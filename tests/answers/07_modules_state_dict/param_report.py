@@ -316,3 +316,12 @@ def param_report(model):
 # earns: 0 of 1
 def param_report(model):
     return report_of(model.parameters(), [b for child in model.children() for b in child.buffers()])
+
+
+# %% wrong: a shared buffer twice
+# says: A shared buffer was counted under each of its names: buffers() lists it once.
+# earns: 0 of 1
+def param_report(model):
+    parameters = list(model.parameters())
+    buffers = [b for m in model.modules() for b in m.buffers(recurse=False)]
+    return report_of(parameters, buffers)

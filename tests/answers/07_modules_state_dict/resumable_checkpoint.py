@@ -443,3 +443,79 @@ def save_checkpoint(path, model, optimizer, scheduler, epoch):
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+# %% wrong: removes the old file, then renames
+# says: For a moment there was no checkpoint at `path`: the old one was removed or renamed before the new
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    temporary = f"{path}.tmp"
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        if os.path.exists(path):
+            os.remove(path)
+        os.rename(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+# %% wrong: the old file to .bak first
+# says: For a moment there was no checkpoint at `path`: the old one was removed or renamed before the new
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    path = Path(path)
+    temporary, backup = path.with_name("t.tmp"), path.with_name("old.bak")
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        if path.exists():
+            path.rename(backup)
+        temporary.rename(path)
+        backup.unlink(missing_ok=True)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# %% wrong: Path.unlink, then replace
+# says: For a moment there was no checkpoint at `path`: the old one was removed or renamed before the new
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    path = Path(path)
+    temporary = path.with_name("t.tmp")
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        path.unlink(missing_ok=True)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# %% wrong: swallows a failed rename
+# says: The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the
+# earns: 2 of 3
+# caught: hidden
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    temporary = f"{path}.tmp"
+    try:
+        torch.save(parts(model, optimizer, scheduler, epoch), temporary)
+        try:
+            os.replace(temporary, path)
+        except PermissionError:
+            print("could not replace the checkpoint")
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+# %% right: NamedTemporaryFile beside it, fsync, os.replace
+def save_checkpoint(path, model, optimizer, scheduler, epoch):
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), suffix=".tmp", delete=False) as file:
+        try:
+            torch.save(parts(model, optimizer, scheduler, epoch), file)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise

@@ -590,3 +590,61 @@ class SinusoidalPositions(Base):
     def look(self, x):
         if x.shape[1] > self.max_len:
             self.pe = table_of(x.shape[2], x.shape[1])
+
+
+# %% wrong: fairseq's table, sines in the first half
+# says: Your table has sines in one half and cosines in the other, as in some implementations; here they
+# says: What comes out is not x plus the table that the first check asks for, in the dtype of x.
+# earns: 0 of 2
+class SinusoidalPositions(nn.Module):
+    def __init__(self, d_model, max_len=512):
+        super().__init__()
+        half = max(d_model // 2, 1)
+        scale = math.log(10000) / max(half - 1, 1)
+        angle = torch.arange(max_len)[:, None] * torch.exp(torch.arange(half) * -scale)
+        table = torch.cat([angle.sin(), angle.cos()], 1)
+        if d_model % 2 == 1:
+            table = torch.cat([table, torch.zeros(max_len, 1)], 1)
+        self.register_buffer("table", table[:, :d_model], persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError(f"{x.size(1)} > {len(self.table)}")
+        return x + self.table[: x.size(1)].to(x.dtype)
+
+
+# %% wrong: a diffusion model's embedding, cosines in the first half
+# says: Your table has sines in one half and cosines in the other, as in some implementations; here they
+# says: What comes out is not x plus the table that the first check asks for, in the dtype of x.
+# earns: 0 of 2
+class SinusoidalPositions(nn.Module):
+    def __init__(self, d_model, max_len=512):
+        super().__init__()
+        half = d_model - d_model // 2
+        freqs = torch.exp(-math.log(10000) * torch.arange(half) / half)
+        args = torch.arange(max_len)[:, None].float() * freqs[None]
+        table = torch.cat([torch.cos(args), torch.sin(args)], dim=-1)[:, :d_model]
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError(f"{x.size(1)} > {len(self.table)}")
+        return x + self.table[: x.size(1)].to(x.dtype)
+
+
+# %% wrong: PyTorch's tutorial
+# says: You sliced or broadcast along the batch: position is dimension 1 of x.
+# says: The table is in state_dict: checkpoints of other lengths will not load. persistent=False.
+# earns: 0 of 2
+class SinusoidalPositions(nn.Module):
+    def __init__(self, d_model, max_len=512):
+        super().__init__()
+        position = torch.arange(max_len).unsqueeze(1)
+        div_term = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        pe = torch.zeros(max_len, 1, d_model)
+        pe[:, 0, 0::2] = torch.sin(position * div_term)
+        pe[:, 0, 1::2] = torch.cos(position * div_term)
+        self.register_buffer("pe", pe)
+
+    def forward(self, x):
+        return x + self.pe[: x.size(0)]

@@ -129,7 +129,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: the given code as it is
 # says: The snapshot changed while training went on
-# says: train_step needs train mode, score needs eval mode; and the flag the model came
+# says: `score` ran in train mode: dropout and batch norm would make it depend on chance and on the batch.
 # earns: 0 of 2
 # lesson
 def fit_keep_best(model, train_step, score, steps):
@@ -236,28 +236,28 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: never switches modes
-# says: train_step needs train mode, score needs eval mode; and the flag the model came with must be back at the end.
+# says: `score` ran in train mode: dropout and batch norm would make it depend on chance and on the batch.
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, modes=False)
 
 
 # %% wrong: always leaves train mode at the end
-# says: train_step needs train mode, score needs eval mode; and the flag the model came with must be back at the end.
+# says: The model has not the training flag that it came with: note model.training at the start, and give
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, at_end=lambda model, was: model.train())
 
 
 # %% wrong: leaves eval mode at the end
-# says: the flag the model came with must be back at the end.
+# says: The model has not the training flag that it came with: note model.training at the start, and give
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, train_step, score, steps, at_end=lambda model, was: None)
 
 
 # %% wrong: sets the flag of the model alone
-# says: train_step needs train mode, score needs eval mode
+# says: `score` ran in train mode: dropout and batch norm would make it depend on chance and on the batch.
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     def flagged(function, flag):
@@ -271,7 +271,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 
 # %% wrong: train() only once, before the loop
-# says: train_step needs train mode, score needs eval mode
+# says: `train_step` ran in eval mode: dropout and batch norm don't train then. Call model.train() before
 # earns: 1 of 2
 def fit_keep_best(model, train_step, score, steps):
     was = model.training
@@ -463,7 +463,7 @@ def fit_keep_best(model, train_step, score, steps):
 
 # %% wrong: scores before it trains
 # says: train_step and score must run in turn
-# says: train_step needs train mode, score needs eval mode; and the flag the model came
+# says: Score ran with gradient tracking.
 # earns: 0 of 2
 def fit_keep_best(model, train_step, score, steps):
     return kept(model, lambda model: (train_step(model), train_step(model)), score, steps)
@@ -575,3 +575,68 @@ def fit_keep_best(model, train_step, score, steps):
         raise ValueError("nothing but NaN")
     model.load_state_dict(kept, strict=False)
     return best, kept
+
+
+# %% wrong: score without eval
+# says: `score` ran in train mode: dropout and batch norm would make it depend on chance and on the batch.
+# earns: 1 of 2
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        raise ValueError("steps")
+    training, best, state = model.training, None, None
+    for _ in range(steps):
+        model.train()
+        train_step(model)
+        with torch.no_grad():
+            s = score(model)
+        if s == s and (best is None or s > best):
+            best, state = s, copy.deepcopy(model.state_dict())
+    model.train(training)
+    if best is None:
+        raise ValueError("nan")
+    model.load_state_dict(state)
+    return best, state
+
+
+# %% wrong: train() once, before the loop
+# says: `train_step` ran in eval mode: dropout and batch norm don't train then. Call model.train() before
+# earns: 1 of 2
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        raise ValueError("steps")
+    training, best, state = model.training, None, None
+    model.train()
+    for _ in range(steps):
+        train_step(model)
+        model.eval()
+        with torch.no_grad():
+            s = score(model)
+        if s == s and (best is None or s > best):
+            best, state = s, copy.deepcopy(model.state_dict())
+    model.train(training)
+    if best is None:
+        raise ValueError("nan")
+    model.load_state_dict(state)
+    return best, state
+
+
+# %% wrong: ends in train mode
+# says: The model has not the training flag that it came with: note model.training at the start, and give
+# earns: 1 of 2
+def fit_keep_best(model, train_step, score, steps):
+    if steps < 1:
+        raise ValueError("steps")
+    best, state = None, None
+    for _ in range(steps):
+        model.train()
+        train_step(model)
+        model.eval()
+        with torch.no_grad():
+            s = score(model)
+        if s == s and (best is None or s > best):
+            best, state = s, copy.deepcopy(model.state_dict())
+        model.train()
+    if best is None:
+        raise ValueError("nan")
+    model.load_state_dict(state)
+    return best, state

@@ -175,7 +175,6 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: does not divide the loss
 # says: The gradient is the sum over the group, not the mean
-# says: The norms are not those of plain float32 training.
 # earns: 0 of 2
 # lesson
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
@@ -322,7 +321,6 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: never zeroes gradients
 # says: Gradients from before the call (or from the previous group) leaked in: zero_grad at the start of each group.
-# says: The norms are not those of plain float32 training.
 # earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -359,7 +357,6 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: zeroes once, at the start
 # says: Gradients from before the call (or from the previous group) leaked in
-# says: The norms are not those of plain float32 training.
 # earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -559,7 +556,6 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
 
 # %% wrong: clips after the step
 # says: The step was taken with gradients that were not clipped: clip after unscale_ and before step.
-# says: The norms are not those of plain float32 training.
 # earns: 0 of 2
 def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
     norms = []
@@ -629,6 +625,61 @@ def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, 
         for p in model.parameters():
             p.grad *= max_norm / norm
         norms.append(norm.item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: clips the optimizer's first group
+# says: You clipped the first of the optimizer's groups of parameters alone: the norm is that of all
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], max_norm).item())
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: clip_grad_value_
+# says: You clipped each number of the gradient; clip its norm, so that the direction stays.
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        optimizer.zero_grad()
+        for x, y in group:
+            with autocast():
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, math.inf))
+        nn.utils.clip_grad_value_(model.parameters(), max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+    return norms
+
+
+# %% wrong: zero_grad after the loss was scaled
+# says: Only the last micro-batch of a group counts: zero_grad belongs before the group, not before each of
+# earns: 0 of 2
+def train_accumulated(model, optimizer, scaler, micro_batches, accum, max_norm, loss_fn, autocast):
+    norms = []
+    for group in groups_of(micro_batches, accum):
+        for x, y in group:
+            optimizer.zero_grad()
+            with autocast():
+                loss = loss_fn(model(x), y) / len(group)
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norms.append(clip(model, max_norm))
         scaler.step(optimizer)
         scaler.update()
     return norms

@@ -405,3 +405,25 @@ def make_amp(device, dtype=None):
     return lambda: torch.autocast(
         kind, dtype=None if dtype is torch.float32 else dtype, enabled=dtype.itemsize == 2
     ), scaler
+
+
+# %% wrong: the scaler without a device
+# says: float16 without an enabled GradScaler: small gradients underflow. (GradScaler() without a device
+# earns: 0 of 2
+def make_amp(device, dtype=None):
+    kind = torch.device(device).type
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError("CUDA is missing")
+    if dtype is None:
+        dtype = (
+            torch.bfloat16
+            if kind == "cpu" or torch.cuda.is_bf16_supported(including_emulation=False)
+            else torch.float16
+        )
+    if dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        raise ValueError("dtype")
+    on = dtype != torch.float32
+    return (
+        lambda: torch.autocast(kind, dtype=dtype if on else None, enabled=on),
+        torch.amp.GradScaler(enabled=dtype == torch.float16),
+    )

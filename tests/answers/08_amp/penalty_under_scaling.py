@@ -237,7 +237,7 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
 
 
 # %% wrong: skips by hand, the scale stays
-# says: A non-finite gradient must skip the optimizer step and shrink the scale.
+# says: The step was skipped, as it must be, but the scale is what it was: scaler.update(), once, after
 # earns: 1 of 2
 # corner: nan
 # caught: hidden
@@ -437,3 +437,39 @@ def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
     scaler.step(optimizer)
     scaler.update()
     return mse.item(), norm.item()
+
+
+# %% wrong: no update, and a step that is skipped
+# says: The step was skipped, as it must be, but the scale is what it was: scaler.update(), once, after
+# earns: 1 of 2
+# caught: hidden
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    def finish(loss):
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+
+    return step_of(model, optimizer, scaler, x, y, lam, autocast, finish=finish)
+
+
+# %% wrong: PyTorch's recipe, without zero_grad
+# says: Old contents of .grad leaked into the step: zero_grad first.
+# earns: 1 of 2
+# caught: hidden
+def penalised_step(model, optimizer, scaler, x, y, lam, autocast):
+    with autocast():
+        loss = F.mse_loss(model(x), y)
+    scaled_grad_params = torch.autograd.grad(
+        outputs=scaler.scale(loss), inputs=list(model.parameters()), create_graph=True
+    )
+    inv_scale = 1.0 / scaler.get_scale()
+    grad_params = [p * inv_scale for p in scaled_grad_params]
+    with autocast():
+        grad_norm = 0
+        for grad in grad_params:
+            grad_norm += grad.pow(2).sum()
+        grad_norm = grad_norm.sqrt()
+        total = loss + lam * grad_norm
+    scaler.scale(total).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.item(), grad_norm.item()

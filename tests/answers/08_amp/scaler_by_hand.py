@@ -721,3 +721,54 @@ class LossScaler(Base):
 class LossScaler(Base):
     def bad(self, grads):
         return any(not g.sum().isfinite() for g in grads)
+
+
+# %% wrong: isnan of the sum
+# says: Gradients of 3e38 are finite: look at each of them, not at their sum or norm, which overflows.
+# earns: 2 of 3
+# caught: hidden
+class LossScaler:
+    def __init__(self, init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000):
+        self.s, self.good = init_scale, 0
+        self.g, self.b, self.n = growth_factor, backoff_factor, growth_interval
+        self.bad, self.done = {}, set()
+
+    def scale(self, loss):
+        return loss * self.s
+
+    def unscale_(self, optimizer):
+        if optimizer in self.bad:
+            raise RuntimeError("again")
+        grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        for g in grads:
+            g.mul_(1 / self.s)
+        self.bad[optimizer] = not math.isfinite(sum(g.sum().item() for g in grads))
+
+    def step(self, optimizer):
+        if optimizer in self.done:
+            raise RuntimeError("again")
+        if optimizer not in self.bad:
+            self.unscale_(optimizer)
+        self.done.add(optimizer)
+        if self.bad[optimizer]:
+            return False
+        optimizer.step()
+        return True
+
+    def update(self):
+        if any(self.bad.values()):
+            self.s, self.good = self.s * self.b, 0
+        else:
+            self.good += 1
+            if self.good == self.n:
+                self.s, self.good = self.s * self.g, 0
+        self.bad, self.done = {}, set()
+
+    def get_scale(self):
+        return self.s
+
+    def state_dict(self):
+        return {"s": self.s, "good": self.good}
+
+    def load_state_dict(self, state):
+        self.s, self.good = state["s"], state["good"]

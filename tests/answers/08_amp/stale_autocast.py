@@ -188,7 +188,7 @@ def fit(model, optimizer, batches):
 
 
 # %% wrong: forgets zero_grad
-# says: The loss of a batch is that before its step
+# says: The gradients of the batches before were added to those of each batch: clear them (zero_grad) in
 # earns: 0 of 2
 def fit(model, optimizer, batches):
     losses = []
@@ -202,7 +202,7 @@ def fit(model, optimizer, batches):
 
 
 # %% wrong: zeroes the gradients only after the step
-# says: The loss of a batch is that before its step
+# says: Gradients from before the call leaked into the first step: clear them (zero_grad) before the first
 # earns: 1 of 2
 # caught: hidden
 def fit(model, optimizer, batches):
@@ -228,3 +228,34 @@ def fit(model, optimizer, batches):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+# %% wrong: the loss by hand, in bfloat16
+# says: The loss was computed in bfloat16, which keeps two or three digits of it: autocast runs F.mse_loss
+# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = (model(x) - y.bfloat16()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong: zero_grad once, before the loop
+# says: The gradients of the batches before were added to those of each batch: clear them (zero_grad) in
+# earns: 0 of 2
+def fit(model, optimizer, batches):
+    losses = []
+    optimizer.zero_grad()
+    for x, y in batches:
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses

@@ -413,3 +413,73 @@ def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
 # earns: 0 of 3
 def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
     return "\n".join(verified(path, model, inputs, rtol, atol))
+
+
+# %% wrong: ends with its first problem
+# says: All inputs are tried, also after a problem.
+# earns: 1 of 3
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    if not inputs:
+        raise ValueError("nothing to verify")
+    try:
+        onnx.checker.check_model(path)
+    except Exception as error:
+        return [f"checker: {error}"]
+    session = ort.InferenceSession(path)
+    flags = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        for n, x in enumerate(inputs):
+            with torch.no_grad():
+                expected = model(x)
+            try:
+                came = session.run(None, {session.get_inputs()[0].name: x.detach().numpy()})
+            except Exception as error:
+                return [f"run: input {n}: {error}"]
+            expected = [expected] if isinstance(expected, Tensor) else expected
+            for a, b in zip(came, expected, strict=True):
+                if a.shape != tuple(b.shape):
+                    return [f"shape: input {n}"]
+                if not np.allclose(a, b.numpy(), rtol=rtol, atol=atol):
+                    return [f"value: input {n}"]
+    finally:
+        for m, flag in flags:
+            m.training = flag
+    return []
+
+
+# %% wrong: one problem for each input
+# says: All outputs are compared, also after a problem with the first one: each gives an entry.
+# earns: 2 of 3
+# caught: hidden
+def verify_onnx(path, model, inputs, rtol=1e-3, atol=1e-5):
+    if not inputs:
+        raise ValueError("nothing to verify")
+    try:
+        onnx.checker.check_model(path)
+    except Exception as error:
+        return [f"checker: {error}"]
+    session, problems = ort.InferenceSession(path), []
+    flags = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        for n, x in enumerate(inputs):
+            with torch.no_grad():
+                expected = model(x)
+            try:
+                came = session.run(None, {session.get_inputs()[0].name: x.detach().numpy()})
+            except Exception as error:
+                problems.append(f"run: input {n}: {error}")
+                continue
+            expected = [expected] if isinstance(expected, Tensor) else expected
+            for a, b in zip(came, expected, strict=True):
+                if a.shape != tuple(b.shape):
+                    problems.append(f"shape: input {n}")
+                    break
+                if not np.allclose(a, b.numpy(), rtol=rtol, atol=atol):
+                    problems.append(f"value: input {n}")
+                    break
+    finally:
+        for m, flag in flags:
+            m.training = flag
+    return problems

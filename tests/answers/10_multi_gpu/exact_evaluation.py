@@ -417,3 +417,34 @@ def distributed_accuracy(predict, dataset, batch_size):
     dist.reduce(correct, 0)
     dist.broadcast(correct, 0)
     return correct.item() / n
+
+
+# %% wrong: means in float32, times the sizes
+# says: You add counts that are no whole numbers: they come from a mean in float32, times a size. Count the
+# earns: 1 of 2
+# caught: hidden
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty")
+    right = []
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        right.append(predict(x) == y)
+    size = sum(map(len, right))
+    mean = torch.cat(right).float().mean() if size else torch.tensor(0.0)
+    total = mean.double() * size
+    dist.all_reduce(total)
+    return total.item() / n
+
+
+# %% right: shares of the whole in float64
+def distributed_accuracy(predict, dataset, batch_size):
+    n, rank, world = len(dataset), dist.get_rank(), dist.get_world_size()
+    if n == 0:
+        raise ValueError("empty")
+    right = 0
+    for x, y in DataLoader(Subset(dataset, range(rank, n, world)), batch_size=batch_size):
+        right += int((predict(x) == y).sum())
+    part = torch.tensor(right / n, dtype=torch.float64)
+    dist.all_reduce(part)
+    return part.item()

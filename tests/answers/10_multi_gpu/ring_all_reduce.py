@@ -360,7 +360,7 @@ def ring_all_reduce(t):
 
 
 # %% wrong: view(-1) of any tensor
-# says: t need not be contiguous, and parts of it that are not can be neither viewed flat nor sent
+# says: t need not be contiguous, and what isn't can be neither viewed flat nor sent
 # earns: 2 of 3
 # caught: hidden
 def ring_all_reduce(t):
@@ -626,3 +626,23 @@ def ring_all_reduce(t):
         leaving.wait()
         chunks[receive].copy_(got + (chunks[receive] if first else 0))
     t.copy_(whole.reshape(t.shape))
+
+
+# %% wrong: PyTorch's tutorial
+# says: Too much was sent: whole tensors travelled around the ring. Send one chunk per step.
+# earns: 0 of 3
+def ring_all_reduce(t):
+    rank, size = dist.get_rank(), dist.get_world_size()
+    send_buff, recv_buff, accum = t.clone(), t.clone(), t.clone()
+    left, right = (rank - 1 + size) % size, (rank + 1) % size
+    for i in range(size - 1):
+        if i % 2 == 0:
+            send_req = dist.isend(send_buff, right)
+            dist.recv(recv_buff, left)
+            accum[:] += recv_buff[:]
+        else:
+            send_req = dist.isend(recv_buff, right)
+            dist.recv(send_buff, left)
+            accum[:] += send_buff[:]
+        send_req.wait()
+    t[:] = accum[:]

@@ -144,7 +144,7 @@ fit = training(loss_of)
 
 
 # %% wrong: squeeze() on both, no check
-# says: A prediction of another size must raise ValueError instead of being broadcast.
+# says: A prediction of another size is refused, but with another exception: compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 # corner: 0-d
@@ -191,7 +191,7 @@ fit = training(lambda p, target: functional.mse_loss(p.flatten()[: target.numel(
 
 
 # %% wrong: another size raises RuntimeError
-# says: A prediction of another size must raise ValueError
+# says: A prediction of another size is refused, but with another exception: compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 fit = training(lambda p, target: functional.mse_loss(p.reshape(target.shape), target))
@@ -346,7 +346,7 @@ def fit(model, x, y, epochs, lr, batch_size):
 
 
 # %% wrong: an assertion in place of ValueError
-# says: A prediction of another size must raise ValueError
+# says: A prediction of another size is refused, but with another exception: compare the numbers of
 # earns: 1 of 2
 # caught: hidden
 def loss_of(prediction, target):
@@ -388,3 +388,39 @@ def fit(model, x, y, epochs, lr, batch_size):
 def fit(model, x, y, epochs, lr, batch_size):
     model.linear = nn.Linear(2, 1)
     return training(checked)(model, x, y, epochs, lr, batch_size)
+
+
+# %% wrong: view_as alone
+# says: A prediction of another size is refused, but with another exception: compare the numbers of
+# earns: 1 of 2
+# caught: hidden
+def fit(model, x, y, epochs, lr, batch_size):
+    opt = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(epochs):
+        total = 0.0
+        for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):
+            opt.zero_grad()
+            loss = nn.functional.mse_loss(model(xb).view_as(yb), yb)
+            loss.backward()
+            opt.step()
+            total += loss.item() * len(yb)
+    return total / len(x)
+
+
+# %% wrong: asserts the shapes
+# says: A prediction of another size is refused, but with another exception: compare the numbers of
+# earns: 1 of 2
+# caught: hidden
+def fit(model, x, y, epochs, lr, batch_size):
+    opt = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(epochs):
+        total = 0.0
+        for xb, yb in DataLoader(TensorDataset(x, y), batch_size=batch_size):
+            opt.zero_grad()
+            out = model(xb).flatten()
+            assert out.shape == yb.flatten().shape
+            loss = (out - yb.flatten()).pow(2).mean()
+            loss.backward()
+            opt.step()
+            total += loss.item() * len(yb)
+    return total / len(x)

@@ -259,7 +259,7 @@ cross_entropy = from_log_p(log_p_of, smooth=lambda nll, log_p, y, e: nll)
 
 
 # %% wrong: smoothing always computed, times zero
-# says: A class with logit -inf must simply have probability 0.
+# says: The loss is nan: 0 · (-inf). A class with logit -inf was multiplied by a weight of 0, of a one-hot
 # earns: 1 of 2
 # caught: hidden
 def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
@@ -271,7 +271,7 @@ def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
 
 
 # %% wrong: one-hot times log p
-# says: A class with logit -inf must simply have probability 0.
+# says: The loss is nan: 0 · (-inf). A class with logit -inf was multiplied by a weight of 0, of a one-hot
 # earns: 1 of 2
 # caught: hidden
 # corner: nan
@@ -563,3 +563,57 @@ def refuse_otherwise(logits, target, ignore_index):
 
 
 cross_entropy = from_log_p(log_p_of, check=refuse_otherwise)
+
+
+# %% wrong: smooths with 0 as well
+# says: The loss is nan: 0 · (-inf). A class with logit -inf was multiplied by a weight of 0, of a one-hot
+# earns: 1 of 2
+# caught: hidden
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    if logits.dim() != 2 or target.shape != logits.shape[:1]:
+        raise ValueError("shapes")
+    if target.is_floating_point():
+        raise TypeError("class indices")
+    keep = target != ignore_index
+    logits, target = logits[keep], target[keep]
+    if ((target < 0) | (target >= logits.shape[1])).any():
+        raise IndexError("no class")
+    log_p = logits.log_softmax(1)
+    nll = -log_p.gather(1, target.unsqueeze(1)).squeeze(1)
+    smooth = -log_p.mean(1)
+    return ((1 - label_smoothing) * nll + label_smoothing * smooth).mean()
+
+
+# %% wrong: a one-hot target times log p
+# says: The loss is nan: 0 · (-inf). A class with logit -inf was multiplied by a weight of 0, of a one-hot
+# earns: 1 of 2
+# caught: hidden
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    if logits.dim() != 2 or target.shape != logits.shape[:1]:
+        raise ValueError("shapes")
+    if target.is_floating_point():
+        raise TypeError("class indices")
+    keep = target != ignore_index
+    logits, target = logits[keep], target[keep]
+    classes = logits.shape[1]
+    if ((target < 0) | (target >= classes)).any():
+        raise IndexError("no class")
+    weights = torch.full_like(logits, label_smoothing / classes)
+    weights.scatter_(1, target[:, None], 1 - label_smoothing + label_smoothing / classes)
+    return -(weights * logits.log_softmax(1)).sum(1).mean()
+
+
+# %% right: log_softmax, as in torch's own decomposition
+def cross_entropy(logits, target, *, label_smoothing=0.0, ignore_index=-100):
+    if logits.ndim != 2 or target.ndim != 1 or len(logits) != len(target):
+        raise ValueError("shapes")
+    if target.is_floating_point():
+        raise TypeError("class indices")
+    keep = target != ignore_index
+    if (((target < 0) | (target >= logits.shape[1])) & keep).any():
+        raise IndexError("no class")
+    log_p = logits[keep].log_softmax(-1)
+    nll = -log_p.gather(1, target[keep].unsqueeze(1))[:, 0]
+    if label_smoothing > 0:
+        nll = (1 - label_smoothing) * nll - label_smoothing * log_p.mean(-1)
+    return nll.mean()

@@ -57,7 +57,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: asks for the class
-# says: You asked for the class or a default, or for the state: Adam(decoupled_weight_decay=True) is decoupled too
+# says: You decided without a step, by the class or its name: Adam(decoupled_weight_decay=True) is
 # earns: 0 of 1
 # lesson
 def is_decoupled(make_optimizer):
@@ -68,7 +68,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: reads the defaults
-# says: You asked for the class or a default
+# says: You read the optimizer's settings (its defaults or its groups), which a wrapper doesn't have:
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
@@ -78,7 +78,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: reads the groups, after a step for the sake of appearance
-# says: You asked for the class or a default
+# says: Behind a class of its own, AdamW was taken for the other kind: the class, its name or its settings
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
@@ -210,7 +210,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: asks whether the class is Adam
-# says: You asked for the class or a default
+# says: You decided without a step, by the class or its name: Adam(decoupled_weight_decay=True) is
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     return make_optimizer([nn.Parameter(torch.ones(1))]).__class__.__name__ != "Adam"
@@ -243,7 +243,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: compares with lr times weight_decay, read from the groups
-# says: You asked for the class or a default
+# says: You read the optimizer's settings (its defaults or its groups), which a wrapper doesn't have:
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
@@ -278,7 +278,7 @@ def is_decoupled(make_optimizer):
 
 
 # %% wrong: looks whether the moments in the state stay zero
-# says: You asked for the class or a default, or for the state
+# says: Behind a class of its own, Adam was taken for the other kind: the class, its name or its settings
 # earns: 0 of 1
 def is_decoupled(make_optimizer):
     weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
@@ -289,3 +289,34 @@ def is_decoupled(make_optimizer):
         raise ValueError("no decay")
     moments = [kept for name, kept in optimizer.state[weight].items() if name != "step"]
     return all(not kept.any() for kept in moments if isinstance(kept, torch.Tensor))
+
+
+# %% wrong: by the defaults
+# says: You read the optimizer's settings (its defaults or its groups), which a wrapper doesn't have:
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    optimizer = make_optimizer([nn.Parameter(torch.ones(1))])
+    if optimizer.defaults["weight_decay"] == 0:
+        raise ValueError("no decay")
+    return bool(optimizer.defaults.get("decoupled_weight_decay"))
+
+
+# %% wrong: by the name
+# says: You decided without a step, by the class or its name: Adam(decoupled_weight_decay=True) is
+# earns: 0 of 1
+def is_decoupled(make_optimizer):
+    return "W" in type(make_optimizer([nn.Parameter(torch.ones(1))])).__name__
+
+
+# %% wrong: a fixed threshold
+# says: A fixed threshold on the step fails for other lr and weight_decay: compare two weights with each
+# earns: 0 of 1
+# caught: hidden
+def is_decoupled(make_optimizer):
+    w = nn.Parameter(torch.tensor(1000.0, dtype=torch.float64))
+    optimizer = make_optimizer([w])
+    w.grad = torch.zeros_like(w)
+    optimizer.step()
+    if w.item() == 1000.0:
+        raise ValueError("no decay")
+    return 1000.0 - w.item() > 1

@@ -436,3 +436,51 @@ def evaluate(model, loader, loss_fn):
     if not count:
         raise ValueError("no samples")
     return loss / count, hits / count
+
+
+# %% wrong: argmax without a dimension
+# says: argmax() without a dimension looks for one largest number in the whole batch: each row has its own,
+# says: Loss or accuracy is not the mean over the samples.
+# earns: 0 of 2
+def evaluate(model, loader, loss_fn):
+    flags = {m: m.training for m in model.modules()}
+    loss, hits, count = 0.0, 0, 0
+    model.eval()
+    try:
+        with torch.no_grad():
+            for x, y in loader:
+                out = model(x)
+                loss += loss_fn(out, y).item() * len(y)
+                hits += (out.argmax() == y).sum().item()
+                count += len(y)
+    finally:
+        for m, flag in flags.items():
+            m.training = flag
+    if not count:
+        raise ValueError("empty")
+    return loss / count, hits / count
+
+
+# %% wrong: PyTorch's quickstart
+# says: Mean of batch means: the smaller last batch counts too much.
+# earns: 0 of 2
+def evaluate(model, loader, loss_fn):
+    size = 0
+    num_batches = 0
+    flags = {m: m.training for m in model.modules()}
+    model.eval()
+    test_loss, correct = 0, 0
+    try:
+        with torch.no_grad():
+            for X, y in loader:
+                pred = model(X)
+                test_loss += loss_fn(pred, y).item()
+                correct += (pred.argmax(1) == y).type(torch.float).sum().item()
+                size += len(y)
+                num_batches += 1
+    finally:
+        for m, flag in flags.items():
+            m.training = flag
+    if not size:
+        raise ValueError("empty")
+    return test_loss / num_batches, correct / size

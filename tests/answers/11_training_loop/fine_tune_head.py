@@ -616,3 +616,40 @@ def prepare(model, state, num_classes, lr_body, lr_head):
         model.body.requires_grad_(False)
         model.train(model.training)
     return optimizer_of(model, lr_body, lr_head)
+
+
+# %% wrong: frozen by requires_grad alone, torchvision's tutorial
+# says: The new head must have the body's dtype and device.
+# says: The frozen body drifts: batch norm updates its statistics in train mode whatever requires_grad says.
+# earns: 0 of 2
+def prepare(model, state, num_classes, lr_body, lr_head):
+    model.load_state_dict(state)
+    if lr_body == 0:
+        for param in model.parameters():
+            param.requires_grad = False
+    num_ftrs = model.fc.in_features
+    model.fc = nn.Linear(num_ftrs, num_classes)
+    groups = [{"params": model.fc.parameters(), "lr": lr_head}]
+    if lr_body:
+        groups.append({"params": model.body.parameters(), "lr": lr_body})
+    return torch.optim.SGD(groups, momentum=0.9)
+
+
+# %% wrong: copies the rows of the old head
+# says: The head must be fresh, not a slice of the old one.
+# earns: 1 of 2
+def prepare(model, state, num_classes, lr_body, lr_head):
+    model.load_state_dict(state)
+    old = model.fc
+    model.fc = nn.Linear(old.in_features, num_classes, dtype=old.weight.dtype, device=old.weight.device)
+    with torch.no_grad():
+        n = min(num_classes, old.out_features)
+        model.fc.weight[:n] = old.weight[:n]
+    groups = [{"params": model.fc.parameters(), "lr": lr_head}]
+    if lr_body:
+        groups.append({"params": model.body.parameters(), "lr": lr_body})
+    else:
+        model.body.requires_grad_(False)
+        model.body.eval()
+        model.body.train = lambda mode=True: model.body
+    return torch.optim.SGD(groups, momentum=0.9)

@@ -550,3 +550,27 @@ def why_not(step, weights, floor=0.01, max_steps=300):
 # earns: 0 of 2
 def why_not(step, weights, floor=0.01, max_steps=300):
     print(asked()(step, weights, floor, max_steps))
+
+
+# %% wrong: looks at trainable weights only
+# says: A frozen weight counts as well: here `step` moves one that requires no grad, as an average does.
+# earns: 1 of 2
+# caught: hidden
+def why_not(step, weights, floor=0.01, max_steps=300):
+    weights = [w for w in weights if w.requires_grad]
+    before = [w.detach().clone() for w in weights]
+    losses, moved = [], False
+    while len(losses) < max_steps:
+        losses.append(step())
+        moved |= not all(
+            torch.allclose(w, b, rtol=0, atol=0, equal_nan=True) for w, b in zip(weights, before, strict=True)
+        )
+        if losses[-1] < floor:
+            return "fits"
+        if not math.isfinite(losses[-1]):
+            break
+    if not moved:
+        return "stands still"
+    if not math.isfinite(losses[-1]) or losses[-1] > losses[0]:
+        return "diverges"
+    return "stuck"

@@ -379,3 +379,62 @@ def pad_collate(batch, pad_value=0):
         row[: len(s)] = s
     mask = torch.arange(x.shape[1]) < length[:, None]
     return {"x": x, "mask": mask, "length": length, "label": torch.tensor([label for _, label in batch])}
+
+
+# %% wrong: F.pad for two dimensions only
+# says: Your code raised RuntimeError: Padding length should be less than or equal to two times the input
+# says: Each step may be a single number, so that a sequence is (T,), or a tensor of any shape
+# earns: 0 of 2
+def pad_collate(batch, pad_value=0):
+    if not batch:
+        raise ValueError("empty")
+    xs, ys = zip(*batch, strict=True)
+    if any(x.shape[1:] != xs[0].shape[1:] or x.dtype != xs[0].dtype for x in xs):
+        raise ValueError("differ")
+    lengths = torch.tensor([len(x) for x in xs])
+    longest = int(lengths.max())
+    x = torch.stack([torch.nn.functional.pad(x, (0, 0, 0, longest - len(x)), value=pad_value) for x in xs])
+    return {"x": x, "mask": torch.arange(longest) < lengths[:, None], "length": lengths, "label": torch.tensor(ys)}
+
+
+# %% wrong: F.pad of the last dimension
+# says: The sequences still differ in shape after padding, so they can't be stacked: time is their FIRST
+# says: The sequences still differ in shape after padding, so they can't be stacked: time is their FIRST
+# earns: 0 of 2
+def pad_collate(batch, pad_value=0):
+    if not batch:
+        raise ValueError("empty")
+    xs, ys = zip(*batch, strict=True)
+    if any(x.shape[1:] != xs[0].shape[1:] or x.dtype != xs[0].dtype for x in xs):
+        raise ValueError("differ")
+    lengths = torch.tensor([len(x) for x in xs])
+    longest = int(lengths.max())
+    x = torch.stack([torch.nn.functional.pad(x, (0, longest - len(x)), value=pad_value) for x in xs])
+    return {"x": x, "mask": torch.arange(longest) < lengths[:, None], "length": lengths, "label": torch.tensor(ys)}
+
+
+# %% wrong: pad_sequence, with assertions
+# says: An empty batch, other trailing dimensions or other dtypes must raise ValueError.
+# earns: 1 of 2
+# caught: hidden
+def pad_collate(batch, pad_value=0):
+    assert batch
+    xs, ys = zip(*batch, strict=True)
+    assert all(x.shape[1:] == xs[0].shape[1:] and x.dtype == xs[0].dtype for x in xs)
+    lengths = torch.tensor([len(x) for x in xs])
+    x = torch.nn.utils.rnn.pad_sequence(list(xs), batch_first=True, padding_value=pad_value)
+    return {"x": x, "mask": torch.arange(x.shape[1]) < lengths[:, None], "length": lengths, "label": torch.tensor(ys)}
+
+
+# %% wrong: one step too many in the mask
+# says: The mask of row i is True on its first length[i] steps, and only there.
+# earns: 0 of 2
+def pad_collate(batch, pad_value=0):
+    if not batch:
+        raise ValueError("empty")
+    xs, ys = zip(*batch, strict=True)
+    if any(x.shape[1:] != xs[0].shape[1:] or x.dtype != xs[0].dtype for x in xs):
+        raise ValueError("differ")
+    lengths = torch.tensor([len(x) for x in xs])
+    x = torch.nn.utils.rnn.pad_sequence(list(xs), batch_first=True, padding_value=pad_value)
+    return {"x": x, "mask": torch.arange(x.shape[1]) <= lengths[:, None], "length": lengths, "label": torch.tensor(ys)}

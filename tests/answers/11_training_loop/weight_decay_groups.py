@@ -67,7 +67,6 @@ def decay_groups(model, weight_decay):
 
 # %% wrong: bias or norm in the name
 # says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
-# says: Biases (and other 1-D parameters) must not be decayed.
 # earns: 0 of 2
 # lesson
 def decay_groups(model, weight_decay):
@@ -335,9 +334,72 @@ def decay_groups(model, weight_decay):
 
 
 # %% wrong: everything inside of a norm layer
-# says: A parameter with two or more dimensions that belongs to no norm layer must be decayed
+# says: A layer inside a norm layer is no norm: `norm.parameters()` lists its weights, too. Ask for
 # earns: 1 of 2
 # caught: hidden
 def decay_groups(model, weight_decay):
     inside = {id(p) for m in model.modules() if isinstance(m, NORMS) for p in m.parameters()}
     return groups_of(model, weight_decay, lambda name, p, owner: p.ndim < 2 or id(p) in inside)
+
+
+# %% wrong: norms without RMSNorm
+# says: nn.RMSNorm is a norm layer too; it is not derived from LayerNorm.
+# earns: 1 of 2
+# caught: hidden
+def decay_groups(model, weight_decay):
+    kinds = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
+    own = {id(p) for m in model.modules() if isinstance(m, kinds) for p in m.parameters(recurse=False)}
+    params = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in params if p.dim() >= 2 and id(p) not in own], "weight_decay": weight_decay},
+        {"params": [p for p in params if p.dim() < 2 or id(p) in own], "weight_decay": 0.0},
+    ]
+
+
+# %% wrong: all that is inside a norm
+# says: A layer inside a norm layer is no norm: `norm.parameters()` lists its weights, too. Ask for
+# earns: 1 of 2
+# caught: hidden
+def decay_groups(model, weight_decay):
+    kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
+    own = {id(p) for m in model.modules() if isinstance(m, kinds) for p in m.parameters()}
+    params = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in params if p.dim() >= 2 and id(p) not in own], "weight_decay": weight_decay},
+        {"params": [p for p in params if p.dim() < 2 or id(p) in own], "weight_decay": 0.0},
+    ]
+
+
+# %% wrong: nanoGPT's rule
+# says: A LayerNorm over two dimensions has a 2-D weight; it is still a norm layer.
+# earns: 0 of 2
+def decay_groups(model, weight_decay):
+    param_dict = {pn: p for pn, p in model.named_parameters() if p.requires_grad}
+    decay = [p for n, p in param_dict.items() if p.dim() >= 2]
+    nodecay = [p for n, p in param_dict.items() if p.dim() < 2]
+    return [{"params": decay, "weight_decay": weight_decay}, {"params": nodecay, "weight_decay": 0.0}]
+
+
+# %% wrong: timm's order, the group without decay first
+# says: The decayed group comes first, parameters in the order of model.parameters().
+# earns: 0 of 2
+def decay_groups(model, weight_decay):
+    kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
+    own = {id(p) for m in model.modules() if isinstance(m, kinds) for p in m.parameters(recurse=False)}
+    params = [p for p in model.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in params if p.dim() < 2 or id(p) in own], "weight_decay": 0.0},
+        {"params": [p for p in params if p.dim() >= 2 and id(p) not in own], "weight_decay": weight_decay},
+    ]
+
+
+# %% wrong: Hugging Face's names
+# says: Names do not tell: in a Sequential a norm layer is called '1'. Ask the module's type.
+# earns: 0 of 2
+def decay_groups(model, weight_decay):
+    no_decay = ["bias", "LayerNorm.weight"]
+    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    return [
+        {"params": [p for n, p in named if not any(nd in n for nd in no_decay)], "weight_decay": weight_decay},
+        {"params": [p for n, p in named if any(nd in n for nd in no_decay)], "weight_decay": 0.0},
+    ]

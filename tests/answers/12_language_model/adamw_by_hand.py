@@ -418,3 +418,39 @@ def adamw_step(params, state, lr, betas, eps, weight_decay):
         groups = [{"params": [p], "weight_decay": weight_decay if p.dim() > 1 else 0.0} for p in params]
         state["it"] = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps)
     state["it"].step()
+
+
+# %% wrong: one count, by the first parameter
+# says: Each parameter has its own step count: one that was skipped must not be corrected as if it had
+# earns: 1 of 2
+# caught: hidden
+@torch.no_grad()
+def adamw_step(params, state, lr, betas, eps, weight_decay):
+    state.setdefault("t", 0)
+    for i, p in enumerate(params):
+        if p.grad is None:
+            continue
+        state["t"] += i == 0
+        own = state.setdefault(i, fresh(p))
+        own["t"] = max(state["t"], 1) - 1
+        step_of(p, own, lr, betas, eps, weight_decay if p.ndim >= 2 else 0.0)
+
+
+# %% wrong: linear fall
+# says: The rate falls along a straight line. Half a cosine is asked for: slow at first, steepest in the
+# earns: 1 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return floor + (peak - floor) * (1 - min(1, (step - warmup) / (total - warmup)))
+
+
+# %% wrong: nanoGPT's warm-up
+# says: The climb divides by warmup + 1 and is over one step too late: the rate is peak in step warmup - 1.
+# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# earns: 0 of 2
+def learning_rate(step, peak, warmup, total, floor):
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    progress = min(1, (step - warmup) / (total - warmup))
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))

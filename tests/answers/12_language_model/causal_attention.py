@@ -413,3 +413,20 @@ def causal_attention(q, k, v, valid):
 def causal_attention(q, k, v, valid):
     flat = [t.view(-1, *t.shape[2:]).reshape(t.shape) for t in (q, k, v)]
     return attend(*flat, valid)
+
+
+# %% right: clears nan and inf, wherever they are, by nan_to_num
+def causal_attention(q, k, v, valid):
+    k, v = k.nan_to_num(0.0, 0.0, 0.0), v.nan_to_num(0.0, 0.0, 0.0)
+    return attend(q, k, v, valid)
+
+
+# %% wrong: rows without a key left unfilled
+# says: A query without any key must return zeros. Its masked scores were left as they are, so that it
+# earns: 1 of 2
+def causal_attention(q, k, v, valid):
+    k, v = cleared(k, valid), cleared(v, valid)
+    keys = keys_of(q, valid)
+    some = keys.any(-1, keepdim=True)
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    return scores.masked_fill(~keys & some, -torch.inf).softmax(-1) @ v

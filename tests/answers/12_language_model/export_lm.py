@@ -189,3 +189,26 @@ def export_lm(model, path):
 # earns: 0 of 1
 def export_lm(model, path):
     restored(model, lambda: write(model, path, (torch.zeros(5, dtype=torch.int64),), dynamic_shapes=({0: "time"},)))
+
+
+# %% wrong: returns the program
+# says: Nothing is to be returned: torch.onnx.export gives its ONNXProgram back, which stays inside.
+# earns: 0 of 1
+def export_lm(model, path):
+    out = []
+    restored(
+        model,
+        lambda: out.append(
+            torch.onnx.export(
+                model,
+                EXAMPLE,
+                path,
+                input_names=["ids"],
+                output_names=["logits"],
+                dynamic_shapes=BOTH,
+                external_data=False,
+                verbose=False,
+            )
+        ),
+    )
+    return out[0]

@@ -350,3 +350,34 @@ def first_exploding(model, x, limit):
     found = first(sizes_of(model, x), limit)
     torch.set_grad_enabled(False)
     return found
+
+
+# %% wrong: hooks on all modules
+# says: Module 0 has a child: only modules without children are named, here the next one that runs. Put no
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    return first(sizes_of(model, x, modules=lambda model: list(model.named_modules())), limit)
+
+
+# %% wrong: set_grad_enabled(True) in finally
+# says: Whoever called you had switched gradients off, and now they are on: torch.no_grad() as a `with`
+# earns: 1 of 2
+# caught: hidden
+def first_exploding(model, x, limit):
+    try:
+        return first(sizes_of(model, x), limit)
+    finally:
+        torch.set_grad_enabled(True)
+
+
+# %% right: torch's own mean in float64
+def first_exploding(model, x, limit):
+    def size(output):
+        t = floats_of(output)
+        if not sum(p.numel() for p in t):
+            return 0.0
+        return torch.cat([p.double().flatten() for p in t]).pow(2).mean().sqrt().item()
+
+    found = sizes_of(model, x, size)
+    return next(((n, s) for n, s in found if s > limit or not math.isfinite(s)), None)

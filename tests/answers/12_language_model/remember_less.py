@@ -388,7 +388,7 @@ def remember_less(block, x):
 
 
 # %% wrong: train mode for the second run
-# says: With several calls in one graph, a gradient is wrong
+# says: The block's training flags or hooks are not what they were
 # earns: 1 of 2
 # caught: hidden
 class Trains(Lean):
@@ -421,3 +421,134 @@ class OfCopy(Lean):
 
 def remember_less(block, x):
     return OfCopy.apply(block, x, *block.parameters())
+
+
+# %% right: Megatron's name
+class CheckpointFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, run_function, x, *params):
+        ctx.run_function = run_function
+        ctx.fwd_cpu_rng_state = torch.get_rng_state()
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            outputs = run_function(x)
+        return outputs
+
+    @staticmethod
+    def backward(ctx, g):
+        ctx.block, ctx.state = ctx.run_function, ctx.fwd_cpu_rng_state
+        return None, *Lean.gradients(ctx, *Lean.again(ctx), g)
+
+
+def remember_less(block, x):
+    return CheckpointFunction.apply(block, x, *block.parameters())
+
+
+# %% right: Tanh in its name
+class RecomputedTanhBlock(Lean):
+    pass
+
+
+def remember_less(block, x):
+    return RecomputedTanhBlock.apply(block, x, *block.parameters())
+
+
+# %% wrong: result on ctx
+# says: The result is kept for backward, which computes it again and doesn't need it: save x alone, and put
+# earns: 0 of 2
+class Recomputed(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        ctx.block, ctx.state = block, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        ctx.y = block(x)
+        return ctx.y
+
+    @classmethod
+    def backward(cls, ctx, g):
+        return None, *cls.gradients(ctx, *cls.again(ctx), g)
+
+
+def remember_less(block, x):
+    return Recomputed.apply(block, x, *block.parameters())
+
+
+# %% wrong: result saved
+# says: The result is kept for backward, which computes it again and doesn't need it: save x alone, and put
+# earns: 0 of 2
+class Recomputed(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        ctx.block, ctx.state = block, torch.get_rng_state()
+        y = block(x)
+        ctx.save_for_backward(x, y)
+        return y
+
+    @classmethod
+    def again(cls, ctx):
+        x, y = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.state)
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return Recomputed.apply(block, x, *block.parameters())
+
+
+# %% wrong: x not detached
+# says: The second run must start from x.detach().requires_grad_(): the saved x still belongs to the graph
+# earns: 1 of 2
+# caught: hidden
+class Recomputed(Lean):
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.state)
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return Recomputed.apply(block, x, *block.parameters())
+
+
+# %% wrong: without enable_grad
+# says: Inside `backward` gradients are switched off, so the second run has no graph: run the block under
+# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# earns: 0 of 2
+class Recomputed(Lean):
+    @classmethod
+    def again(cls, ctx):
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.random.fork_rng():
+            torch.set_rng_state(ctx.state)
+            return x, ctx.block(x)
+
+
+def remember_less(block, x):
+    return Recomputed.apply(block, x, *block.parameters())
+
+
+# %% wrong: dice of the first call on the class
+# says: With several calls in one graph, a gradient is wrong: each call needs its own x and dice.
+# earns: 1 of 2
+# caught: hidden
+class Recomputed(Lean):
+    @staticmethod
+    def forward(ctx, block, x, *parameters):
+        Recomputed.last = torch.get_rng_state()
+        ctx.block = block
+        ctx.save_for_backward(x)
+        return block(x)
+
+    @classmethod
+    def again(cls, ctx):
+        ctx.state = Recomputed.last
+        return super().again(ctx)
+
+
+def remember_less(block, x):
+    return Recomputed.apply(block, x, *block.parameters())

@@ -3,6 +3,7 @@ import io
 import os
 import pickle
 import shutil
+import tempfile
 from pathlib import Path
 
 import torch
@@ -63,7 +64,10 @@ def load_run(path, model, optimizer, sampler):
     return restore(torch.load(io.BytesIO(Path(path).read_bytes())), model, optimizer, sampler)
 
 
-# %% right: keeps the old file and puts it back on failure
+# %% wrong: keeps the old file and puts it back on failure
+# says: For a moment there was no file at `path`
+# earns: 0 of 1
+# caught: hidden
 def save_run(path, model, optimizer, step, sampler):
     old = path + ".old"
     if os.path.exists(path):
@@ -382,3 +386,74 @@ def load_run(path, model, optimizer, sampler):
 # earns: 0 of 1
 def save_run(path, model, optimizer, step, sampler):
     parts(model, optimizer, step, sampler)
+
+
+# %% wrong: unlink, then rename
+# says: For a moment there was no file at `path`: the old one was removed or renamed before the new one had
+# earns: 0 of 1
+# caught: hidden
+def save_run(path, model, optimizer, step, sampler):
+    torch.save(parts(model, optimizer, step, sampler), path + ".new")
+    Path(path).unlink(missing_ok=True)
+    os.rename(path + ".new", path)
+
+
+# %% wrong: the old one to .bak
+# says: For a moment there was no file at `path`: the old one was removed or renamed before the new one had
+# earns: 0 of 1
+# caught: hidden
+def save_run(path, model, optimizer, step, sampler):
+    torch.save(parts(model, optimizer, step, sampler), path + ".new")
+    if os.path.exists(path):
+        os.replace(path, path + ".bak")
+    os.rename(path + ".new", path)
+
+
+# %% wrong: a temporary file in the system's folder for them
+# says: The temporary file lay in another folder, which may be another disk, and renaming works within one
+# earns: 0 of 1
+# caught: hidden
+def save_run(path, model, optimizer, step, sampler):
+    new = os.path.join(tempfile.gettempdir(), f"{os.getpid()}.new")
+    try:
+        torch.save(parts(model, optimizer, step, sampler), new)
+        os.replace(new, path)
+    finally:
+        Path(new).unlink(missing_ok=True)
+
+
+# %% wrong: copies over
+# says: You wrote into the old file: a process that is killed there leaves half a file. Write another one
+# earns: 0 of 1
+# caught: hidden
+def save_run(path, model, optimizer, step, sampler):
+    torch.save(parts(model, optimizer, step, sampler), path + ".new")
+    shutil.copyfile(path + ".new", path)
+
+
+# %% wrong: swallows a failed rename
+# says: The new file could not be renamed, so the old one is still at `path`, and nobody heard of it: the
+# earns: 0 of 1
+# caught: hidden
+def save_run(path, model, optimizer, step, sampler):
+    torch.save(parts(model, optimizer, step, sampler), path + ".new")
+    try:
+        os.replace(path + ".new", path)
+    except OSError:
+        pass
+
+
+# %% right: Path.replace
+def save_run(path, model, optimizer, step, sampler):
+    new = Path(path).with_suffix(".tmp")
+    torch.save(parts(model, optimizer, step, sampler), new)
+    new.replace(path)
+
+
+# %% right: NamedTemporaryFile and shutil.move
+def save_run(path, model, optimizer, step, sampler):
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as f:
+        torch.save(parts(model, optimizer, step, sampler), f)
+        f.flush()
+        os.fsync(f.fileno())
+    shutil.move(f.name, path)

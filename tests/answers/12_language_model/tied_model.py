@@ -491,3 +491,27 @@ class TinyLM(Base):
         super().__init__(vocab, width, layers, length)
         self.blocks = nn.ModuleList([Block(width)] * layers)
         self.start()
+
+
+# %% wrong: padding_idx=0
+# says: Id 0 learns nothing from where it is read: with padding_idx an Embedding drops the gradient of that
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def __init__(self, vocab, width, layers, length):
+        super().__init__(vocab, width, layers, length)
+        self.emb = nn.Embedding(vocab, width, padding_idx=0)
+        self.emb.weight = self.head.weight
+        self.start()
+
+
+# %% wrong: mask not cut to T
+# says: Of `mask`, each block must get as many rows and columns as the text is long
+# earns: 1 of 2
+# caught: hidden
+class TinyLM(Base):
+    def forward(self, ids):
+        x = self.emb(ids)
+        for block in self.blocks:
+            x = block(x, self.mask)
+        return self.head(self.norm(x))

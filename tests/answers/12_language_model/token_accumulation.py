@@ -429,3 +429,91 @@ def train_step(model, optimizer, micro, clip):
 # corner: empty
 def train_step(model, optimizer, micro, clip):
     return accumulated(model, optimizer, micro, clip) if counted(micro) else (0.0 / counted(micro), 0.0)
+
+
+# %% wrong: not isnan
+# says: The norm was not finite, yet a step was taken, or the optimizer's state has changed: ask
+# earns: 1 of 2
+# caught: hidden
+def train_step(model, optimizer, micro, clip):
+    count = counted(micro)
+    if not count:
+        raise ValueError("none")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    norm = clip_of(model, clip)
+    if not math.isnan(norm):
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return total, norm
+
+
+# %% wrong: judges by the loss
+# says: The norm was not finite, yet a step was taken, or the optimizer's state has changed: ask
+# earns: 1 of 2
+# caught: hidden
+def train_step(model, optimizer, micro, clip):
+    count = counted(micro)
+    if not count:
+        raise ValueError("none")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    norm = clip_of(model, clip)
+    if math.isfinite(total):
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return total, norm
+
+
+# %% wrong: clip_grad_value
+# says: Each element was clipped for itself, which turns the gradient's direction: clip its norm.
+# earns: 1 of 2
+def train_step(model, optimizer, micro, clip):
+    count = counted(micro)
+    if not count:
+        raise ValueError("none")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    norm = math.sqrt(sum(p.grad.square().sum().item() for p in model.parameters()))
+    nn.utils.clip_grad_value_(model.parameters(), clip)
+    if math.isfinite(norm):
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return total, norm
+
+
+# %% wrong: clips only the first group
+# says: The norm is that of the optimizer's first group of parameters. It must be that of all of them, and
+# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# earns: 0 of 2
+def train_step(model, optimizer, micro, clip):
+    count = counted(micro)
+    if not count:
+        raise ValueError("none")
+    optimizer.zero_grad()
+    total = 0.0
+    for ids, targets in micro:
+        loss = sum_of(logits_of(model, ids), targets) / count
+        loss.backward()
+        total += loss.item()
+    norm = nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], clip).item()
+    if math.isfinite(norm):
+        optimizer.step()
+    else:
+        optimizer.zero_grad()
+    return total, norm

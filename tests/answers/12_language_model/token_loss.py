@@ -289,3 +289,16 @@ def token_loss(logits, targets, ignore=-100):
     targets[~counts] = 0
     x = torch.where(counts[..., None], wide(logits), 0.0).log_softmax(-1)
     return torch.where(counts, -x.gather(-1, targets[..., None])[..., 0], 0.0)
+
+
+# %% wrong: nan_to_num in place of masking
+# says: A logit of -inf is a probability of 0. At a position that counts it must stay: clear only the
+# earns: 0 of 1
+# caught: hidden
+def token_loss(logits, targets, ignore=-100):
+    counts = targets != ignore
+    x = wide(logits).nan_to_num(0.0, 0.0, 0.0)
+    x = torch.where(counts[..., None], x, 0.0)
+    lp = x.log_softmax(-1)
+    picked = lp.gather(-1, torch.where(counts, targets, 0)[..., None])[..., 0]
+    return torch.where(counts, -picked, 0.0)

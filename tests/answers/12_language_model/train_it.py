@@ -579,3 +579,77 @@ def train(model, ids, steps, batch, peak, seed):
 # earns: 0 of 2
 def train(model, ids, steps, batch, peak, seed):
     return loop(copy.deepcopy(model), ids, steps, batch, peak, seed)
+
+
+# %% wrong: a warm-up of 10 percent
+# says: The rate must climb over 3 of 60 steps to 0.05 and then fall to 0.01 or less. It is 0.00833 in the
+# earns: 1 of 2
+# caught: hidden
+def train(model, ids, steps, batch, peak, seed):
+    w = round(0.1 * steps)
+
+    def rate(n, steps, peak):
+        if n < w:
+            return peak * (n + 1) / w
+        return peak * 0.5 * (1 + math.cos(math.pi * (n - w) / (steps - w)))
+
+    return loop(model, ids, steps, batch, peak, seed, rate=rate)
+
+
+# %% wrong: two updates
+# says: The optimizer stepped 120 times for 40 losses: each loss makes one update.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    class Twice(torch.optim.AdamW):
+        def step(self, closure=None):
+            super().step()
+            super().step()
+
+    return loop(model, ids, steps, batch, peak, seed, make=Twice)
+
+
+# %% wrong: two updates written out
+# says: The optimizer stepped 80 times for 40 losses: each loss makes one update.
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    dice = torch.Generator().manual_seed(seed)
+    windows = ids.unfold(0, model.length + 1, 1)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    was, losses = model.training, []
+    model.train()
+    for n in range(steps):
+        for g in opt.param_groups:
+            g["lr"] = rate_at(n, steps, peak)
+        d = windows[torch.randint(len(windows), (batch,), generator=dice)]
+        opt.zero_grad()
+        loss = F.cross_entropy(model(d[:, :-1]).transpose(1, 2), d[:, 1:])
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        opt.step()
+        losses.append(loss.item())
+    model.train(was)
+    return losses
+
+
+# %% wrong: an extra forward for the loss
+# says: The model ran 2 times for one step, each time on all (16, 4) ids. One pass gives the loss that you
+# earns: 1 of 2
+def train(model, ids, steps, batch, peak, seed):
+    dice = torch.Generator().manual_seed(seed)
+    windows = ids.unfold(0, model.length + 1, 1)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    was, losses = model.training, []
+    model.train()
+    for n in range(steps):
+        for g in opt.param_groups:
+            g["lr"] = rate_at(n, steps, peak)
+        d = windows[torch.randint(len(windows), (batch,), generator=dice)]
+        losses.append(F.cross_entropy(model(d[:, :-1]).transpose(1, 2), d[:, 1:]).item())
+        opt.zero_grad()
+        loss = F.cross_entropy(model(d[:, :-1]).transpose(1, 2), d[:, 1:])
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+    model.train(was)
+    return losses

@@ -440,3 +440,27 @@ def write_on(logits, prompt, n, length, top_p, temperature, generator):
             drawn = order[torch.multinomial(p, 1, generator=generator)]
         out = torch.cat([out, drawn])
     return out
+
+
+# %% wrong: small temperature is greedy
+# says: At temperature 0.01 ids that are equally likely must all be drawn: only temperature 0 takes the
+# earns: 0 of 1
+# caught: hidden
+def draw(scores, top_p, temperature, generator):
+    if temperature <= 0.05:
+        return scores.argmax(keepdim=True)
+    return drawn_from(scores, top_p, temperature, generator)
+
+
+write_on = writer(draw)
+
+
+# %% wrong: prompt made int32
+# says: The model must be called with int64 ids: one_hot, for one, takes no others.
+# earns: 0 of 1
+# caught: hidden
+_w = writer(drawn_from)
+
+
+def write_on(logits, prompt, *args):
+    return _w(logits, prompt.int(), *args)

@@ -34,12 +34,13 @@ def fake_grader(diary: Path, sandboxed: bool = True) -> Iterator:
 
 @contextmanager
 def held_grader(diary: Path, victim: int) -> Iterator:
-    """As `fake_grader`; the process whose number is `victim` stays at its first submission until it is killed."""
+    """As `fake_grader`; a child of the process whose number is `victim` stays at its first submission until that one
+    is killed."""
 
     def grade(submission: Submission) -> Record:
         with diary.open("a") as stream:
-            stream.write(f"{submission.student} {os.getpid()}\n")
-        while os.getpid() == victim:
+            stream.write(f"{submission.student} {os.getppid()}\n")
+        while os.getppid() == victim:
             time.sleep(0.05)
         return fake_record(submission)
 
@@ -53,6 +54,8 @@ def stubborn_grader(folder: Path) -> Iterator:
     def grade(submission: Submission) -> Record:
         source = submission.cells[0].source
         met = folder / f"{submission.student}.met"
+        if "everything" in source:
+            os.kill(os.getppid(), signal.SIGKILL)
         if "kill" in source or ("once" in source and not met.exists()):
             met.touch()
             os.kill(os.getpid(), signal.SIGKILL)

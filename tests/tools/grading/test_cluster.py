@@ -182,13 +182,16 @@ def test_the_submissions_of_a_worker_that_is_killed_are_graded_by_another(
 def test_a_submission_that_ends_every_worker_is_not_gradable_and_takes_no_other_with_it(
     chapter: Chapter, machines: Machines, tmp_path: Path
 ):
-    hand_in(chapter, "a-kill", twice="kill")
+    hand_in(chapter, "a-kill", twice="everything")
+    hand_in(chapter, "a-less", twice="kill")
     for number in range(4):
         hand_in(chapter, f"b{number}", twice="right")
     machines.start_workers(5)  # two end, then two more
     run = grade_chapter(chapter, partial(stubborn_grader, tmp_path), scheduler=machines.address)
-    assert [refusal.student for refusal in run.refused] == ["a-kill"]
-    assert "each worker that had it ended" in run.refused[0].reason
+    reasons = {refusal.student: refusal.reason for refusal in run.refused}
+    assert set(reasons) == {"a-kill", "a-less"}
+    assert "each worker that had it ended" in reasons["a-kill"]
+    assert "its process ended without a result, 2 times" in reasons["a-less"]
     assert scores(chapter) == {f"b{number}": 2.0 for number in range(4)}
 
 

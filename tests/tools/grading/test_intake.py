@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import os
 import shutil
+import zipfile
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +18,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tests.tools.grading import classroom
 from tests.tools.grading.classroom import blank, folder_of, hand_in
+from tests.tools.learning.small_course import as_editors_leave_it
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
-from torchkata.tools.grading import intake
+from torchkata.tools.grading import intake, unwrapping
 from torchkata.tools.grading.chapter import Release, read_release
-from torchkata.tools.grading.intake import read_submission, read_timestamp
+from torchkata.tools.grading.intake import read_submission
 from torchkata.tools.grading.records import NotGradable, Submission
 
 DEEP = functools.reduce(lambda inner, _: [inner], range(900), [])  # can be read, but not printed
@@ -122,6 +125,14 @@ def test_a_deleted_answer(chapter: Chapter, taken):
     notebook = blank(chapter, **ANSWERS)
     del notebook.cells[index_of(notebook, "guess")]
     assert taken(notebook) == ([ALL[0], ALL[2]], "guess: its answer cell is missing.")
+
+
+def test_an_editors_layout_is_no_change(chapter: Chapter, taken):
+    notebook = blank(chapter, **ANSWERS)
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("grade_id") not in ANSWERS:
+            cell.source = as_editors_leave_it(cell.source)
+    assert taken(notebook) == (ALL, "")
 
 
 def test_deleted_and_changed_checks_are_noted(chapter: Chapter, taken):
@@ -324,12 +335,28 @@ def test_a_notebook_of_something_else(refused):
     assert "No cell belongs to an exercise of this chapter" in refused(notebook)
 
 
-def test_huge_files(chapter: Chapter, refused, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(intake, "MAX_NOTEBOOK", 2**20)
-    assert "larger than 1 MiB" in refused(b" " * (2**20 + 1))
+def test_huge_files(chapter: Chapter, taken, refused, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(unwrapping, "MAX_NOTEBOOK", 2**20)
+    assert "larger than 1 MiB. In JupyterLab, Edit, Clear Outputs" in refused(b" " * (2**20 + 1))
     path = hand_in(chapter, "ada", b"{")
     os.truncate(path, 2**40)  # a sparse file: only what is needed is read
     assert "larger than 1 MiB" in refused()
+    monkeypatch.setattr(unwrapping, "MAX_ITEMS", 10_000)
+    assert "it holds too much. In JupyterLab" in refused(b"[" + b"0," * 10_000)
+
+
+def test_a_hundred_megabytes_of_outputs(chapter: Chapter, taken):
+    notebook = json.loads(nbformat.writes(blank(chapter, **ANSWERS)))
+    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0K" * (100 * 2**17)}, "metadata": {}}
+    notebook["cells"][-1] |= {"cell_type": "code", "outputs": [picture]}
+    assert taken(json.dumps(notebook)) == (ALL, "")
+
+
+def test_zero_bytes_behind_the_notebook(chapter: Chapter, taken, refused):
+    whole = nbformat.writes(blank(chapter, **ANSWERS)).encode()
+    assert taken(whole + bytes(4096)) == (ALL, "Zero bytes at the end of the notebook are left out.")
+    assert "nothing but zero bytes" in refused(bytes(4096))
+    assert "perhaps only a part" in refused(whole[:-900] + bytes(900))
 
 
 def test_many_cells_and_much_code(chapter: Chapter, refused):
@@ -359,6 +386,62 @@ def test_a_renamed_notebook(chapter: Chapter, release: Release, refused):
     assert refused() == "things.ipynb is missing; these are there: Things (1).IPYNB, other.ipynb."
 
 
+def zipped(**files: bytes) -> bytes:
+    with zipfile.ZipFile(made := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({"things.ipynb.json": "it"}, "things.ipynb.json"),  # Safari
+        ({"things.ipynb.txt": "it", "notes.txt": b"{}"}, "things.ipynb.txt"),
+        ({"things": "it"}, "things"),
+        ({"98_things/things.ipynb": "it", "98_things/.ipynb_checkpoints/things.ipynb": "it"}, "98_things/things.ipynb"),
+        ({"home/ada/things.ipynb": "it", "home/ada/other.ipynb": b"{}"}, "home/ada/things.ipynb"),
+        (
+            {"a.zip": {"98_things/things.ipynb": "it", "__MACOSX/98_things/._things.ipynb": b"\0"}},
+            "a.zip/98_things/things.ipynb",
+        ),
+        ({"Things.ipynb": "it", "._Things.ipynb": b"\0\5\x16\7", ".DS_Store": b"\0"}, "Things.ipynb"),  # a Mac
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_one_notebook_in_another_wrapping(chapter: Chapter, release: Release, files: dict, named: str):
+    it = nbformat.writes(blank(chapter, **ANSWERS)).encode()
+    folder = folder_of(chapter, "ada")
+    for name, content in files.items():
+        if isinstance(content, dict):
+            content = zipped(**{inner: it if text == "it" else text for inner, text in content.items()})
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(it if content == "it" else content)
+    found = read_submission(folder, "ada", chapter, release)
+    assert [(cell.kind, cell.exercise, cell.source) for cell in found.cells] == ALL
+    others = ["Other files are ignored: notes.txt."] if "notes.txt" in files else []
+    assert found.notes == [f"The notebook is named {named} in place of things.ipynb.", *others]
+
+
+def test_where_there_is_not_one_notebook_what_is_there_is_named(chapter: Chapter, refused):
+    folder = folder_of(chapter, "ada")
+    folder.mkdir(parents=True)
+    (folder / "work.rar").write_bytes(b"Rar!")
+    (folder / "broken.zip").write_bytes(b"PK\3\4 broken")
+    assert refused() == "things.ipynb is missing; there is no notebook, only broken.zip, work.rar."
+    (folder / "two.zip").write_bytes(zipped(**{"a.ipynb": b"{}", "b.ipynb": b"{}"}))
+    assert refused() == "things.ipynb is missing; these are there: two.zip/a.ipynb, two.zip/b.ipynb."
+    (folder / "link").symlink_to(chapter.release.parent)
+    assert "link" not in refused()
+
+
+def test_a_zip_that_unpacks_to_too_much(chapter: Chapter, refused, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(unwrapping, "MAX_NOTEBOOK", 2**20)
+    folder_of(chapter, "ada").mkdir(parents=True)
+    (folder_of(chapter, "ada") / "bomb.zip").write_bytes(zipped(**{"things.ipynb": bytes(2**25)}))
+    assert "larger than 1 MiB" in refused()
+
+
 def test_extra_files_are_noted_and_not_read(chapter: Chapter, release: Release):
     folder = hand_in(chapter, "ada", **ANSWERS).parent
     for name in ("torch.py", "conftest.py", "other.ipynb", "a\x1b[31mb", ".ipynb_checkpoints"):
@@ -371,7 +454,7 @@ def test_extra_files_are_noted_and_not_read(chapter: Chapter, release: Release):
 
 def test_a_folder_full_of_files(chapter: Chapter, release: Release):
     folder = hand_in(chapter, "ada", **ANSWERS).parent
-    for number in range(intake.MAX_FILES + 50):
+    for number in range(unwrapping.MAX_FILES + 50):
         (folder / f"a{number}").touch()
     found = read_submission(folder, "ada", chapter, release)
     assert len(found.cells) == 3 and len(found.notes[0]) < 200
@@ -412,40 +495,7 @@ def test_a_file_in_place_of_the_folder(chapter: Chapter, refused):
     assert "There is no folder" in refused()
 
 
-# ---------------------------------------------------------------- timestamps, digests
-
-
-@pytest.mark.parametrize("text, year", [("2026-03-01 12:00:00 UTC", 2026), ("2026-03-01 12:00:00.123456 +0100", 2026)])
-def test_timestamps(chapter: Chapter, text: str, year: int):
-    folder = hand_in(chapter, "ada").parent
-    (folder / "timestamp.txt").write_text(text)
-    when, notes = read_timestamp(folder)
-    assert when.year == year and when.tzinfo is None and notes == []
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"yesterday", b"\xff\xfe\x00", b"9" * 150, b"9" * 10_000, b"9999-12-31 23:59:59 -2300", b"0001-01-01 00:00 +2300"],
-    ids=lambda content: repr(content[:12]),
-)
-def test_odd_timestamps_are_noted(chapter: Chapter, release: Release, content: bytes):
-    folder = hand_in(chapter, "ada", **ANSWERS).parent
-    (folder / "timestamp.txt").write_bytes(content)
-    found = read_submission(folder, "ada", chapter, release)
-    assert len(found.cells) == 3
-    assert found.notes and found.notes[0].startswith("timestamp.txt is ignored")
-
-
-def test_an_empty_timestamp_is_none(chapter: Chapter):
-    folder = hand_in(chapter, "ada").parent
-    (folder / "timestamp.txt").write_text("\n")
-    assert read_timestamp(folder) == (None, [])
-
-
-def test_a_linked_timestamp_is_not_read(chapter: Chapter):
-    folder = hand_in(chapter, "ada").parent
-    (folder / "timestamp.txt").symlink_to("/etc/hostname")
-    assert read_timestamp(folder) == (None, ["timestamp.txt is ignored: it is a symbolic link."])
+# ---------------------------------------------------------------- digests
 
 
 def test_the_digest_follows_notebook_timestamp_and_chapter(chapter: Chapter, release: Release):

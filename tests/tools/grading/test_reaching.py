@@ -25,6 +25,8 @@ def noted(source: str, kind: str = "answer") -> list[str]:
         "sys._getframe(3).f_locals",
         "open('/proc/self/mem')",
         "original = observing.run_scenario",
+        "from torch.utils._python_dispatch import _disable_current_modes",
+        "torch._C._autograd._disable_profiler()",
     ],
 )
 def test_a_line_that_reaches_for_the_grader_is_shown(line: str):
@@ -40,10 +42,10 @@ def test_many_lines_are_counted():
     )
 
 
-def test_no_stored_answer_is_noted():
-    assert not [
-        (chapter, exercise, notes)
+def test_no_stored_answer_is_noted_but_one_that_digs_in_the_collector():
+    assert [
+        (exercise, answer.name)
         for chapter, exercise in EXERCISES
         for answer in answers_of(chapter, exercise)
-        if (notes := noted(answer.source))
-    ]
+        if noted(answer.source)
+    ] == [("peak-ledger", "the forum's loop over gc.get_objects(), once")]

@@ -198,6 +198,41 @@ def test_an_own_cell_that_fails_changes_nothing(grade):
     assert grade((None, "x = = 1"), (None, "1 / 0"), *answers()).points == 8
 
 
+@pytest.mark.parametrize(
+    "source, told",
+    [
+        ("from my_utils import double, triple", "ModuleNotFoundError: No module named 'my_utils' (line 1)"),
+        ("x = 1\ndef double(x): return x * (2", "SyntaxError: '(' was never closed (line 2)"),
+        ("def f():\n    raise KeyError\n\nf()\ndouble = triple = f", "KeyError (line 4)"),
+    ],
+)
+def test_a_cell_that_stopped_says_with_what(grade, source: str, told: str):
+    got = mark(grade(*answers(double=source)), "double")
+    line, *shown = got.verdict.splitlines()
+    assert (got.points, got.state, line) == (0, "wrong", f"Your cell stopped with {told}.")
+    assert "name 'double' is not defined" in shown[1]
+
+
+def test_a_cell_that_stopped_behind_its_answer_says_so_below_the_verdict(grade):
+    late = "def double(x): return x * FACTOR\ndef triple(x): return x * 3\nimport nowhere_to_be_found\nFACTOR = 2"
+    first, *_, last = mark(grade(*answers(double=late)), "double").verdict.splitlines()
+    assert "name 'FACTOR' is not defined" in first
+    assert last == "Your cell stopped with ModuleNotFoundError: No module named 'nowhere_to_be_found' (line 3)."
+    solved = mark(grade(*answers(double=GOOD["double"] + "\ndouble(None)")), "double")
+    assert (solved.state, solved.verdict.splitlines()[0]) == ("solved", "solved")
+
+
+def test_own_cells_that_stopped_are_noted_where_points_are_missing(grade):
+    helpers = [(None, f"import lacking_{n}\ndef helper_{n}(): ...") for n in range(7)]
+    record = grade(*helpers, *answers(double="def double(x): return helper_1()\ndef triple(x): return x * 3"))
+    assert record.notes[1] == (
+        "A cell of the learner's own ('import lacking_0') stopped with ModuleNotFoundError: "
+        "No module named 'lacking_0' (line 1)."
+    )
+    assert record.notes[6:] == ["2 more cells of the learner's own stopped."]
+    assert grade(*helpers, *answers()).notes == ["noted"]
+
+
 def test_names_that_a_learner_takes_from_the_setup_do_not_reach_the_check(grade):
     record = grade((None, "torch = check = observe = Tensor = None"), *answers())
     assert states(record) == ALL_SOLVED

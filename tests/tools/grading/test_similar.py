@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchkata.tools.grading.similar import shape, similar_pairs
+from torchkata.tools.grading.similar import LONGEST, shape, similar_pairs, too_long
 
 RING = '''
 def ring(chunks, rank, size):
@@ -69,3 +69,9 @@ def test_most_copies_come_first():
     found = similar_pairs(answers, {"ring": "", "ring-2": ""})
     assert (found[0].one, found[0].other, found[0].alike) == ("cyd", "dan", {"ring": 1.0, "ring-2": 1.0})
     assert len(found) == 4
+
+
+def test_an_answer_that_is_too_long_is_named_not_compared():
+    long = RING + "\n".join(["x = 1"] * LONGEST)
+    assert pairs(ada=long, bob=long) == []
+    assert too_long({"ada": {"ring": long}, "bob": {"ring": RING}}) == [("ada", "ring")]

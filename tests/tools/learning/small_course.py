@@ -103,6 +103,12 @@ def learner_writes(chapter: Chapter, **answers: str) -> nbformat.NotebookNode:
     return notebook
 
 
+def as_editors_leave_it(source: str) -> str:
+    """A code cell with other ends of lines, blanks behind them, other quotes, and calls over several lines."""
+    other = source.replace('"', "'").replace("'''", '"""').replace("observe(", "observe(\n        ")
+    return "  \r\n".join(other.split("\n")) + "\r\n"
+
+
 def digests(chapter: Chapter, exercise: str) -> list[str]:
     """What tells the check cells of an exercise apart in the learner's notebook."""
     found = exercises_of(release_worked_on(chapter).cells)

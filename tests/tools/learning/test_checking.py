@@ -66,6 +66,37 @@ def test_right_wrong_and_partly_right(chapter: Chapter):
     assert found["thrice"].solved and not found["guess"].solved
 
 
+def told(chapter: Chapter) -> list[str]:
+    """What a check says besides its verdicts."""
+    notes: list[str] = []
+    check_chapter(chapter, tell=lambda _, note: notes.append(note))
+    return notes
+
+
+def test_what_no_verdict_says_is_told(chapter: Chapter):
+    notebook = learner_writes(chapter, twice="def twice(x):\n    return helper(x)")
+    notebook.cells.insert(1, nbformat.v4.new_code_cell("import lacking\ndef helper(x): return x + x"))
+    for cell in notebook.cells:
+        if cell.id in ("guess", "thrice"):
+            cell.metadata.pop("nbgrader")
+    nbformat.write(notebook, chapter.workbook)
+    beside = chapter.workbook.with_name("things (Ada's conflicted copy 2026-01-10).ipynb")
+    beside.write_text("{}")
+    chapter.workbook.with_name("things-Copy1.ipynb").write_text("{}")
+    copies, lost, stopped = told(chapter)
+    assert f"Beside things.ipynb lies {beside.name}. " in copies
+    assert lost.startswith("2 answer cells are missing") and "`torchkata update 98` brings them back" in lost
+    why = "ModuleNotFoundError: No module named 'lacking' (line 1): 'import lacking'."
+    assert stopped.startswith(f"A cell outside the exercises stopped with {why}")
+
+
+def test_zero_bytes_behind_the_notebook_do_no_harm(chapter: Chapter):
+    learner_writes(chapter, thrice="def thrice(x): return 3 * x")
+    with chapter.workbook.open("ab") as file:
+        file.write(bytes(4096))
+    assert verdicts(chapter)["thrice"].solved and told(chapter) == []
+
+
 @pytest.mark.parametrize("own", ["def check(name, got, expected):\n    assert got == expected", "check = observe = 1"])
 def test_own_names_are_not_the_checks(chapter: Chapter, own: str):
     notebook = learner_writes(chapter, twice="def twice(x):\n    return x + x", thrice="def thrice(x): return 3 * x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import string
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from typer.testing import CliRunner
 
-from tests.tools.learning.small_course import SOURCE, learner_writes, make_course, publish
+from tests.tools.learning.small_course import SOURCE, as_editors_leave_it, learner_writes, make_course, publish
+from torchkata.base.places import KEPT
 from torchkata.cli import app
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
@@ -82,6 +84,15 @@ def test_answers_and_own_cells_come_along(chapter: Chapter):
     assert done.backup.read_bytes() == before
     assert release_of_copy(chapter).read_bytes() == chapter.release.read_bytes()
     assert update(chapter).state == "current"
+
+
+def test_saved_states_of_widgets_stay(chapter: Chapter):
+    saved = {"application/vnd.jupyter.widget-state+json": {"version_major": 2, "version_minor": 0, "state": {}}}
+    notebook = mine(chapter)
+    notebook.metadata["widgets"] = saved
+    nbformat.write(notebook, chapter.workbook)
+    publish(chapter, NEWER)
+    assert update(chapter).state == "updated" and mine(chapter).metadata["widgets"] == saved
 
 
 def test_own_cells_keep_pictures_and_outputs(chapter: Chapter):
@@ -469,6 +480,25 @@ def test_a_conflict_with_one_side_that_cannot_be_read_is_told(chapter: Chapter):
     assert update(chapter).state == "current"
 
 
+@pytest.mark.parametrize("origin", ["known", "unknown"])
+def test_an_editors_layout_is_no_change(chapter: Chapter, origin: str):
+    learner_writes(chapter, twice=TWICE)
+
+    def laid_out(cells):
+        for cell in cells:
+            if cell.cell_type == "code" and cell.id != "twice":
+                cell.source = as_editors_leave_it(cell.source)
+
+    changed(chapter, laid_out)
+    assert update(chapter).state == "current"
+    if origin == "unknown":
+        release_of_copy(chapter).unlink()
+    publish(chapter, SOURCE.replace("# # Three things", "# # Three good things"))
+    told = update(chapter)
+    assert (told.answers, told.own) == (1, 0)
+    assert sources(mine(chapter)) == sources(nbformat.read(chapter.release, as_version=4)) | {"twice": TWICE}
+
+
 def test_an_edited_check_cell_is_mended_without_a_newer_release(chapter: Chapter):
     learner_writes(chapter, **{"twice-check": "print('my own check')"})
     assert update(chapter).state == "mended"
@@ -530,6 +560,24 @@ def test_a_link_and_a_mode_stay(chapter: Chapter):
     elsewhere.unlink()
     assert [one.state for one in fill_workbook(chapter.place)] == ["kept"]
     assert chapter.workbook.is_symlink()
+
+
+@pytest.mark.parametrize("place", ["lock", "version", "releases", "releases/{}.ipynb", "backups", "backups/{}"])
+def test_a_link_in_what_the_course_keeps_is_not_followed(chapter: Chapter, tmp_path: Path, place: str):
+    """The workbook may be a stranger's, and the one who runs the command may write what the stranger may not."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "file").write_text("theirs")
+    link = chapter.place.workbook / KEPT / place.format(chapter.name)
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(theirs if link.name in ("releases", "backups", chapter.name) else theirs / "file")
+    publish(chapter, SOURCE.replace("twice", "double"))
+    with pytest.raises(CourseError, match="is a link, which torchkata doesn't write through"):
+        update(chapter)
+    assert [path.name for path in theirs.iterdir()] == ["file"] and (theirs / "file").read_text() == "theirs"
 
 
 def test_backups_do_not_replace_one_another(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):

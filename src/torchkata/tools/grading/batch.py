@@ -6,7 +6,6 @@ is found by comparing it with the results, at the start of the next run too.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,9 +18,10 @@ from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.chapter import judged_by
 from torchkata.tools.grading.cluster import Cluster
-from torchkata.tools.grading.desk import Desk, at_desk
+from torchkata.tools.grading.desk import Desk, at_desk, folders_in, has_folder
 from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.handed_out.overview import Overview
+from torchkata.tools.grading.handed_out.roster import one_form
 from torchkata.tools.grading.pool import Pool
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
@@ -61,6 +61,7 @@ class Run:
             "kept": [record.student for record in self.kept],
             "cut_off": [record.student for record in self.cut_off],
             "not_graded": {refusal.student: refusal.reason for refusal in self.refused},
+            "about_the_class": list(self.overview.notes) if self.overview else [],
             "not_sandboxed": [record.student for record in self.records if not record.sandboxed],
         }
 
@@ -103,17 +104,16 @@ def students_of(chapter: Chapter, wanted: list[str] | None = None) -> list[str]:
 
     Raises CourseError where there is none, or where a wanted one has no folder.
     """
-    folder = chapter.root / "submitted"
-    try:
-        there = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    except OSError:
-        raise CourseError(f"There is no folder {folder}. Put the submissions into submitted/STUDENT/CHAPTER.") from None
-    if unknown := [name for name in wanted or [] if name not in there]:
+    folder, there = chapter.root / "submitted", folders_in(chapter)
+    if not folder.is_dir():
+        raise CourseError(f"There is no folder {folder}. Put the submissions into submitted/STUDENT/CHAPTER.")
+    named, known = {one_form(name): name for name in wanted or []}, set(map(one_form, there))
+    if unknown := [name for form, name in named.items() if form not in known]:
         raise CourseError(f"submitted/ holds no folder of {', '.join(unknown)}.")
-    found = wanted or [name for name in there if os.path.lexists(folder / name / chapter.name)]
+    found = [name for name in there if (one_form(name) in named if wanted else has_folder(chapter, name))]
     if not found:
         raise CourseError(f"Nobody has handed in {chapter.name}: submitted/ holds no folder STUDENT/{chapter.name}.")
-    return sorted(set(found))
+    return found
 
 
 class _Grading:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchkata import __version__
 from torchkata.base.chapter import CheckCell, Exercise, exercise_of, exercises_of
+from torchkata.base.layout import without_layout
 from torchkata.base.names import names_of
 from torchkata.base.places import PACKAGE
 from torchkata.tools.course import Chapter, read_notebook
@@ -26,7 +27,14 @@ from torchkata.tools.grading.records import Record
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-JUDGES = ("verdicts", "processes", "base", "tools/grading", "tools/course.py")  # where marks are decided on
+JUDGES = (
+    "verdicts",
+    "processes",
+    "base",
+    "instruments",
+    "tools/grading",
+    "tools/course.py",
+)  # where marks are decided on
 HANDED_OUT = "handed_out"  # pages and tables: other words there change no mark
 
 # ---------------------------------------------------------------- what judges
@@ -108,7 +116,7 @@ class Release:
     Attributes:
         answers: the released source of each answer cell, by exercise, in the chapter's order.
         checks: the released source of each check cell, by grade id.
-        unchanged: the sources, stripped, of all released code cells but the answers.
+        unchanged: the sources, without their layout, of all released code cells but the answers.
         demos: those of them that are neither setup nor check cells and bind or change names, which answers may use.
         names: what each answer cell defines, by exercise; names that several of them define are left out.
         digest: changes with the chapter's notebooks and with the code that grades.
@@ -143,9 +151,9 @@ def read_release(chapter: Chapter) -> Release:
         if exercise:
             checks[cell.metadata.nbgrader.grade_id] = cell.source
         if cell.cell_type == "code":
-            unchanged[cell.source.strip()] = exercise
+            unchanged[without_layout(cell.source)] = exercise, cell.source
     _, *others = unchanged.items()  # the first code cell is the setup
-    demos = frozenset(source for source, exercise in others if not exercise and names_of(source).makes)
+    demos = frozenset(known for known, (exercise, source) in others if not exercise and names_of(source).makes)
     names, judges = _own_names(answers), _judges(MasterChapter.of(chapter))
     return Release(answers, checks, frozenset(unchanged), demos, names, _digest(chapter), judges)
 

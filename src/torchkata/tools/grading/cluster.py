@@ -15,7 +15,6 @@ from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import cluster_worker
 from torchkata.tools.grading.chapter import grader_digest
 from torchkata.tools.grading.grader import OpenGrader
-from torchkata.tools.grading.pool import refusal
 from torchkata.tools.grading.records import NotGradable, Record, Submission
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 IN_FLIGHT = 1000  # submissions that the cluster has at a time
 CONNECT = 10  # seconds
+KILLED = "The grader failed: each worker that had it ended without a result. Run the command again."
 SILENCE = 30.0  # seconds without a result, after which we look whether workers are left
 
 
@@ -96,13 +96,12 @@ class Cluster:
             if not alone:
                 self._suspects.append(submission)
                 return
-            reply = {"failed": "each worker that had it ended without a result. Run the command again"}
+            reply = {"refused": KILLED}
         except Exception as error:
             raise CourseError(f"{self._gone} {type(error).__name__}: {error}") from None
         if "closed" in reply:
             raise CourseError(f"A worker of the cluster can't grade. {reply['closed']}")
-        failed = reply.get("failed")
-        yield submission, refusal(submission, failed) if failed else Record.from_json(reply["record"])
+        yield submission, _result(submission, reply)
 
     def _wait(self) -> Future:
         """A future that is done."""
@@ -123,6 +122,12 @@ class Cluster:
     @property
     def _gone(self) -> str:
         return f"The scheduler {self.address} has gone. What was graded is kept; the same command goes on from there."
+
+
+def _result(submission: Submission, reply: dict[str, str]) -> Record | NotGradable:
+    if "record" in reply:
+        return Record.from_json(reply["record"])
+    return NotGradable(submission.student, submission.chapter, reply["refused"])
 
 
 def _distributed() -> ModuleType:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,14 +20,19 @@ from torchkata.tools.grading.handed_out.gradebook import ChapterBook
 from torchkata.tools.grading.handed_out.overview import Overview, overview_of
 from torchkata.tools.grading.handed_out.pages import feedback_page, overview_page, refusal_page
 from torchkata.tools.grading.handed_out.results import Results, lms_csv
-from torchkata.tools.grading.handed_out.the_class import STUDENTS, about, class_settings, read_roster
+from torchkata.tools.grading.handed_out.roster import STUDENTS, differences, one_form, read_roster, some, under_folders
+from torchkata.tools.grading.handed_out.the_class import about, class_settings
 from torchkata.tools.grading.intake import read_submission
-from torchkata.tools.grading.records import NotGradable, Record, Submission
+from torchkata.tools.grading.records import NotGradable, Record, Submission, same_notebook
 
 LOCK = ".torchkata-grade.lock"
 GROUP = 20  # records that are entered into the gradebook together
 LONGEST_NAME = 200  # bytes
 FORMULA = ("=", "+", "-", "@")  # nbgrader's export writes names as they are
+TWO_FORMS = (
+    "submitted/ holds two folders of this name, one as macOS writes accents and one as others do. Put what belongs to "
+    "the student into one of them, and remove the other."
+)
 NOT_IN_NAMES = set('\\/:*?"<>|,;[]{}')  # they break file names, file patterns or nbgrader's CSV export
 
 
@@ -68,16 +75,27 @@ class Desk:
         self._roster = read_roster(chapter.root / STUDENTS) if (chapter.root / STUDENTS).exists() else {}
         self._notebooks = GradedNotebooks(chapter.master, read_notebook(chapter.release))
         self._title = chapter.title
+        self._zone = book.config.get("Exchange", {}).get("timezone", "UTC")  # of the times that nbgrader writes
         self._to_enter: list[Record] = []
 
     def read(self, name: str) -> Submission | NotGradable:
         """What a student has handed in for the chapter."""
         if complaint := complaint_about(name):
             return NotGradable(name, self.chapter.name, complaint)
+        if name in self._twins:
+            return NotGradable(name, self.chapter.name, TWO_FORMS)
         try:
-            return read_submission(self._submitted(name), name, self.chapter, self.release)
+            return read_submission(self._submitted(name), name, self.chapter, self.release, self._zone)
         except Exception as error:  # no notebook should get here; if one does, the batch goes on
             return NotGradable(name, self.chapter.name, f"The notebook can't be read: {type(error).__name__}.")
+
+    @cached_property
+    def _twins(self) -> set[str]:
+        """The folders whose names differ in their Unicode form alone: they are one name to whoever reads them."""
+        alike: dict[str, list[str]] = {}
+        for name in folders_in(self.chapter):
+            alike.setdefault(one_form(name), []).append(name)
+        return {name for names in alike.values() if len(names) > 1 for name in names}
 
     def has_pages(self, student: str) -> bool:
         """Whether the pages of a graded submission are there."""
@@ -89,8 +107,7 @@ class Desk:
         write_whole(self._autograded(student), self._notebooks.graded(record, submission))
         if record.handed_in:
             write_whole(self._autograded(student).with_name("timestamp.txt"), f"{record.handed_in} UTC\n")
-        address = self._settings.address_of(self.chapter)
-        write_whole(self._feedback(student), feedback_page(self._title, record, submission, address))
+        self._write_page(record, submission)
         self.results.keep(record)  # comes last: from here on the submission counts as graded
         self._to_enter = [*(one for one in self._to_enter if one.student != student), record]  # the last one counts
         if len(self._to_enter) >= GROUP:
@@ -103,23 +120,65 @@ class Desk:
             self.results.keep(refusal)
 
     def finish(self, students: Collection[str]) -> Overview:
-        """Enter what the gradebook lacks of these students, and the names of the class; write the tables of the class
-        and its overview, which is returned."""
+        """Enter what the gradebook lacks of these students, and the names of the class; bring the pages of all students
+        to what the gradebook says now; write the tables of the class and its overview, which is returned.
+
+        The tables are about those who have a folder with the chapter; who else has marks is named in the overview.
+        """
         self._enter()
         records = (one for one in self.results.all() if isinstance(one, Record) and one.student in students)
         self.book.enter(self.book.lacking(records))
-        self.book.enter_names(self._roster)
-        self.results.write_csv()
+        folders = folders_in(self.chapter)
+        there = {name for name in folders if has_folder(self.chapter, name)}
+        roster = under_folders(self._roster, folders)
+        self.book.enter_names(roster)
+        self.book.assign_penalties()
+        graded = self._renew_pages(there)
+        self.results.write_csv(there)
         marks = self.book.final_marks()
         for lms, columns in self._settings.columns.items():
-            self.results.write(f"{lms}.csv", lms_csv(lms, columns, marks, about(self.chapter)))
-        overview = overview_of(self.results.all(), self.chapter.exercises)
+            final = [mark for mark in marks if mark.student in there]
+            self.results.write(f"{lms}.csv", lms_csv(lms, columns, final, about(self.chapter)))
+        gone = ({mark.student for mark in marks} | graded) - there
+        notes = [*self._about_gone(sorted(gone)), *differences(roster, there)]
+        overview = overview_of(self.results.of(there), self.chapter.exercises, notes)
         self.results.write("overview.html", overview_page(self._title, overview))
         return overview
 
     def _enter(self) -> None:
         self.book.enter(self._to_enter)
         self._to_enter = []
+
+    def _renew_pages(self, there: Collection[str]) -> set[str]:
+        """Write the pages anew on which the gradebook says something else now than when they were written, of those
+        students who have a folder. The students who have marks, with and without one."""
+        counted, graded = self.book.counted(), set()
+        for record in self.results.all():
+            if isinstance(record, NotGradable):
+                continue
+            graded.add(record.student)
+            if record.student in there and record.counted != counted.get(record.student):
+                self._renew_page(replace(record, counted=counted.get(record.student)))
+        return graded
+
+    def _renew_page(self, record: Record) -> None:
+        submission = self.read(record.student)
+        if isinstance(submission, Submission) and same_notebook(submission.digest, record.digest):
+            self._write_page(record, submission)
+            self.results.keep(record)
+
+    def _write_page(self, record: Record, submission: Submission) -> None:
+        address = self._settings.address_of(self.chapter)
+        write_whole(self._feedback(record.student), feedback_page(self._title, record, submission, address))
+
+    def _about_gone(self, students: list[str]) -> list[str]:
+        if not students:
+            return []
+        what = "1 student has" if len(students) == 1 else f"{len(students)} students have"
+        return [
+            f"{what} marks here and no folder submitted/STUDENT/{self.chapter.name}: {some(students)}. The overview "
+            "and the tables leave them out; the gradebook keeps them."
+        ]
 
     def _submitted(self, student: str) -> Path:
         return self.chapter.root / "submitted" / student / self.chapter.name
@@ -129,6 +188,17 @@ class Desk:
 
     def _feedback(self, student: str) -> Path:
         return self.chapter.root / "feedback" / student / self.chapter.name / f"{self.chapter.topic}.html"
+
+
+def folders_in(chapter: Chapter) -> list[str]:
+    """The names of the students' folders, in order."""
+    return sorted(path.name for path in (chapter.root / "submitted").glob("*") if path.is_dir())
+
+
+def has_folder(chapter: Chapter, student: str) -> bool:
+    """Whether the student's folder holds the chapter, be it as a link that leads nowhere."""
+    path = chapter.root / "submitted" / student / chapter.name
+    return path.is_symlink() or path.exists()
 
 
 def complaint_about(name: str) -> str | None:

@@ -5,26 +5,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import islice
 from pathlib import Path
 
-from nbgrader.utils import parse_utc
-
+from torchkata.base.layout import without_layout
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.chapter import Release
-from torchkata.tools.grading.files import Unreadable, read_plain_file
 from torchkata.tools.grading.reaching import suspect_lines
-from torchkata.tools.grading.records import ABOUT_FILES, NotGradable, Submission, SubmittedCell
+from torchkata.tools.grading.records import NotGradable, Submission, SubmittedCell
+from torchkata.tools.grading.timestamps import read_timestamp
+from torchkata.tools.grading.unwrapping import NoNotebook, listed, notebook_in, shown
 
-MAX_NOTEBOOK = 16 * 2**20  # bytes; a notebook with many pictures has a few million
 MAX_CODE = 300_000  # characters in all code cells together
 MAX_CELLS = 2000
-MAX_FILES = 200  # names looked at in a submission's folder
-TIMESTAMP = "timestamp.txt"
 
 
 class _Damaged(Exception):
@@ -40,19 +34,22 @@ class _Cell:
     grade_id: str | None
 
 
-def read_submission(folder: Path, student: str, chapter: Chapter, release: Release) -> Submission | NotGradable:
-    """Read the submission in `folder`, which is submitted/STUDENT/CHAPTER. Only its notebook and timestamp are read."""
+def read_submission(
+    folder: Path, student: str, chapter: Chapter, release: Release, zone: str = "UTC"
+) -> Submission | NotGradable:
+    """Read the submission in `folder`, which is submitted/STUDENT/CHAPTER. Only its notebook and timestamp are read.
+
+    `zone` is the class's time zone, as in `read_timestamp`.
+    """
     notes: list[str] = []
     try:
-        content = read_plain_file(_notebook_in(folder, f"{chapter.topic}.ipynb", notes), MAX_NOTEBOOK)
-    except Unreadable as error:
-        return NotGradable(student, chapter.name, f"The notebook can't be read: {error}.")
-    except _Damaged as error:
+        content = notebook_in(folder, f"{chapter.topic}.ipynb", notes)
+    except NoNotebook as error:
         return NotGradable(student, chapter.name, str(error))
-    timestamp, complaint = read_timestamp(folder)
+    timestamp, complaint = read_timestamp(folder, zone)
     digest = f"{release.digest}-{hashlib.sha256(f'{timestamp} '.encode() + content).hexdigest()}"
     try:
-        cells = _cells_of(_notebook_from(content), notes)
+        cells = _cells_of(_notebook_from(content, notes), notes)
         taken = _taken(cells, release, notes)
     except _Damaged as error:
         return NotGradable(student, chapter.name, str(error), digest)
@@ -60,64 +57,17 @@ def read_submission(folder: Path, student: str, chapter: Chapter, release: Relea
     return Submission(student, chapter.name, taken, notes, digest, handed_in=str(timestamp or ""))
 
 
-def read_timestamp(folder: Path) -> tuple[datetime | None, list[str]]:
-    """When the submission was handed in (UTC, naive), from its timestamp.txt; with a note where that can't be read."""
-    path = folder / TIMESTAMP
-    if not os.path.lexists(path):
-        return None, []
-    try:
-        return parse_utc(read_plain_file(path, 200).decode().strip() or None), []
-    except Unreadable as error:
-        return None, [f"{TIMESTAMP} is ignored: {error}."]
-    except (ValueError, OverflowError, TypeError):
-        return None, [f"{TIMESTAMP} is ignored: it holds no date."]
-
-
-# ---------------------------------------------------------------- the folder
-
-
-def _notebook_in(folder: Path, wanted: str, notes: list[str]) -> Path:
-    """The notebook of a submission's folder: the one of the wanted name, else the only one that there is."""
-    for part in (folder.parent, folder):
-        if part.is_symlink():
-            raise _Damaged(f"The folder {_shown(part.name)} is a symbolic link. Links are not followed.")
-    if not folder.is_dir():
-        raise _Damaged(f"There is no folder {folder.name}: nothing was handed in for this chapter.")
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in islice(entries, MAX_FILES))
-    except OSError as error:
-        raise _Damaged(f"The folder {folder.name} can't be read: {error.strerror}.") from None
-    notebooks = [name for name in names if name.lower().endswith(".ipynb")]
-    if not os.path.lexists(folder / wanted) and len(notebooks) != 1:
-        found = f"these are there: {_listed(notebooks)}" if notebooks else "there is no notebook"
-        raise _Damaged(f"{wanted} is missing; {found}.")
-    chosen = wanted if os.path.lexists(folder / wanted) else notebooks[0]
-    if chosen != wanted:
-        notes.append(f"{ABOUT_FILES[0]} {_shown(chosen)} in place of {wanted}.")
-    if extra := [name for name in names if name not in (chosen, TIMESTAMP, ".ipynb_checkpoints")]:
-        notes.append(f"{ABOUT_FILES[1]}: {_listed(extra)}.")
-    return folder / chosen
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(_shown(name) for name in names[:5]) + more
-
-
-def _shown(value: object) -> str:
-    """A name or a number that a student chose, short and without control characters."""
-    text = str(value) if isinstance(value, (str, int, float, type(None))) else f"a {type(value).__name__}"
-    short = text if len(text) <= 60 else text[:57] + "..."
-    return "".join(char if char.isprintable() else "?" for char in short)
-
-
 # ---------------------------------------------------------------- the file
 
 
-def _notebook_from(content: bytes) -> dict:
+def _notebook_from(content: bytes, notes: list[str]) -> dict:
     if not content.strip():
         raise _Damaged("The notebook is an empty file.")
+    if content.endswith(bytes(4)):  # as no encoding ends a text: the system went down while the file was written
+        content = content.rstrip(b"\0")
+        notes.append("Zero bytes at the end of the notebook are left out.")
+        if not content:
+            raise _Damaged("The notebook holds nothing but zero bytes: the computer stopped while it was saved.")
     try:
         notebook = json.loads(content)
     except UnicodeDecodeError:
@@ -143,7 +93,7 @@ def _cells_of(notebook: dict, notes: list[str]) -> list[_Cell]:
     if len(raw) > MAX_CELLS:
         raise _Damaged(f"The notebook holds {len(raw)} cells; at most {MAX_CELLS} are read.")
     if notebook.get("nbformat") != 4:
-        notes.append(f"The notebook says that its format is {_shown(notebook.get('nbformat'))}, not 4.")
+        notes.append(f"The notebook says that its format is {shown(notebook.get('nbformat'))}, not 4.")
     _note_kernel(notebook.get("metadata"), notes)
     cells = [cell for cell in map(_cell, raw) if cell]
     if len(cells) < len(raw):
@@ -161,7 +111,7 @@ def _note_kernel(metadata: object, notes: list[str]) -> None:
     spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     language = spec.get("language", "python") if isinstance(spec, dict) else "python"
     if language != "python":
-        notes.append(f"The notebook names a kernel for {_shown(language)}; it is graded as Python.")
+        notes.append(f"The notebook names a kernel for {shown(language)}; it is graded as Python.")
 
 
 def _cell(raw: object) -> _Cell | None:
@@ -196,7 +146,7 @@ def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[Submi
             taken.append(SubmittedCell("answer", cell.grade_id, cell.source))
         elif cell.kind == "code" and cell.grade_id not in release.checks and _is_own(cell, release):
             taken.append(SubmittedCell("own", None, cell.source))
-        elif cell.kind == "code" and cell.source.strip() in release.demos:
+        elif cell.kind == "code" and without_layout(cell.source) in release.demos:
             taken.append(SubmittedCell("demo", None, cell.source))
     for exercise in release.answers:
         if exercise not in chosen:
@@ -208,7 +158,7 @@ def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[Submi
 
 
 def _is_own(cell: _Cell, release: Release) -> bool:
-    return bool(cell.source.strip()) and cell.source.strip() not in release.unchanged
+    return bool(cell.source.strip()) and without_layout(cell.source) not in release.unchanged
 
 
 def _chosen(cells: list[_Cell], release: Release, notes: list[str]) -> dict[str, int]:
@@ -231,11 +181,13 @@ def _chosen(cells: list[_Cell], release: Release, notes: list[str]) -> dict[str,
 
 def _note_checks(cells: list[_Cell], release: Release, notes: list[str]) -> None:
     handed_in = {cell.grade_id: cell.source for cell in cells if cell.grade_id in release.checks}
-    changed = [name for name, source in handed_in.items() if source.strip() != release.checks[name].strip()]
+    changed = [
+        name for name, source in handed_in.items() if without_layout(source) != without_layout(release.checks[name])
+    ]
     if changed:
-        notes.append(f"Check cells were changed (the chapter's own ones are run): {_listed(changed)}.")
+        notes.append(f"Check cells were changed (the chapter's own ones are run): {listed(changed)}.")
     if deleted := [name for name in release.checks if name not in handed_in]:
-        notes.append(f"Check cells were deleted (the chapter's own ones are run): {_listed(deleted)}.")
+        notes.append(f"Check cells were deleted (the chapter's own ones are run): {listed(deleted)}.")
 
 
 def _with_answer_elsewhere(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 STATES = ("solved", "partly", "wrong", "not solved", "cut off", "crashed", "missing")
 ABOUT_FILES = ("The notebook is named", "Other files are ignored")  # beginnings of notes on names of files
+OWN_CELL = "A cell of the learner's own"  # beginning of a note on one that stopped or was left out
 UNTRIED = ("not solved", "missing")  # states of an exercise that a student left as it was
 
 
@@ -27,7 +28,8 @@ class Submission:
     `notes` tell the teacher in words what was unusual. `digest` changes with the notebook, the chapter and the grader;
     its part behind the dash with the notebook alone. `handed_in` is when that was, in UTC (2026-03-01 12:00:00); empty
     where it is not known.
-    `unjudged` are exercises whose judging has already ended a process by its limits: they are not judged again.
+    `unjudged` are exercises and own cells ("cell 3", counted from 0) whose judging has already ended a process: they
+    are not judged again.
     """
 
     student: str
@@ -45,6 +47,11 @@ class Submission:
     def from_json(cls, text: str) -> Submission:
         data = json.loads(text)
         return cls(**data | {"cells": [SubmittedCell(**cell) for cell in data["cells"]]})
+
+
+def same_notebook(one: str, other: str) -> bool:
+    """Whether two digests of submissions are of the same notebook, whatever the chapter and the grader were."""
+    return one.partition("-")[2] == other.partition("-")[2] != ""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,23 @@ class ExerciseMark:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What the gradebook says of a submission where that is not just its automatic points.
+
+    Attributes:
+        points: what counts: points given by hand are in it, the penalty is taken off.
+        by_hand: the points of check cells that a teacher gave or added to, by grade id.
+        comments: the teacher's, by exercise.
+        penalty: the points that handing in late costs.
+    """
+
+    points: float
+    by_hand: dict[str, float] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
+    penalty: float = 0.0
+
+
+@dataclass(frozen=True)
 class Record:
     """The marks of one submission: one for every exercise of the chapter, in the chapter's order.
 
@@ -93,6 +117,7 @@ class Record:
         seconds: wall time of the grading; `stages` holds the seconds of its parts by name.
         final: false for the first run of a submission that was cut off: it is run once more, alone.
         handed_in: when that was, as in Submission.
+        counted: what the gradebook said when the student's page was written last; None where `points` is what counts.
     """
 
     student: str
@@ -107,6 +132,22 @@ class Record:
     stages: dict[str, float] = field(default_factory=dict)
     final: bool = True
     handed_in: str = ""
+    counted: Counted | None = None
+
+    @property
+    def final_points(self) -> float:
+        """What counts."""
+        return self.points if self.counted is None else self.counted.points
+
+    def points_of(self, mark: ExerciseMark) -> float:
+        """What counts for one exercise, before a penalty for being late."""
+        if self.counted is None or not self.given_by_hand(mark):
+            return mark.points
+        return round(sum(self.counted.by_hand.get(check, points) for check, points in mark.checks.items()), 4)
+
+    def given_by_hand(self, mark: ExerciseMark) -> bool:
+        """Whether a teacher gave points of the exercise, or added some."""
+        return self.counted is not None and not self.counted.by_hand.keys().isdisjoint(mark.checks)
 
     def in_short(self) -> Record:
         """The record with those marks only that a run still speaks of at its end, so that a large class fits into
@@ -132,6 +173,7 @@ class Record:
         """The inverse of `to_json`. Raises ValueError for anything else."""
         try:
             data = json.loads(text)
-            return cls(**data | {"marks": [ExerciseMark(**mark) for mark in data["marks"]]})
-        except (TypeError, KeyError) as error:
+            counted = Counted(**data["counted"]) if data.get("counted") else None
+            return cls(**data | {"marks": [ExerciseMark(**mark) for mark in data["marks"]], "counted": counted})
+        except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a record: {error}") from None

@@ -23,6 +23,7 @@ from torchkata.tools.grading.chapter import MasterChapter, points_of
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.session import CellReply, Sandbox, SubmissionSession, WorkerLost
+from torchkata.tools.grading.stopping import few, how_it_stopped, own_cell, stub_was_left
 from torchkata.verdicts import NotSolvedYet, StandIn, WrongAnswer
 from torchkata.verdicts.originals import answers_elsewhere
 
@@ -51,13 +52,14 @@ def grade(
         marks = run.marks(submission.cells, submission.unjudged)
     seconds = time.monotonic() - began
     waited = sum(run.stages.values())
+    points, of = round(sum(mark.points for mark in marks), 4), sum(mark.of for mark in marks)
     return Record(
         student=submission.student,
         chapter=submission.chapter,
         marks=marks,
-        notes=[*submission.notes, *run.notes],
-        points=round(sum(mark.points for mark in marks), 4),
-        of=sum(mark.of for mark in marks),
+        notes=[*submission.notes, *run.notes, *(few(run.stopped) if points < of else [])],
+        points=points,
+        of=of,
         sandboxed=sandbox.enabled,
         digest=submission.digest,
         seconds=round(seconds, 4),
@@ -119,35 +121,43 @@ class _Run:
     def __init__(self, master: MasterChapter, sandbox: Sandbox, limits: Limits):
         self._master, self._sandbox, self._limits = master, sandbox, limits
         self._left = limits.submission_seconds
+        self._began = time.process_time()
         self._losses = 0
         self._went_well: list[SubmittedCell] = []
         self._demos: list[SubmittedCell] = []  # those that stand before the cell that runs, and have not been run
         self._session: SubmissionSession | None = None
         self.notes: list[str] = []
+        self.stopped: list[str] = []  # notes on own cells that stopped: they may be why an answer fails
         self.stages = {"fork": 0.0, "cells": 0.0, "observe": 0.0, "end": 0.0}
 
     def marks(self, cells: list[SubmittedCell], unjudged: Collection[str]) -> list[ExerciseMark]:
         said: dict[str, _Said] = {}
         try:
-            for cell in cells:
+            for number, cell in enumerate(cells):
+                name = cell.exercise or f"cell {number}"
                 if cell.kind == "demo":
                     self._demos.append(cell)
                 elif cell.exercise is None:
-                    self._run_own(cell, self._demos)
+                    with watchdog.judging(name, self._limits):
+                        self._run_own(cell, self._demos, judged=name not in unjudged)
                 elif cell.exercise in self._master.checks:
-                    with watchdog.judging(cell.exercise, self._limits):
-                        said[cell.exercise] = self._run_answer(cell, cell.exercise, cell.exercise not in unjudged)
+                    with watchdog.judging(name, self._limits):
+                        said[cell.exercise] = self._run_answer(cell, cell.exercise, judged=name not in unjudged)
         finally:
             self._end_session()
         return [_mark(exercise, said.get(exercise.id)) for exercise in self._master.exercises]
 
-    def _run_own(self, cell: SubmittedCell, before: Sequence[SubmittedCell]) -> None:
+    def _run_own(self, cell: SubmittedCell, before: Sequence[SubmittedCell], judged: bool = True) -> None:
+        whose = "A demo of the chapter" if cell.kind == "demo" else own_cell(cell.source)
         try:
-            self._run_cell(cell, self._limits.exercise_seconds, before=before)
+            if not judged:
+                raise WorkerLost("what it sends back can't be read")
+            reply = self._run_cell(cell, self._limits.exercise_seconds, before=before)
         except WorkerLost as lost:
-            text = (cell.source.strip().splitlines() or [""])[0][:60]
-            whose = "A demo" if cell.kind == "demo" else "A cell of the learner's own"
-            self.notes.append(readable(f"{whose} ({text!r}) was left out: {lost}."))
+            self.notes.append(readable(f"{whose} was left out: {lost}."))
+            return
+        if reply.error and cell.kind != "demo":
+            self.stopped.append(readable(f"{whose} stopped with {how_it_stopped(reply.error, cell.source)}."))
 
     def _run_answer(self, cell: SubmittedCell, exercise: str, judged: bool) -> _Said:
         said = _Said()
@@ -161,13 +171,20 @@ class _Run:
             reply = CellReply(None, set())
             self._note_loss(said, lost, f"the answer cell was not finished: {lost}.")
             left = 0.0
+        stopped = _stopped(reply, cell)
+        lacks = bool(self._master.names[exercise] - reply.defined)
+        if lacks:
+            said.line = stopped
+        for check in checks:
+            said.points[check.id] = 0.0
+            judged = judged and time.process_time() - self._began < self._limits.judge_total_seconds
+            if judged and left > 0:
+                left = self._judge(check, said, reply.defined, left)
         if not judged:
             self._note_loss(said, WorkerLost(TOO_MUCH), TOO_MUCH)
             self.notes.append(f"What the answer to {exercise} gives back is too much to be judged. Look at it by hand.")
-        for check in checks:
-            said.points[check.id] = 0.0
-            if judged and left > 0:
-                left = self._judge(check, said, reply.defined, left)
+        if stopped and not lacks:
+            said.shown.append(stopped)
         return said
 
     def _judge(self, check: CheckCell, said: _Said, defined: set[str], left: float) -> float:
@@ -280,6 +297,13 @@ class _Run:
         said.complain(line)
         said.lost = said.lost or lost.state
         said.solved_yet = True
+
+
+def _stopped(reply: CellReply, cell: SubmittedCell) -> str:
+    """That an answer cell stopped, and with what; empty where it ran to its end."""
+    if reply.error is None or stub_was_left(reply.error):
+        return ""
+    return f"Your cell stopped with {how_it_stopped(reply.error, cell.source)}."
 
 
 def _mark(exercise: Exercise, said: _Said | None) -> ExerciseMark:

@@ -13,7 +13,8 @@ from torchkata.tools.grading.desk import Desk, at_desk
 from torchkata.tools.grading.grader import OpenGrader
 from torchkata.tools.grading.handed_out.overview import Overview
 from torchkata.tools.grading.handed_out.results import Results
-from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission
+from torchkata.tools.grading.handed_out.roster import one_form
+from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record, Submission, same_notebook
 
 Agree = Callable[["Regrading"], bool]
 NEW = "handed in anew or graded by another version: the next `torchkata grade` grades it whole"
@@ -84,8 +85,9 @@ def regrade(
 
 
 def _graded(results: Results, students: list[str] | None) -> dict[str, Record]:
-    wanted = [one for one in results.all() if isinstance(one, Record)]
-    return {one.student: one for one in wanted if students is None or one.student in students}
+    found = [one for one in results.all() if isinstance(one, Record)]
+    named = {one_form(student) for student in students or []}
+    return {one.student: one for one in found if students is None or one_form(one.student) in named}
 
 
 class _Regrade:
@@ -133,7 +135,7 @@ class _Regrade:
         submission = self._desk.read(student)
         if isinstance(submission, NotGradable):
             return None
-        return submission if _notebook(submission.digest) == _notebook(self._records[student].digest) else None
+        return submission if same_notebook(submission.digest, self._records[student].digest) else None
 
     def _note(self, student: str, result: Record | NotGradable) -> None:
         before = _mark(self._records[student], self._exercise)
@@ -174,11 +176,6 @@ def only(exercise: str, submission: Submission) -> Submission:
         for cell in submission.cells[: place + 1]
     ]
     return replace(submission, cells=cells)
-
-
-def _notebook(digest: str) -> str | None:
-    """The part of a digest that changes with the notebook alone."""
-    return digest.partition("-")[2] or None
 
 
 def _mark(record: Record, exercise: str) -> ExerciseMark | None:

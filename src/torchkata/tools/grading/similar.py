@@ -24,6 +24,7 @@ from torchkata.tools.grading.records import Submission
 
 ALIKE = 0.95  # of two answers as sequences of nodes; 1 is the same
 SHORTEST = 40  # nodes of an answer; shorter ones are alike by themselves
+LONGEST = 5000  # nodes of an answer; the comparison takes the product of two lengths
 COMMON = 3  # students beside the pair's first who wrote nearly the same: beyond that it is common
 
 Answers = Mapping[str, Mapping[str, str]]  # source by exercise, by student
@@ -38,8 +39,9 @@ class Pair:
     alike: dict[str, float]
 
 
-def pairs_of_class(chapter: Chapter, students: list[str] | None = None) -> list[Pair]:
-    """The pairs among those who have handed in the chapter, most near copies first. Nothing is run or written.
+def pairs_of_class(chapter: Chapter, students: list[str] | None = None) -> tuple[list[Pair], list[tuple[str, str]]]:
+    """The pairs among those who have handed in the chapter, most near copies first; and whose answers to which
+    exercises are too long to be compared. Nothing is run or written.
 
     Raises CourseError where nobody has.
     """
@@ -49,7 +51,17 @@ def pairs_of_class(chapter: Chapter, students: list[str] | None = None) -> list[
         handed_in = read_submission(chapter.root / "submitted" / name / chapter.name, name, chapter, release)
         if isinstance(handed_in, Submission):
             answers[name] = {cell.exercise: cell.source for cell in handed_in.cells if cell.exercise is not None}
-    return similar_pairs(answers, release.answers)
+    return similar_pairs(answers, release.answers), too_long(answers)
+
+
+def too_long(answers: Answers) -> list[tuple[str, str]]:
+    """Who wrote an answer that is too long to be compared, and to which exercise."""
+    return [
+        (student, exercise)
+        for student, of in answers.items()
+        for exercise, source in of.items()
+        if len(shape(source)) > LONGEST
+    ]
 
 
 def similar_pairs(answers: Answers, given: Mapping[str, str]) -> list[Pair]:
@@ -57,7 +69,7 @@ def similar_pairs(answers: Answers, given: Mapping[str, str]) -> list[Pair]:
     found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for exercise, released in given.items():
         shapes = {student: shape(of[exercise]) for student, of in answers.items() if exercise in of}
-        own = {name: one for name, one in shapes.items() if len(one) >= SHORTEST and one != shape(released)}
+        own = {name: one for name, one in shapes.items() if SHORTEST <= len(one) <= LONGEST and one != shape(released)}
         for pair, ratio in _near(own).items():
             found[pair][exercise] = ratio
     pairs = [Pair(*names, alike) for names, alike in found.items()]

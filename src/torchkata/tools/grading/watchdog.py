@@ -1,7 +1,7 @@
 """Limits of the process that judges: whatever a submission sends, judging one exercise of it comes to an end.
 
-The kernel holds the limits and ends the process. Which exercise that was, the process has noted where its parent can
-read it; the parent starts a new one, which leaves that exercise out.
+The kernel holds the limits and ends the process. Which exercise or own cell that was, the process has noted where its
+parent can read it; the parent starts a new one, which leaves that out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from torchkata.tools.grading.sandbox.limits import Limits
 
 NOTE_SIZE = 200  # bytes
 OUT_OF_MEMORY = 77  # exit code
+# how a process ends when it reaches a limit, or a library fails at something that nobody should have sent
+BY_ITS_TASK = {
+    OUT_OF_MEMORY,
+    *(-int(getattr(signal, f"SIG{name}", 0)) for name in ("PROF", "ALRM", "XCPU", "SEGV", "BUS", "ABRT", "FPE", "ILL")),
+}
 _note: Array[c_char] | None = None  # shared with the parent; without it there are no limits
 
 
@@ -33,18 +38,19 @@ def end_with(pipe: int) -> None:
 
 
 def keep_note(note: Array[c_char]) -> None:
-    """From now on the judging of each exercise is limited in this process; `note`, shared memory, says of which one."""
+    """From now on the judging of each exercise is limited in this process; `note`, shared memory, says which it is."""
     global _note
     _note = note
 
 
 @contextlib.contextmanager
-def judging(exercise: str, limits: Limits) -> Iterator[None]:
-    """Inside, this process has the CPU time, the time and the memory that judging one exercise may take."""
+def judging(what: str, limits: Limits) -> Iterator[None]:
+    """Inside, this process has the CPU time, the time and the memory that judging an exercise, or reading what an own
+    cell came to, may take."""
     if _note is None:
         yield
         return
-    _note.value = exercise.encode()[:NOTE_SIZE]
+    _note.value = what.encode()[:NOTE_SIZE]
     before = _limit_memory(limits.judge_memory)
     signal.setitimer(signal.ITIMER_PROF, limits.judge_seconds)  # CPU time; nobody handles the signal, so it ends this
     signal.setitimer(signal.ITIMER_REAL, limits.judge_wall_seconds)
@@ -63,10 +69,9 @@ def out_of_memory() -> None:
         os._exit(OUT_OF_MEMORY)
 
 
-def exercise_that_ended(exitcode: int | None, note: Array[c_char]) -> str:
-    """The exercise at whose judging a process was ended by a limit; empty where it ended otherwise."""
-    by_limit = (-signal.SIGPROF, -signal.SIGALRM, OUT_OF_MEMORY)
-    return note.value.decode(errors="replace") if exitcode in by_limit else ""
+def being_judged(note: Array[c_char]) -> str:
+    """What the process of this note was judging when it ended; empty where it was between two of them."""
+    return note.value.decode(errors="replace")
 
 
 def _limit_memory(size: int) -> tuple[int, int]:

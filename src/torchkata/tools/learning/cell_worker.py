@@ -15,10 +15,8 @@ import sys
 import threading
 import traceback
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+from torchkata.base.shell import shell_of
 
 MAX_PRINTED = 100_000  # characters of a cell's output that are kept
 MAX_TEXT = 2_000  # characters of an error's message
@@ -59,17 +57,17 @@ class Cells:
     """The cells' namespace, and a shell that runs a cell with its magics and its `await`."""
 
     def __init__(self) -> None:
-        self._shell = _shell()
+        self._shell = shell_of(ModuleType("__main__"))
         self._running = False
         signal.signal(signal.SIGINT, self._interrupt)
 
     def run(self, source: str) -> dict:
         """Run a cell. What it printed, the number on its last line if there is one, and its error if it raised."""
-        out = io.StringIO()
+        out = _Printed()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             self._running = True
             try:
-                result = self._shell.run_cell(source)
+                result = self._shell.run_as_kernels_do(source)
                 error = result.error_before_exec or result.error_in_exec
                 value = result.result
             except BaseException as raised:  # an interrupt between two lines of the shell's own
@@ -85,31 +83,11 @@ class Cells:
             raise KeyboardInterrupt
 
 
-def _shell() -> InteractiveShell:
-    from IPython.core.displayhook import DisplayHook
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
+class _Printed(io.StringIO):
+    """What cells print; it has a number, as a kernel's output has, for what writes past Python: that goes nowhere."""
 
-    class Shell(InteractiveShell):
-        """A shell that shows nothing: what a cell came to is in its result."""
-
-        def showtraceback(self, *args: object, **options: object) -> None: ...
-
-        def showsyntaxerror(self, *args: object, **options: object) -> None: ...
-
-        def ask_exit(self) -> None:
-            raise SystemExit
-
-    class Unshown(DisplayHook):
-        """Keeps a cell's value and writes nothing."""
-
-        def write_output_prompt(self) -> None: ...
-
-        def write_format_data(self, *formats: object) -> None: ...
-
-    module = ModuleType("__main__")
-    config = Config({"HistoryManager": {"enabled": False}})
-    return Shell.instance(user_module=module, user_ns=module.__dict__, displayhook_class=Unshown, config=config)
+    def fileno(self) -> int:
+        return 1
 
 
 def _reply(printed: str, value: object, error: BaseException | None) -> dict:

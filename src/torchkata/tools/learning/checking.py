@@ -15,8 +15,17 @@ from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.cell_runner import CellRunner, RunnerLost, end_all
 from torchkata.tools.learning.choosing import Cell, to_run
+from torchkata.tools.learning.copies import about_copies
 from torchkata.tools.learning.damaged import read_learners
-from torchkata.tools.learning.outcomes import CELL_TIMEOUT, TOO_LONG, Outcome, Verdict, complaints, verdict_of
+from torchkata.tools.learning.outcomes import (
+    CELL_TIMEOUT,
+    TOO_LONG,
+    Outcome,
+    Verdict,
+    complaints,
+    note_on_own_cell,
+    verdict_of,
+)
 from torchkata.tools.learning.workbook import release_worked_on
 
 Progress = Callable[[Chapter, int, int, str], None]  # chapter, cells done, cells in all, what runs
@@ -76,9 +85,29 @@ def check_chapter(
     finally:
         run.end()
     verdicts = [verdict_of(exercise, outcomes) for exercise in wanted]
+    if tell:
+        for note in _notes(chapter, outcomes, verdicts):
+            tell(chapter, note)
     with suppress(OSError, CourseError):  # the verdicts count, also where they cannot be kept
         _remember(chapter, outcomes, verdicts)
     return verdicts
+
+
+def _notes(chapter: Chapter, outcomes: list[Outcome], verdicts: list[Verdict]) -> list[str]:
+    """What no verdict says: own cells that stopped where something is not solved, answer cells that are not there,
+    copies beside the notebook."""
+    there = {one.cell.exercise for one in outcomes}
+    lost = [verdict.exercise.id for verdict in verdicts if verdict.exercise.id not in there]
+    notes = about_copies(chapter)
+    if lost:
+        cells = "1 answer cell is" if len(lost) == 1 else f"{len(lost)} answer cells are"
+        notes.append(
+            f"{cells} missing, or no longer marked as such. `torchkata update {chapter.number}` brings them back, with "
+            "the answers that it finds in other cells."
+        )
+    if not all(verdict.solved for verdict in verdicts):
+        notes += [note for one in outcomes if (note := note_on_own_cell(one))]
+    return notes
 
 
 def saved_chapters(chapters: Collection[Chapter], pause: float = 0.5) -> Iterator[Chapter]:

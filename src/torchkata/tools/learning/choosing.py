@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 from torchkata.base.chapter import exercises_of, is_checking
+from torchkata.base.layout import without_layout
 from torchkata.base.names import names_of, needed
 from torchkata.tools.missing import without_notice
 
@@ -57,7 +58,7 @@ def _written(
     master: NotebookNode, learner: NotebookNode, checks: dict[str, list[Cell]]
 ) -> tuple[dict[int, Cell], dict[int, Cell]]:
     """By place in the notebook: the cells that the learner wrote or changed, and the chapter's demos."""
-    released = {without_notice(cell.source).strip() for cell in master.cells if "nbgrader" not in cell.metadata}
+    released = {without_layout(without_notice(cell.source)) for cell in master.cells if "nbgrader" not in cell.metadata}
     last = {_answer_id(cell): n for n, cell in enumerate(learner.cells) if _answer_id(cell) in checks}
     written: dict[int, Cell] = {}
     demos: dict[int, Cell] = {}
@@ -68,7 +69,7 @@ def _written(
         if last.get(exercise) == n:
             written[n] = Cell(cell.source, exercise)
         else:
-            (demos if without_notice(cell.source).strip() in released else written)[n] = Cell(cell.source)
+            (demos if without_layout(without_notice(cell.source)) in released else written)[n] = Cell(cell.source)
     return written, demos
 
 

@@ -73,7 +73,8 @@ def _one_side(text: str, side: str) -> str:
 
 def _text_of(chapter: Chapter) -> str:
     try:
-        return chapter.workbook.read_text(encoding="utf-8-sig")
+        text = chapter.workbook.read_text(encoding="utf-8-sig")
+        return text.rstrip("\0")  # where the system went down while the file was written
     except FileNotFoundError:
         raise CourseError(
             f"{chapter.name} is not in your workbook yet. Run `torchkata lab`: it puts the chapters there."

@@ -38,6 +38,7 @@ def start_lab(arguments: list[str], place: Place) -> None:
 
     paths = [str(JUPYTER_CONFIG), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
+    os.environ["PYTHONSAFEPATH"] = "1"  # a kernel starts in the notebook's folder: a module there would run at once
     LabApp.launch_instance([*lab_options(place), *arguments])
 
 

@@ -18,12 +18,14 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from torchkata.base.chapter import exercise_of, is_checking
+from torchkata.base.layout import plain, without_layout
 from torchkata.tools.learning.exercises import fenced
 from torchkata.tools.learning.news import news, same_code
 from torchkata.tools.missing import without_notice
 
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 GIVEN_HAS_CHANGED = "What {} gives you to begin with has changed."
+WIDGETS = "widgets"  # in a notebook's metadata: their states when it was saved
 TOP = ""  # stands for "before the first cell of the chapter"
 
 
@@ -57,7 +59,9 @@ class _Merging:
         self.base = {cell.id: cell for cell in (base or new).cells}
         self.known_base = base is not None
         self.order = {name: n for n, name in enumerate(self.base)}  # in which the learner got the cells
-        self.chapter_texts = {_text(cell) for cell in (*self.new.values(), *self.base.values())}
+        self.chapter_texts = {
+            text for cell in (*self.new.values(), *self.base.values()) for text in (_said(cell), plain(cell.source))
+        }
         self.answered: dict[str, str] = {}  # by exercise: the text that was carried over
         self.seen: set[str] = set()
         self.own: dict[str, list[NotebookNode]] = defaultdict(list)  # behind which cell of the chapter
@@ -86,6 +90,8 @@ class _Merging:
                 self._place(cell, key, behind)
                 self.seen.add(key)
         self._find_lost_answers()
+        if WIDGETS in side.metadata:  # without them, outputs that are kept show none
+            self.result.metadata[WIDGETS] = side.metadata[WIDGETS]
 
     def _place_behind(self, key: str, before: str) -> str:
         """Where own cells stand that stood behind this cell of the chapter: behind it; where it is gone, behind the one
@@ -144,7 +150,7 @@ class _Merging:
         new, base = self.new.get(key), self.base.get(key)
         if key in self.stubs:
             self._answer(cell, key)
-        elif new is not None and _text(cell) == _text(new):
+        elif new is not None and _said(cell) == _said(new):
             _keep_outputs(cell, new)
         elif self._unchanged(cell, base):
             return
@@ -170,13 +176,14 @@ class _Merging:
 
     def _is_as_released(self, cell: NotebookNode) -> bool:
         """Whether a cell of a release that is not known is unchanged: the cell's id tells its first text."""
-        text = f"{cell.cell_type}\n{without_notice(cell.source)}"
+        text = f"{cell.cell_type}\n{without_notice(cell.source)}".replace("\r\n", "\n")
         return not self.known_base and hashlib.sha256(text.encode()).hexdigest()[:12] in cell.get("id", "")
 
     def _answer(self, cell: NotebookNode, key: str) -> None:
         base = self.base.get(key)
         text = self._without_chapter(_text(cell))
-        if text == self.stubs[key] or (base is not None and text == _text(base)):
+        stubs = [self.stubs[key], *([base.source] if base is not None else [])]
+        if without_layout(text) in map(without_layout, stubs):
             return
         if key in self.answered:
             if text != self.answered[key]:
@@ -207,7 +214,7 @@ class _Merging:
         if any(text != self._given_now(key) for key in told):
             return  # of an update before, and no longer so
         kept = (_text(own) for cells in self.own.values() for own in cells)
-        if text and text not in self.chapter_texts and text not in kept and text not in self.answered.values():
+        if text and _said(cell) not in self.chapter_texts and text not in kept and text not in self.answered.values():
             self.own[behind].append(cell)
 
     # ------------------------------------------------------------ damage
@@ -270,8 +277,13 @@ def _text(cell: NotebookNode) -> str:
     return cell.source.strip("\n")
 
 
+def _said(cell: NotebookNode) -> str:
+    """What a cell says, whatever its layout."""
+    return without_layout(cell.source) if cell.cell_type == "code" else plain(cell.source)
+
+
 def _same(a: NotebookNode, b: NotebookNode) -> bool:
-    return a.cell_type == b.cell_type and _text(a) == _text(b)
+    return a.cell_type == b.cell_type and _said(a) == _said(b)
 
 
 def _is_answer(cell: NotebookNode) -> bool:

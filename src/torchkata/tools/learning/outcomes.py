@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from torchkata.base.chapter import Exercise
-from torchkata.tools.learning.cell_runner import CellResult
+from torchkata.tools.learning.cell_runner import CellError, CellResult
 from torchkata.tools.learning.choosing import Cell
 
 CELL_TIMEOUT = 30  # seconds for one cell, as in nbgrader_config.py
@@ -91,10 +91,27 @@ def _failure(answer: Outcome) -> str:
     error = answer.result.error
     if answer.lost or error is None:
         return answer.lost
-    if error.name in INTERRUPTS:
-        return TOO_LONG
-    message = re.sub(r"\([^()]*, line", "(line", error.message)
-    return f"its cell stopped with {error.name}: {_first_line(message)}"
+    return TOO_LONG if error.name in INTERRUPTS else f"its cell stopped with {how_it_stopped(error)}"
+
+
+def how_it_stopped(error: CellError) -> str:
+    """What a cell raised, and in which of its lines: ImportError: cannot import name 'x' (line 2)."""
+    message = _first_line(re.sub(r"\([^()]*, line", "(line", error.message))
+    told = ": ".join(part for part in (error.name, message) if part)
+    places = [found[1] for line in error.lines if (found := re.match(r" *line (\d+), in <module>", line))]
+    return f"{told} (line {places[0]})" if places and "(line " not in message else told
+
+
+def note_on_own_cell(cell: Outcome) -> str:
+    """That a cell outside the exercises stopped, and with what; empty where it didn't, or ran for too long."""
+    error = cell.result.error
+    if cell.cell.exercise or error is None or error.name in INTERRUPTS:
+        return ""
+    first = next(iter(cell.cell.source.strip().splitlines()), "")
+    return (
+        f"A cell outside the exercises stopped with {how_it_stopped(error)}: {first[:60]!r}. Answers that need what it "
+        "defines fail."
+    )
 
 
 def complaints(check: Outcome) -> list[str]:

@@ -6,7 +6,7 @@ import html
 from pathlib import Path
 from typing import Any
 
-from torchkata.base.places import workbook_here
+from torchkata.base.editor import workbook_here
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.review import Card, Round, answered, begin, section_of

@@ -8,6 +8,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from torchkata.base.chapter import is_checking
+from torchkata.base.layout import without_layout
 from torchkata.tools.course import Chapter, read_notebook
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.damaged import read_sides
@@ -65,7 +66,7 @@ def _readable(origin: Path) -> NotebookNode | None:
 
 
 def _whole(mine: NotebookNode, release: NotebookNode) -> bool:
-    """Whether the answer and check cells are those of the release, in its order, the checks word for word."""
+    """Whether the answer and check cells are those of the release, in its order, whatever the layout of the checks."""
     return _graded(mine) == _graded(release)
 
 
@@ -74,7 +75,7 @@ def _graded(notebook: NotebookNode) -> list[tuple[object, str, str]]:
         (
             cell.metadata.nbgrader.get("grade_id"),
             cell.cell_type,
-            cell.source.strip() if is_checking(cell) else "",
+            without_layout(cell.source) if is_checking(cell) else "",
         )
         for cell in notebook.cells
         if "nbgrader" in cell.metadata

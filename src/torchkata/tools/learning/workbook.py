@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchkata.base.places import KEPT
+from torchkata.base.places import KEPT, links_in
 from torchkata.base.writing import write_whole
 from torchkata.tools.course import Chapter, chapters, read_unchecked, side_notebooks
 from torchkata.tools.errors import CourseError
@@ -60,13 +60,16 @@ def fill_workbook(place: Place) -> list[Placed]:
 def writing(place: Place) -> Iterator[None]:
     """Alone write into the workbook, which is made if need be.
 
-    Raises CourseError when the workbook cannot be written, or another command writes there for more than 10 seconds.
+    Raises CourseError when the workbook cannot be written, has a link in what the course keeps there, or another
+    command writes there for more than 10 seconds.
     """
     from filelock import FileLock, Timeout  # asyncio comes with it
 
     folder = place.workbook
     try:
         (folder / KEPT).mkdir(parents=True, exist_ok=True)
+        if link := next(links_in(folder), None):
+            raise CourseError(f"{link} is a link, which torchkata doesn't write through. Remove it, then try again.")
         with FileLock(folder / KEPT / "lock", timeout=PATIENCE):
             note_version(folder)
             yield

@@ -22,6 +22,7 @@ VERDICT = "docs/images/verdict.txt"  # what the check says to the wrong answer i
 TEXTS = {
     "learners": "docs/learners.md",
     "teachers": "docs/teachers.md",
+    "collecting": "docs/collecting.md",
     "large-classes": "docs/large-classes.md",
     "authors": "docs/authors.md",
     "contributing": "CONTRIBUTING.md",
@@ -194,6 +195,7 @@ folklore/index
 
 For learners <learners>
 For teachers <teachers>
+How work comes in <collecting>
 What a large class costs <large-classes>
 For authors <authors>
 How to contribute <contributing>

@@ -63,6 +63,17 @@ def test_code_verdicts_and_points_are_shown():
         assert words in page.text
 
 
+def test_the_page_names_what_was_left_out_and_what_stopped_and_nothing_of_the_teachers():
+    record, submission = graded(twice="no")
+    stopped = "A cell of the learner's own ('import x') stopped with ImportError (line 1)."
+    notes = ["Other files are ignored: my_utils.py.", stopped, "Look at this line (an own cell): import ctypes", "hm"]
+    page = page_of(replace(record, notes=notes), submission)
+    assert "About your notebook" in page.text and "Other files are ignored: my_utils.py." in page.text
+    assert "A cell of your own ('import x') stopped with ImportError (line 1)." in page.text
+    assert "ctypes" not in page.text and "hm" not in page.text
+    assert "About your notebook" not in page_of(record, submission).text
+
+
 def test_everything_from_a_learner_is_escaped():
     record, submission = graded(SCRIPT, twice=SCRIPT, guess=f"half {SCRIPT}")
     hostile = [replace(mark, verdict=f"{SCRIPT}\n{SCRIPT}") for mark in record.marks]
@@ -139,7 +150,7 @@ def test_damaged_records_are_none(results: Results, text: str):
 def test_the_csv_has_a_row_for_each_student_and_exercise(results: Results):
     results.keep(graded("ada", twice="right", guess="half", thrice='"no", he said')[0])
     results.keep(NotGradable("bob", NAME, "The notebook is an empty file."))
-    results.write_csv()
+    results.write_csv(["ada", "bob"])
     rows = list(csv.DictReader(results.csv.open(newline="")))
     assert [(row["student"], row["exercise"], row["points"], row["of"], row["state"]) for row in rows] == [
         ("ada", "twice", "2", "2", "solved"),
@@ -156,7 +167,7 @@ def test_the_csv_has_a_row_for_each_student_and_exercise(results: Results):
 def test_no_formula_reaches_a_spreadsheet(results: Results, formula: str):
     record, _ = graded("ada")
     results.keep(replace(record, marks=[replace(record.marks[0], verdict=formula)]))
-    results.write_csv()
+    results.write_csv(["ada"])
     [row] = csv.DictReader(results.csv.open(newline=""))
     assert row["verdict"] == "'" + formula.strip("\t\r\x00")
 

@@ -246,6 +246,14 @@ def test_a_damaged_gradebook(chapter: Chapter):
         pass
 
 
+def test_a_gradebook_of_an_older_nbgrader(chapter: Chapter):
+    with sqlite3.connect(chapter.root / "gradebook.db") as connection:
+        connection.execute("alter table student drop column lms_user_id")
+    with ChapterBook(chapter) as book, pytest.raises(CourseError) as said:
+        book.enter([record_of("ada")])
+    assert "Run `nbgrader db upgrade`" in str(said.value) and "formgrader" not in str(said.value)
+
+
 def test_a_full_disk(chapter: Chapter):
     with ChapterBook(chapter) as book:
         book.enter([record_of("ada", twice="right")])

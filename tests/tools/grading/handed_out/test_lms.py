@@ -14,8 +14,9 @@ from tests.tools.grading.handed_out.test_gradebook import look, nbgrader, record
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.handed_out.gradebook import ChapterBook
-from torchkata.tools.grading.handed_out.results import FinalMark, lms_csv
-from torchkata.tools.grading.handed_out.the_class import SETTINGS, about, class_settings, read_roster
+from torchkata.tools.grading.handed_out.results import FinalMark, lms_csv, plain
+from torchkata.tools.grading.handed_out.roster import read_roster
+from torchkata.tools.grading.handed_out.the_class import SETTINGS, about, class_settings
 
 ADA = {"first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.org", "lms_user_id": "17"}
 MARKS = [FinalMark("ada", ADA, 3.5, 6.0), FinalMark("bob", {}, 0.0, 6.0)]
@@ -87,6 +88,20 @@ def test_what_can_not_be_used_is_said(chapter: Chapter, text: str, words: str):
     assert words in str(said.value) and SETTINGS in str(said.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("ValueError: ;=1+1;@SUM(1)", "ValueError: ;'=1+1;'@SUM(1)"),  # where ; stands between cells
+        ('a; "=1"', 'a; "\'=1"'),
+        ("a,+1", "a,'+1"),
+        ("a\t-1", "a -1"),
+        ("expected 3, -1; got 2", "expected 3, -1; got 2"),
+    ],
+)
+def test_no_part_of_a_value_becomes_a_formula(value: str, shown: str):
+    assert plain(value) == shown
+
+
 @pytest.mark.parametrize("formula", ["=HYPERLINK(1)", "+1", "@x"])
 def test_no_formula_reaches_a_spreadsheet(formula: str):
     text = lms_csv("moodle", {"Name": "{first_name}"}, [FinalMark("ada", {"first_name": formula}, 1.0, 2.0)], {})
@@ -117,8 +132,36 @@ def names(chapter: Chapter) -> dict[str, tuple]:
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        "id,first_name\nada,Ada\nbob,\n",
+        "\ufeffid;first_name\r\nada;Ada\r\nbob;\r\n;\r\n",  # Excel in half of Europe
+        "sep=;\nid;first_name\nada;Ada\nbob;\n",
+        "ID\tFirst name\nada\tAda\n\t\nbob\n",
+        'id,"first_name",\nada,Ada,\n,,\nbob,,\nada,Ada,\n',
+        "id;first_name\nada;Ada\nbob;\n".encode("utf-16"),  # Excel's Unicode text
+    ],
+)
+def test_lists_as_spreadsheets_write_them(tmp_path: Path, content: str | bytes):
+    path = tmp_path / "students.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert {student: said.get("first_name") for student, said in read_roster(path).items()} == {
+        "ada": "Ada",
+        "bob": None,
+    }
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
-    [(b"name\nada\n", "no column id"), (b"id,email\n,a@b\n", "line 2: the id is empty"), (b"id\n\xff\n", "UTF-8")],
+    [
+        (b"", "no column id"),
+        (b"name\nada\n", "no column id. Its first line is: name"),
+        (b"id,email\n,a@b\n", "line 2: the id is empty"),
+        (b"id\n\xff\n", "UTF-8"),
+        (b"id,email\nada,a@b\n\nada,c@d\n", "two things of the student ada, in lines 2 and 4"),
+        ("id,email\nJos\u00e9,a@b\nJose\u0301,c@d\n".encode(), "two things of the student"),
+        (b"id,last_name\nada,Lovelace, Countess\n", "line 2: there are more cells than columns"),
+    ],
 )
 def test_a_list_that_can_not_be_used_is_said(tmp_path: Path, content: bytes, words: str):
     (tmp_path / "students.csv").write_bytes(content)

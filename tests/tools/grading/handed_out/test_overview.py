@@ -9,7 +9,7 @@ from tests.tools.grading.handed_out.test_feedback import SCRIPT, Page, graded
 from torchkata.base.chapter import CheckCell, Exercise
 from torchkata.tools.grading.handed_out.overview import ExerciseOverview, Overview, overview_of
 from torchkata.tools.grading.handed_out.pages import overview_page, shown
-from torchkata.tools.grading.records import NotGradable
+from torchkata.tools.grading.records import Counted, NotGradable
 
 CHAPTER = [
     Exercise(name, f"Exercise 98 · {name}", checks=(CheckCell(f"{name}-check", "", of),))
@@ -36,6 +36,11 @@ def test_solved_and_mistakes_are_counted():
     assert thrice.counts == {"solved": 1, "partly": 0, "wrong": 1, "not tried": 2}
     assert twice.mistakes == (("Not so: no", 2), ("Not so: never", 1))
     assert guess.mistakes == (("Half of it is right.", 2), ("Not so: no", 1))
+
+
+def test_the_median_is_of_what_counts():
+    late = replace(graded("ada", twice="right")[0], counted=Counted(0.5, penalty=1.5))
+    assert overview_of([late], CHAPTER).median == 0.5
 
 
 def test_the_hardest_is_one_that_was_tried():

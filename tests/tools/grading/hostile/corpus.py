@@ -7,6 +7,7 @@ from tests.tools.grading.hostile import (  # noqa: F401
     corpus_ending,
     corpus_feedback,
     corpus_floods,
+    corpus_hiding,
     corpus_lying,
     corpus_patching,
     corpus_reading,

@@ -8,7 +8,7 @@ from tests.tools.grading.hostile.handin import HandIn, attack
 CHANNEL = """
 import json, os, socket, stat, struct, sys, time
 from torchkata.verdicts.observing import Observation
-from torchkata.verdicts.plain import encode
+from torchkata.tools.grading.sandbox.messages import encode
 
 def plain(**fields):
     noted = Observation(**fields).as_plain() | {"ops": '{"kinds": [], "order": []}'}
@@ -44,7 +44,7 @@ def tensor(**fields):
     return ["tensor", row]
 
 def raw(result, storages=({"device": "cpu", "bytes": "AAAAAAAAAAAAAAAA"},)):
-    noted = {"result": result, "raised": None, "arguments": ["dict", []], "identical": ["list", []], "tracked": False,
+    noted = {"result": result, "raised": None, "arguments": ["dict", []], "tracked": False,
              "gradients": ["dict", []], "backward_raised": None, "ops": ["list", []], "warned": ["list", []],
              "printed": ""}
     value = ["dict", [["noted", ["dict", list(map(list, noted.items()))]]]]

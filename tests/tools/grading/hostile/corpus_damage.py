@@ -247,8 +247,8 @@ def no_cells(it: HandIn):
 
 @attack(nbgrader_safe=False)
 def huge_file(it: HandIn):
-    """Hands in a notebook of 40 MiB."""
-    it.notebook["metadata"]["filler"] = "x" * 40 * 2**20
+    """Hands in a notebook of 130 MiB."""
+    it.notebook["metadata"]["filler"] = "x" * 130 * 2**20
     it.refused = True
 
 

@@ -134,11 +134,11 @@ observing.run_answer = observing.run_scenario = observing.note_value = forged
     it.unsure.add(it.last.exercise.id)
 
 
-@attack(limit="one-hot-scatter")
+@attack()
 def rule_broken_in_secret(it: HandIn):
     """Breaks the rule of an exercise (scatter, not one_hot) and keeps that from the recorder of operations.
 
-    What an answer returns is judged from outside. Which operations it used only its own process can say.
+    The profiler has counted one_hot, too.
     """
     task = next(task for task in it.tasks if task.exercise.id == "one-hot-scatter")
     it.answer(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from nbformat.v4 import new_notebook
 from nbgrader.api import (
     Assignment,
     BaseCell,
@@ -27,19 +28,24 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 from nbgrader.coursedir import CourseDirectory
-from sqlalchemy import make_url
+from sqlalchemy import make_url, or_
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import selectinload
 
+from torchkata.base.places import MARK
 from torchkata.tools.course import Chapter
 from torchkata.tools.course_config import course_config
 from torchkata.tools.errors import CourseError
 from torchkata.tools.generating import NotGenerated, generate_assignment
 from torchkata.tools.grading.handed_out.results import FinalMark
-from torchkata.tools.grading.handed_out.the_class import NAMES, Roster
-from torchkata.tools.grading.records import Record
+from torchkata.tools.grading.handed_out.roster import NAMES, Roster
+from torchkata.tools.grading.records import Counted, Record
+
+if TYPE_CHECKING:
+    from nbgrader.plugins import LateSubmissionPlugin
 
 T = TypeVar("T")
+OF_ANOTHER_VERSION = re.compile(r"no such (column|table)|has no column|does not exist")  # what databases say of it
 MOST_NAMES = 500  # in one question to a database: some allow no more than 999 values
 PATIENCE = 60  # seconds to wait for a gradebook that another program has locked
 QUIET = logging.getLogger("torchkata.gradebook")
@@ -89,9 +95,17 @@ class ChapterBook:
         """Enter what a class's list says of its students, as `nbgrader db student import` does."""
         self._patiently(lambda: self._enter_names(roster))
 
+    def assign_penalties(self) -> None:
+        """Set the penalties for being late by what the gradebook says now: due date, extensions, points."""
+        self._patiently(lambda: self._assign_penalties(None))
+
     def final_marks(self) -> list[FinalMark]:
         """What counts for each student who has handed the chapter in, by student."""
         return self._patiently(self._final_marks)
+
+    def counted(self) -> dict[str, Counted]:
+        """What counts for those students whose automatic points are not all there is, by student."""
+        return self._patiently(self._counted)
 
     # ------------------------------------------------------------ opening
 
@@ -184,20 +198,44 @@ class ChapterBook:
         self.book.db.rollback()
         return sorted(marks, key=lambda mark: mark.student)
 
+    def _counted(self) -> dict[str, Counted]:
+        db, of_chapter = self.book.db, SubmittedNotebook.notebook_id == self.notebook_id
+        joined = db.query(SubmittedAssignment.student_id).join(
+            SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id
+        )
+        grades = joined.join(Grade, Grade.notebook_id == SubmittedNotebook.id).join(
+            BaseCell, BaseCell.id == Grade.cell_id
+        )
+        given = or_(Grade.manual_score.isnot(None), Grade.extra_credit.isnot(None))
+        said = joined.join(Comment, Comment.notebook_id == SubmittedNotebook.id)
+        comments = said.join(BaseCell, BaseCell.id == Comment.cell_id).filter(of_chapter, Comment.manual_comment != "")
+        late = joined.filter(of_chapter, SubmittedNotebook.late_submission_penalty > 0)
+        by_hand: dict[str, dict[str, float]] = defaultdict(dict)
+        for student, check, points in grades.filter(of_chapter, given).add_columns(BaseCell.name, Grade.score):
+            by_hand[student][check] = points
+        told: dict[str, dict[str, str]] = defaultdict(dict)
+        for student, exercise, comment in comments.add_columns(BaseCell.name, Comment.manual_comment):
+            told[student][exercise] = comment
+        penalties = dict(late.add_columns(SubmittedNotebook.late_submission_penalty).all())
+        db.rollback()
+        students = {*by_hand, *told, *penalties}
+        points = {mark.student: round(mark.points, 4) for mark in self._final_marks()} if students else {}
+        return {
+            one: Counted(points[one], by_hand[one], told[one], round(penalties.get(one, 0.0), 4)) for one in students
+        }
+
     def _enter_all(self, records: list[Record]) -> None:
         db = self.book.db
         with db.no_autoflush:  # one visit to the database for all that are new
             all_submitted = list(self._submitted([record.student for record in records]))
         db.flush()
-        pairs = zip(records, all_submitted, strict=True)
-        late = [record.student for record, submitted in pairs if self._enter(record, submitted)]
+        for record, submitted in zip(records, all_submitted, strict=True):
+            self._enter(record, submitted)
         db.commit()
-        for student in late:
-            self._assign_late_penalty(student)
+        self._assign_penalties([record.student for record in records])
 
-    def _enter(self, record: Record, submitted: SubmittedAssignment) -> bool:
-        """Enter one record; whether nbgrader has to look at a penalty for being late."""
-        notebook = next(one for one in submitted.notebooks if one.notebook_id == self.notebook_id)
+    def _enter(self, record: Record, submitted: SubmittedAssignment) -> None:
+        notebook = self._notebook_of(submitted)
         if record.handed_in:
             submitted.timestamp = datetime.fromisoformat(record.handed_in)
         grades = {grade.cell_id: grade for grade in notebook.grades}
@@ -207,7 +245,44 @@ class ChapterBook:
         for mark in record.marks:
             unanswered = mark.state in ("not solved", "missing")
             comments[self.solution_cells[mark.exercise]].auto_comment = "No response." if unanswered else None
-        return submitted.total_seconds_late > 0 or notebook.late_submission_penalty is not None
+
+    def _notebook_of(self, submitted: SubmittedAssignment) -> SubmittedNotebook:
+        return next(one for one in submitted.notebooks if one.notebook_id == self.notebook_id)
+
+    def _assign_penalties(self, students: Collection[str] | None) -> None:
+        """Set the penalties of these students, by default of all: as nbgrader does when it grades."""
+        db = self.book.db
+        of_chapter = db.query(SubmittedAssignment).filter_by(assignment_id=self.assignment_id)
+        all_submitted = of_chapter.options(selectinload(SubmittedAssignment.notebooks)).all()
+        wanted = [one for one in all_submitted if students is None or one.student_id in students]
+        plugin = None
+        for submitted in wanted:
+            notebook, penalty, seconds = self._notebook_of(submitted), None, _seconds_late(submitted)
+            if seconds > 0:
+                plugin = plugin or self._penalty_plugin()
+                penalty = self._penalty(plugin, submitted.student_id, notebook.score, seconds)
+            if notebook.late_submission_penalty != penalty:
+                notebook.late_submission_penalty = penalty
+        db.commit()
+
+    def _penalty_plugin(self) -> LateSubmissionPlugin:
+        """What the course's settings name for it."""
+        from nbgrader.preprocessors import AssignLatePenalties  # takes long; few classes need it
+
+        step = AssignLatePenalties(config=self.config, log=QUIET)
+        step.init_plugin()
+        return step.plugin_inst
+
+    def _penalty(self, plugin: LateSubmissionPlugin, student: str, score: float, seconds: float) -> float | None:
+        """The points that handing in so late costs: at least none, at most all."""
+        try:
+            penalty = plugin.late_submission_penalty(student, score, seconds)
+            return None if penalty is None else float(min(max(penalty, 0.0), score))
+        except Exception as error:  # a plugin is the teacher's own code
+            raise CourseError(
+                f"The penalty for handing in late can't be told: {type(plugin).__name__}, which {MARK} names, stopped "
+                f"with {type(error).__name__}: {error}. What was graded is kept."
+            ) from None
 
     def _submitted(self, students: list[str]) -> Iterator[SubmittedAssignment]:
         """The students' submissions in the gradebook, with all that is noted of them; new ones where there are none."""
@@ -232,13 +307,6 @@ class ChapterBook:
         self.book.db.add(submitted)
         return submitted
 
-    def _assign_late_penalty(self, student: str) -> None:
-        from nbgrader.preprocessors import AssignLatePenalties  # takes as long; few classes need it
-
-        names = {"notebook": self.chapter.topic, "assignment": self.chapter.name, "student": student}
-        step = AssignLatePenalties(config=self.config, log=QUIET)
-        step.preprocess(new_notebook(), {"nbgrader": names | {"db_url": self.course.db_url}})
-
     def _patiently(self, action: Callable[[], T]) -> T:
         deadline = time.monotonic() + self.patience
         while True:
@@ -247,17 +315,30 @@ class ChapterBook:
             except DatabaseError as error:
                 if hasattr(self, "book"):
                     self.book.db.rollback()
+                if OF_ANOTHER_VERSION.search(str(error.orig)):
+                    raise CourseError(self._of_another_version(str(error.orig))) from None
                 if "locked" not in str(error.orig):
                     raise CourseError(self._complaint(str(error.orig))) from None
                 if time.monotonic() > deadline:
                     raise CourseError(self._complaint("another program has locked it")) from None
                 time.sleep(0.2)
 
+    def _of_another_version(self, reason: str) -> str:
+        return (
+            f"The gradebook {make_url(self.course.db_url).database} was made by an older nbgrader ({reason}). Run "
+            "`nbgrader db upgrade` in this folder: it keeps a copy beside it. Then run the same command again."
+        )
+
     def _complaint(self, reason: str) -> str:
         return (
             f"The gradebook {make_url(self.course.db_url).database} can't be used: {reason}. What was graded is kept. "
             "Mend that (close formgrader and other programs that use the gradebook), then run the same command again."
         )
+
+
+def _seconds_late(submitted: SubmittedAssignment) -> float:
+    """How late it was handed in; an extension counts, and nobody is late where there is no due date."""
+    return submitted.total_seconds_late if submitted.assignment.duedate else 0.0
 
 
 def points_of(record: Record) -> dict[str, float]:

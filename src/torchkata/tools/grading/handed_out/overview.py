@@ -35,13 +35,15 @@ class ExerciseOverview:
 @dataclass(frozen=True)
 class Overview:
     """A chapter of a class: `graded` submissions, `refused` ones that could not be graded, the median of the points
-    (None where nothing is graded), its exercises in order."""
+    that count (None where nothing is graded), its exercises in order; `notes` say what is odd about the class's folders
+    and its list of students."""
 
     graded: int
     refused: int
     median: float | None
     of: float
     exercises: tuple[ExerciseOverview, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def hardest(self) -> ExerciseOverview | None:
@@ -50,7 +52,9 @@ class Overview:
         return min(tried, key=lambda one: one.solved, default=None)
 
 
-def overview_of(results: Iterable[Record | NotGradable], exercises: Sequence[Exercise]) -> Overview:
+def overview_of(
+    results: Iterable[Record | NotGradable], exercises: Sequence[Exercise], notes: Sequence[str] = ()
+) -> Overview:
     """Count what a class did in these exercises of a chapter."""
     counts: dict[str, Counter[str]] = {exercise.id: Counter() for exercise in exercises}
     sentences: dict[str, Counter[str]] = {exercise.id: Counter() for exercise in exercises}
@@ -59,14 +63,14 @@ def overview_of(results: Iterable[Record | NotGradable], exercises: Sequence[Exe
         if isinstance(result, NotGradable):
             refused += 1
             continue
-        points.append(result.points)
+        points.append(result.final_points)
         for mark in result.marks:
             if mark.exercise in counts:
                 counts[mark.exercise][_group(mark)] += 1
                 sentences[mark.exercise].update(_mistake(mark))
     rows = tuple(_row(exercise, counts[exercise.id], sentences[exercise.id]) for exercise in exercises)
     total = sum(exercise.points for exercise in exercises)
-    return Overview(len(points), refused, median(points) if points else None, total, rows)
+    return Overview(len(points), refused, median(points) if points else None, total, rows, tuple(notes))
 
 
 def _row(exercise: Exercise, counts: Counter[str], sentences: Counter[str]) -> ExerciseOverview:

@@ -10,11 +10,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from torchkata import __version__
 from torchkata.tools.grading.handed_out.overview import GROUPS, ExerciseOverview, Overview
-from torchkata.tools.grading.records import UNTRIED, ExerciseMark, NotGradable, Record, Submission
+from torchkata.tools.grading.records import (
+    ABOUT_FILES,
+    OWN_CELL,
+    UNTRIED,
+    ExerciseMark,
+    NotGradable,
+    Record,
+    Submission,
+)
 
 PLAIN = {"solved": "Solved.", "not solved": "Not solved yet."}  # states that need no details
 MAX_SHOWN = 20_000  # characters of one answer or verdict
 MAX_WHY = 200  # characters of a sentence in the summary
+FOR_STUDENT = (*ABOUT_FILES, OWN_CELL)  # beginnings of notes that the student reads; the others are the teacher's
 FIRST = 3  # exercises that the summary names
 MISTAKES = 5  # sentences of one exercise in the overview
 MAX_SENTENCE = 300  # characters of one of them
@@ -33,11 +42,15 @@ def feedback_page(title: str, record: Record, submission: Submission, site: str 
         title=title,
         student=record.student,
         reason="",
-        points=f"{record.points:g}",
+        points=f"{record.final_points:g}",
         of=f"{record.of:g}",
+        penalty=_penalty(record),
+        notes=[
+            note.replace(OWN_CELL, "A cell of your own", 1) for note in record.notes if note.startswith(FOR_STUDENT)
+        ],
         solved=sum(mark.state == "solved" for mark in record.marks),
         first=[{"why": _why(mark), "title": mark.title, "anchor": _anchor(mark)} for mark in look_first(record.marks)],
-        marks=[_shown(mark, code.get(mark.exercise, "")) for mark in record.marks],
+        marks=[_shown(mark, record, code.get(mark.exercise, "")) for mark in record.marks],
         handed_in=shown_date(datetime.fromisoformat(record.handed_in)) if record.handed_in else None,
         site=site,
     )
@@ -67,12 +80,33 @@ def _anchor(mark: ExerciseMark) -> str:
     return f"exercise-{mark.exercise}"
 
 
-def _shown(mark: ExerciseMark, code: str) -> dict[str, str]:
+def _told(record: Record) -> list[str]:
+    """The notes that the student reads, in words to the student."""
+    notes = [note for note in record.notes if note.startswith(FOR_STUDENT)]
+    return [note.replace(OWN_CELL, "A cell of your own", 1) for note in notes]
+
+
+def _penalty(record: Record) -> str:
+    """What handing in late costs; empty where it costs nothing."""
+    penalty = record.counted.penalty if record.counted else 0.0
+    return f"{record.final_points + penalty:g} points, less {penalty:g} for handing in late." if penalty else ""
+
+
+def _by_hand(mark: ExerciseMark, record: Record) -> str:
+    """That a teacher gave the points; empty where the checks did."""
+    if not record.given_by_hand(mark):
+        return ""
+    return f"Your teacher gave {record.points_of(mark):g} of {mark.of:g} points. The checks gave {mark.points:g}."
+
+
+def _shown(mark: ExerciseMark, record: Record, code: str) -> dict[str, str]:
     return {
         "title": mark.title,
         "anchor": _anchor(mark),
-        "points": f"{mark.points:g}",
+        "points": f"{record.points_of(mark):g}",
         "of": f"{mark.of:g}",
+        "by_hand": _by_hand(mark, record),
+        "comment": _cut(record.counted.comments.get(mark.exercise, "")) if record.counted else "",
         "style": mark.state if mark.state in ("solved", "partly") else "wrong",
         "sentence": _sentence(mark),
         "details": "" if mark.state in PLAIN else _cut(mark.verdict.partition("\n")[2]),

@@ -6,16 +6,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torchkata.base.writing import write_whole
+from torchkata.tools.grading.handed_out.roster import one_form
 from torchkata.tools.grading.handed_out.the_class import OF_STUDENT
 from torchkata.tools.grading.records import ExerciseMark, NotGradable, Record
 
 Result = Record | NotGradable
-COLUMNS = ("chapter", "student", "exercise", "title", "points", "of", "state", "verdict", "sandboxed")
+COLUMNS = ("chapter", "student", "exercise", "title", "points", "of", "state", "verdict", "sandboxed", "by_hand")
+FORMULA = re.compile(r"""((?:^|;\s*|,)["']*)(?=[=+\-@])""")  # where a cell could begin with one
 POINTS_POSSIBLE = "    Points Possible"  # Canvas' second line begins with it, spaces included
 
 
@@ -39,12 +42,17 @@ class Results:
         found = map(_read, sorted(self.folder.glob("records/*.json")))
         return (result for result in found if result is not None)
 
-    def write_csv(self) -> None:
-        """Write marks.csv: a row for each student and exercise; one row without points where there is no mark."""
+    def of(self, students: Collection[str]) -> Iterator[Result]:
+        """The results of these students, in the same way."""
+        return (result for result in self.all() if result.student in students)
+
+    def write_csv(self, students: Collection[str]) -> None:
+        """Write marks.csv for these students: a row for each student and exercise, with the points that count; one row
+        without points where there is no mark."""
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         table.writerow(COLUMNS)
-        for result in self.all():
+        for result in self.of(students):
             table.writerows([plain(value) for value in row] for row in _rows(result))
         write_whole(self.csv, text.getvalue())
 
@@ -71,20 +79,22 @@ def _read(path: Path) -> Result | None:
 
 def _rows(result: Result) -> list[tuple]:
     if isinstance(result, NotGradable):
-        return [(result.chapter, result.student, "", "", "", "", "not graded", result.reason, "")]
+        return [(result.chapter, result.student, "", "", "", "", "not graded", result.reason, "", "")]
     sandboxed = "yes" if result.sandboxed else "no"
     return [_row(result, mark, sandboxed) for mark in result.marks]
 
 
 def _row(record: Record, mark: ExerciseMark, sandboxed: str) -> tuple:
-    points, line = (f"{mark.points:g}", f"{mark.of:g}"), mark.verdict.split("\n")[0]
-    return record.chapter, record.student, mark.exercise, mark.title, *points, mark.state, line, sandboxed
+    points, line = (f"{record.points_of(mark):g}", f"{mark.of:g}"), mark.verdict.split("\n")[0]
+    by_hand = "yes" if record.given_by_hand(mark) else "no"
+    return record.chapter, record.student, mark.exercise, mark.title, *points, mark.state, line, sandboxed, by_hand
 
 
 def plain(value: str) -> str:
-    """The value as a spreadsheet must show it: without control characters, and not run as a formula."""
-    text = "".join(char if char.isprintable() else " " for char in value).strip()
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    """The value as a spreadsheet must show it: without control characters, and not run as a formula, whatever character
+    it takes for the separator between cells; names in the form in which most systems write them."""
+    text = "".join(char if char.isprintable() else " " for char in one_form(value)).strip()
+    return FORMULA.sub(r"\1'", text)
 
 
 # ---------------------------------------------------------------- for Canvas and Moodle

@@ -1,9 +1,8 @@
-"""The two files in which a teacher describes the class. Both lie beside nbgrader_config.py: class.yaml has the columns
-for an LMS and the site's address; students.csv is the list of students, as `nbgrader db student import` reads it."""
+"""class.yaml, in which a teacher describes the class: the columns for an LMS and the site's address. It lies beside
+nbgrader_config.py."""
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
@@ -12,18 +11,13 @@ import yaml
 
 from torchkata.tools.course import Chapter
 from torchkata.tools.errors import CourseError
+from torchkata.tools.grading.handed_out.roster import NAMES
 
 SETTINGS = "class.yaml"
 DEFAULTS = Path(__file__).parent / SETTINGS
-STUDENTS = "students.csv"
-NAMES = ("first_name", "last_name", "email", "lms_user_id")  # what it may say of a student
 OF_CHAPTER = ("chapter", "number", "topic", "title")
-OF_STUDENT = ("student", "first_name", "last_name", "email", "lms_user_id", "points", "of", "percent")
+OF_STUDENT = ("student", *NAMES, "points", "of", "percent")
 LMS = ("canvas", "moodle")
-
-Roster = dict[str, dict[str, str | None]]  # what students.csv says, by student
-
-# ---------------------------------------------------------------- class.yaml
 
 
 @dataclass(frozen=True)
@@ -92,29 +86,3 @@ def _need_known(where: str, template: str, known: tuple[str, ...]) -> None:
     if wrong := [name for name, spec, how in fields if name not in known or spec or how]:
         names = ", ".join(f"{{{name}}}" for name in known)
         raise CourseError(f"{SETTINGS}: {where}: {{{wrong[0]}}} can't be filled in. These can: {names}.")
-
-
-# ---------------------------------------------------------------- students.csv
-
-
-def read_roster(path: Path) -> Roster:
-    """Names, e-mail and LMS id of students, by id; empty cells are None. Other columns are left alone.
-
-    Raises CourseError, with what to mend, where the file can't be read.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or "it is not text in UTF-8 with commas between the columns"
-        raise CourseError(f"{path} can't be read: {reason}. Save it as CSV (UTF-8), then try again.") from None
-    return dict(_student(path, number, row) for number, row in enumerate(rows, 2))
-
-
-def _student(path: Path, number: int, row: dict) -> tuple[str, dict[str, str | None]]:
-    cells = {(key or "").strip(): (value or "").strip() for key, value in row.items() if not isinstance(value, list)}
-    if "id" not in cells:
-        raise CourseError(f"{path} has no column id. Its columns are id, {', '.join(NAMES)}; only id must be there.")
-    if not cells["id"]:
-        raise CourseError(f"{path}, line {number}: the id is empty. It is the name of the student's folder.")
-    return cells["id"], {name: cells[name] or None for name in NAMES if name in cells}

@@ -67,9 +67,16 @@ Nothing that a worker says is trusted to be well-formed. `wire` checks the lengt
 type, and a reply must carry the number of the request. A reply that breaks a rule ends the worker and costs the check.
 
 What a worker says its answer did *is* taken as what the answer did, since the learner's code could always have done
-that instead. It earns points only if the check cell, which the worker never sees, finds it right. One limit remains:
-the list of recorded operations comes from the worker too, so code that digs into the recorder can hide a call that the
-exercise forbids. `reaching.py` shows the teacher the lines of a submission that look like that.
+that instead. It earns points only if the check cell, which the worker never sees, finds it right. While a scenario
+runs, torch is put back after each call and results are taken as plain tensors (`inside/asking.py`), so an answer that
+replaces `torch.equal` or returns a tensor of its own class decides nothing. Where a check asks which operations ran,
+torch's profiler counts them a second time, in all threads and below all modes, and Python's audit events tell of other
+processes (`verdicts/sight.py`); and an operation that was asked for must be one that the result comes from.
+
+One limit remains: all of this runs in the worker. Code that digs into these very objects, or into the interpreter's
+memory, can falsify what is reported of operations. `reaching.py` shows the teacher the lines of a submission that look
+like that. A rule about something other than torch's operations (no NumPy, messages to neighbours only) is asked for,
+and checked only as far as its own check cell does.
 
 These are never asked of a worker: points and verdicts (the judge computes them), how long something took (measured in
 the judge; `usage` subtracts the time in which the machine was busy with others), how the worker ended (the branch gets
@@ -82,8 +89,13 @@ seconds for an exercise, a cell, a submission     the judge, while it waits for 
 memory, processes, open files, file size, CPU     the kernel, by limits that the worker sets on itself before it begins
 disk                                              the kernel: /tmp and /dev/shm are file systems of a fixed size
 size and shape of a message                       the judge, while it reads
+memory of all processes of a submission           the judge, a few times a second while it waits (`usage.py`)
 time and memory for judging one exercise          the kernel, in the judge (`watchdog.py`): a reply can be slow to judge
 a whole submission, whatever happens              the main process (`pool.py`), which then kills the judge
+
+A judge that is ended by such a limit, or by a signal, costs the exercise or own cell that it was at; a new judge marks
+the rest, on a machine of a cluster too (`judge.py`). Not limited for each submission: how many open files are on their
+way in sockets, which the kernel counts for all workers together.
 
 A worker is the first process of its process namespace, so killing it ends everything that it started. Closing the
 judge's socket ends the branch, closing the main process's socket ends the zygote, and bubblewrap dies with its parent.

@@ -21,10 +21,11 @@ class Limits:
         processes: processes and threads at a time; onnxruntime and gloo start some for each core.
         disk: bytes in each of the two places that can be written to, /tmp and /dev/shm; and of one file.
         open_files: open files of each process.
-        frame: bytes of one message on the boundary.
+        frame: bytes of one message on the boundary; cell_frame: of the reply to a cell, which says little.
         losses: how often a process is replaced by a fresh one.
         judge_seconds: CPU time for judging one exercise, outside of the sandbox.
         judge_memory: bytes that the process that judges may map for it in addition.
+        judge_total_seconds: CPU time for judging a submission; the exercises that are left then are not judged.
     """
 
     start_seconds: float = 120.0
@@ -36,9 +37,11 @@ class Limits:
     disk: int = 64 * MIB
     open_files: int = 256
     frame: int = 64 * MIB
+    cell_frame: int = MIB // 16
     losses: int = 12
     judge_seconds: float = 20.0
     judge_memory: int = 1024 * MIB
+    judge_total_seconds: float = 100.0
 
     @property
     def judge_wall_seconds(self) -> float:

@@ -24,6 +24,7 @@ from torchkata.verdicts.plain import MAX_DIMS, Other, is_parameter, is_plain_ten
 HEAD = struct.Struct("!II")  # bytes of the table, and of the value
 TENSOR, TUPLE, OTHER, COMPLEX, INTEGER, DTYPE, DEVICE, ELLIPSIS = range(8)  # extensions
 TEXTS = "surrogatepass"  # a learner's text may hold halves of surrogate pairs
+LONGEST_TYPE = 200  # characters of the name of a type
 
 
 class TooLarge(ValueError):
@@ -70,7 +71,7 @@ def decode(data: bytes, caps: Caps = DEFAULT_CAPS) -> Any:
             raise ValueError("too many items")
         end = HEAD.size + table + tree
         reader = _Reader(caps)
-        reader.take_storages(reader.unpack(data[HEAD.size : HEAD.size + table]), data[end:])
+        reader.take_storages(_unpacked(data[HEAD.size : HEAD.size + table]), data[end:])
         value = reader.unpack(data[HEAD.size + table : end])
         _check_kinds(value, caps.depth)
         return value
@@ -129,7 +130,7 @@ class _Writer:
 
 
 AS_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
-    Other: (OTHER, lambda value: value.type),
+    Other: (OTHER, lambda value: value.type[:LONGEST_TYPE]),
     complex: (COMPLEX, repr),
     int: (INTEGER, str),  # beyond 64 bits
     torch.dtype: (DTYPE, str),
@@ -147,14 +148,12 @@ class _Reader:
         self._depth = self._tensors = self._elements = self._lists = self._odd_keys = 0
 
     def unpack(self, data: bytes) -> Any:
-        return msgpack.unpackb(
-            data,
-            ext_hook=self._extension,
-            object_pairs_hook=self._dict,
-            strict_map_key=False,
-            unicode_errors=TEXTS,
-            max_array_len=2**20,
-        )
+        """Each extension in an extension is a call within a call of C, so that all of them count as a level."""
+        self._depth += 1
+        self._within(self._depth, self._caps.depth, "levels")
+        value = _unpacked(data, ext_hook=self._extension, object_pairs_hook=self._dict)
+        self._depth -= 1
+        return value
 
     def take_storages(self, table: list, data: bytes) -> None:
         self._within(len(table), self._caps.tensors, "storages")
@@ -182,12 +181,9 @@ class _Reader:
 
     def _extension(self, code: int, data: bytes) -> object:
         if code == TENSOR:
-            return self._tensor(*self.unpack(data))
+            return self._tensor(*_unpacked(data))
         if code == TUPLE:
-            self._depth += 1
-            self._within(self._depth, self._caps.depth, "levels")
             items = self.unpack(data)
-            self._depth -= 1
             return tuple(items) if type(items) is list else _refuse()
         return FROM_TEXT[code](data.decode(errors=TEXTS))
 
@@ -206,6 +202,17 @@ class _Reader:
         self._lists += sum(accumulate(size[:-1], operator.mul, initial=1))
         self._within(self._lists, self._caps.lists, "dimensions for so many elements")
         return tracked(tensor_on(storage, kind, size, stride, offset), requires_grad, parameter)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise ValueError("not a kind of plain data")
+
+
+def _unpacked(data: bytes, ext_hook: Callable[[int, bytes], object] = _refuse, **settings: Any) -> Any:
+    """MessagePack as Python's values; extensions are refused where nobody says what they are."""
+    return msgpack.unpackb(
+        data, ext_hook=ext_hook, strict_map_key=False, unicode_errors=TEXTS, max_array_len=2**20, **settings
+    )
 
 
 def _storage(data: bytes, size: int) -> torch.UntypedStorage:
@@ -248,10 +255,6 @@ def _check_kinds(value: object, depth: int) -> None:
     raise ValueError("too many levels")
 
 
-def _refuse(*_: object) -> NoReturn:
-    raise ValueError("not a kind of plain data")
-
-
 DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
@@ -261,8 +264,12 @@ def _dtype(text: str) -> torch.dtype:
     return DTYPES[text]
 
 
+def _other(text: str) -> Other:
+    return Other(text) if len(text) <= LONGEST_TYPE else _refuse()
+
+
 FROM_TEXT: dict[int, Callable[[str], object]] = {
-    OTHER: Other,
+    OTHER: _other,
     COMPLEX: complex,
     INTEGER: int,
     DTYPE: _dtype,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Collection
+from functools import lru_cache
 from typing import TypeVar
 
 from torch import Tensor
@@ -20,28 +23,53 @@ class BadReply(ValueError):
     """A reply that no honest worker makes."""
 
 
-def observation_from(value: object, sources: list[str]) -> Observation:
+def observation_from(value: object, sources: list[str], parameters: Collection[str] | None = None) -> Observation:
     """An observation from what a worker sent. Raises BadReply.
 
-    `sources` are the learner's cells as they were handed in: frames that name no line of them are left out, since a
-    frame could carry data of hidden tests out.
+    What names something could carry data of hidden tests out. `sources` are the learner's cells as they were handed in:
+    frames that name no line of them are left out. `parameters` are the names that arguments can have: others are
+    numbered. Where it is None, the names come from elsewhere.
     """
     own = [source.splitlines() for source in sources]
     fields = _dict(value)
     if fields.keys() != FIELDS:
         raise BadReply("not the fields of an observation")
+    named = [*_named(fields["arguments"])]
+    renamed = {} if parameters is None else {n: f"argument {i}" for i, n in enumerate(named, 1) if n not in parameters}
     return Observation(
         result=fields["result"],
         raised=_raised(fields["raised"], own),
-        arguments=_named(fields["arguments"]),
-        identical=[_text(name) for name in _list(fields["identical"])],
+        arguments=_renamed(_named(fields["arguments"]), renamed),
         tracked=_is(fields["tracked"], bool),
-        gradients={name: _optional(g, Tensor) for name, g in _named(fields["gradients"]).items()},
+        gradients=_renamed({n: _optional(g, Tensor) for n, g in _named(fields["gradients"]).items()}, renamed),
         backward_raised=_raised(fields["backward_raised"], own),
         ops=_ops(_is(fields["ops"], str)),
+        behind=[_text(name) for name in _list(fields["behind"])],
+        called=[_text(name) for name in _list(fields["called"])],
+        lost=[_text(what) for what in _list(fields["lost"])],
+        replaced=[_text(name) for name in _list(fields["replaced"])],
         warned=[[_text(category), _text(message, MAX_MESSAGE)] for category, message in _pairs(fields["warned"])],
         printed=_text(fields["printed"], MAX_PRINTED),
     )
+
+
+def _renamed(values: dict, names: dict[str, str]) -> dict:
+    return {names.get(name, name): value for name, value in values.items()} if names else values
+
+
+def parameters_of(answer: str, sources: list[str]) -> set[str]:
+    """The names of the parameters of the learner's functions of this name, and of the methods of such a class."""
+    return set().union(*(_parameters(source).get(answer, frozenset()) for source in sources))
+
+
+@lru_cache(maxsize=256)
+def _parameters(source: str) -> dict[str, frozenset[str]]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    own = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    return {node.name: frozenset(one.arg for one in ast.walk(node) if isinstance(one, ast.arg)) for node in own}
 
 
 def _is_line_of(frame: list, sources: list[list[str]]) -> bool:

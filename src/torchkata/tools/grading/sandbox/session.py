@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,8 +20,8 @@ from torchkata.base.system import how_it_ended
 from torchkata.tools.errors import CourseError
 from torchkata.tools.grading.sandbox import wire
 from torchkata.tools.grading.sandbox.limits import Limits
-from torchkata.tools.grading.sandbox.messages import decode, encode
-from torchkata.tools.grading.sandbox.replies import error_from, names_from, observation_from
+from torchkata.tools.grading.sandbox.messages import DEFAULT_CAPS, Caps, decode, encode
+from torchkata.tools.grading.sandbox.replies import error_from, names_from, observation_from, parameters_of
 from torchkata.tools.grading.sandbox.scenarios import scenario_source
 from torchkata.tools.grading.sandbox.usage import Usage
 from torchkata.tools.grading.sandbox.zygotes import NAMESPACES, BranchClient, SharedZygote
@@ -32,6 +32,7 @@ from torchkata.verdicts.standins import StandIn
 _T = TypeVar("_T")
 SLOW = 1.0  # seconds; of a request that took longer it is asked why
 LEAST = 0.05  # seconds that are worth to be waited for
+OF_A_CELL = Caps(tensors=0, elements=0, lists=0, depth=8, odd_keys=0)  # of the reply to it; its bytes are few too
 
 
 class WorkerLost(Exception):
@@ -173,14 +174,18 @@ class SubmissionSession:
         asked, offered = sorted(asks), sorted(lendable)
         self._sources.append(source)
         request = {"do": "cell", "source": source, "asks": asked, "lendable": offered, "lends": sorted(lends)}
-        reply = self._exchange(encode(request))
-        return self._checked(lambda: _cell_reply(_fields(reply), {*asked}, {*offered}))
+
+        def read(reply: bytes) -> CellReply:
+            return _cell_reply(_fields(reply, {"error", "defined", "needs"}, OF_A_CELL), {*asked}, {*offered})
+
+        return self._exchange(encode(request), read, self._sandbox.limits.cell_frame)
 
     def observe(self, name: str, args: list, kwargs: dict, recorded: bool = True) -> Observation:
-        return self._observation(do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
+        known = parameters_of(name, self._sources) | kwargs.keys()
+        return self._observation(known, do="observe", answer=name, args=args, kwargs=kwargs, recorded=recorded)
 
     def value(self, name: str) -> Observation:
-        return self._observation(do="value", answer=name)
+        return self._observation((), do="value", answer=name)
 
     def scenario(self, scenario: Callable, args: tuple, recorded: bool) -> Observation:
         """Raises ScenarioError, too, for a scenario that can't travel."""
@@ -188,7 +193,7 @@ class SubmissionSession:
         answers = [[place, arg.__name__] for place, arg in enumerate(args) if isinstance(arg, StandIn)]
         plain = Copier().copy([None if isinstance(arg, StandIn) else arg for arg in args])
         what = {"source": source, "scenario": scenario.__name__, "args": plain, "answers": answers}
-        return self._observation(do="scenario", **what, recorded=recorded)
+        return self._observation(scenario.__code__.co_varnames, do="scenario", **what, recorded=recorded)
 
     def kill(self) -> int | None:
         """End the worker and all its processes; how it ended (see `Sandbox.end_worker`), None if that was before."""
@@ -201,8 +206,9 @@ class SubmissionSession:
     def close(self) -> None:
         self.kill()
 
-    def _exchange(self, question: bytes) -> bytes:
-        """The reply to an encoded request, as it came."""
+    def _exchange(self, question: bytes, read: Callable[[bytes], _T], most: int) -> _T:
+        """What is read of the reply, of so many bytes at most, to an encoded request. Reading takes time too, which
+        counts."""
         if self._lost is not None:
             raise self._lost
         self._number += 1
@@ -213,12 +219,12 @@ class SubmissionSession:
                 raise wire.TooSlow("no time is left")
             wire.send(self._sock, number + question, self.left)
             left = self.left - (time.monotonic() - began)
-            deadline = wire.Deadline(max(left, 1e-3), lambda: self._more_time(began))
-            reply = wire.receive(self._sock, self._sandbox.limits.frame, deadline)
+            deadline = wire.Deadline(max(left, 1e-3), lambda: self._more_time(began), self._watch_memory)
+            reply = wire.receive(self._sock, most, deadline)
             if not reply.startswith(number):
                 raise ValueError("a reply that nobody asked for")
-            return reply[len(number) :]
-        except (wire.WireError, ValueError, MemoryError) as error:
+            return read(reply[len(number) :])
+        except (wire.WireError, KeyError, ValueError, MemoryError) as error:
             raise self._give_up(error) from None
         finally:
             spent = time.monotonic() - began
@@ -227,9 +233,11 @@ class SubmissionSession:
             self.waited += spent
             self.left -= spent
 
-    def _observation(self, **request: object) -> Observation:
-        reply = self._exchange(encode(request))
-        return self._checked(lambda: observation_from(_fields(reply)["noted"], self._sources))
+    def _observation(self, parameters: Collection[str], **request: object) -> Observation:
+        def read(reply: bytes) -> Observation:
+            return observation_from(_fields(reply, {"noted"})["noted"], self._sources, parameters)
+
+        return self._exchange(encode(request), read, self._sandbox.limits.frame)
 
     def _more_time(self, began: float) -> float:
         """The seconds of a request, begun then, that don't count, as far as they are not known yet."""
@@ -244,16 +252,17 @@ class SubmissionSession:
         self.left += more
         return more
 
-    def _checked(self, read: Callable[[], _T]) -> _T:
-        try:
-            return read()
-        except (KeyError, ValueError, MemoryError) as error:
-            raise self._give_up(error) from None
+    def _watch_memory(self) -> None:
+        """The kernel limits each process; together they may have no more than one of them. Raises TooMuch."""
+        if self._usage.memory() > self._sandbox.limits.memory:
+            raise wire.TooMuch("its processes took too much memory together")
 
     def _give_up(self, error: Exception) -> WorkerLost:
         status = self.kill()
         if isinstance(error, wire.TooSlow):
             self._lost = WorkerLost("it took too long", "cut off")
+        elif isinstance(error, wire.TooMuch):
+            self._lost = WorkerLost(str(error))
         elif isinstance(error, wire.Ended):
             self._lost = WorkerLost(f"its process ended ({how_it_ended(status)})")
         else:
@@ -261,10 +270,11 @@ class SubmissionSession:
         return self._lost
 
 
-def _fields(reply: bytes) -> dict:
-    fields = decode(reply)
-    if type(fields) is not dict:
-        raise ValueError("a reply without fields")
+def _fields(reply: bytes, names: set[str], caps: Caps = DEFAULT_CAPS) -> dict:
+    """The fields of a reply, which are these and no others."""
+    fields = decode(reply, caps)
+    if type(fields) is not dict or fields.keys() != names:
+        raise ValueError("not the fields of a reply")
     return fields
 
 

@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import Callable
 
+WATCH = 0.25  # seconds between two looks
 LENGTH = struct.Struct("!Q")
 
 
@@ -33,11 +34,21 @@ def send(sock: socket.socket, data: bytes, seconds: float | None = None) -> None
         raise Ended(f"the connection is closed ({error.strerror})") from None
 
 
-class Deadline:
-    """A moment by which something must be there; when it comes, `more` is asked for further seconds, 0 for none."""
+class TooMuch(WireError):
+    """The other side takes more than it may while it is waited for."""
 
-    def __init__(self, seconds: float, more: Callable[[], float] = lambda: 0.0):
-        self._moment, self._more = time.monotonic() + seconds, more
+
+class Deadline:
+    """A moment by which something must be there; when it comes, `more` is asked for further seconds, 0 for none. Until
+    then `watch` is called several times a second; what it raises ends the waiting."""
+
+    def __init__(
+        self,
+        seconds: float,
+        more: Callable[[], float] = lambda: 0.0,
+        watch: Callable[[], None] = lambda: None,
+    ):
+        self._moment, self._more, self._watch = time.monotonic() + seconds, more, watch
 
     @property
     def left(self) -> float:
@@ -50,6 +61,14 @@ class Deadline:
             self._moment = time.monotonic() + more
             left = more
         return left
+
+    @property
+    def next_look(self) -> float:
+        """Seconds until somebody should look again. Raises TooSlow where there are none."""
+        return min(self.left, WATCH)
+
+    def look(self) -> None:
+        self._watch()
 
 
 def receive(sock: socket.socket, limit: int, seconds: float | Deadline | None = None) -> bytes:
@@ -69,9 +88,11 @@ def _receive_exactly(sock: socket.socket, count: int, deadline: Deadline | None)
     view = memoryview(data)
     while view:
         try:
-            sock.settimeout(None if deadline is None else deadline.left)
+            sock.settimeout(None if deadline is None else deadline.next_look)
             got = sock.recv_into(view)
         except TimeoutError:
+            if deadline is not None:
+                deadline.look()
             continue  # the deadline says whether there is more time
         except OSError as error:
             raise Ended(f"the connection is closed ({error.strerror})") from None

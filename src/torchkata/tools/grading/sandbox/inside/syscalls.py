@@ -20,6 +20,8 @@ REFUSED = (
     *("keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd"),
     *("io_uring_setup", "io_uring_enter", "io_uring_register"),
 )
+# families of sockets that are allowed: for names, for the own loopback device, and to ask which devices there are
+UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 
 
 def missing() -> str | None:
@@ -47,12 +49,15 @@ def _filter() -> Any:
     made = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     for name in REFUSED:
         _add(pyseccomp, made, name)
+    for family in {*range(NETLINK)} - {UNIX, INET, INET6}:
+        _add(pyseccomp, made, "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
+    _add(pyseccomp, made, "socket", pyseccomp.Arg(0, pyseccomp.GT, NETLINK))  # as those of virtual machines
     return made
 
 
-def _add(pyseccomp: ModuleType, made: Any, name: str) -> None:
+def _add(pyseccomp: ModuleType, made: Any, name: str, *conditions: Any) -> None:
     with suppress(OSError):  # a call that this machine, or an older library, does not know
-        made.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+        made.add_rule(pyseccomp.ERRNO(errno.EPERM), name, *conditions)
 
 
 def get_ready() -> None:

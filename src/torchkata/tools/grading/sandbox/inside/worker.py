@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import builtins
 import inspect
 import json
 import linecache
 import socket
-import sys
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING
+
+from IPython import get_ipython
 
 from torchkata.base.magics import without_magics
 from torchkata.base.names import names_of
+from torchkata.base.shell import shell_of
 from torchkata.tools.grading.sandbox import wire
+from torchkata.tools.grading.sandbox.inside.asking import Questions
 from torchkata.tools.grading.sandbox.messages import TooLarge, decode, encode
 from torchkata.verdicts import observing
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import put_back_torch
-from torchkata.verdicts.plain import Copier
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
 
 SCENARIO = "<scenario>"
 NO_OPERATIONS = json.dumps({"kinds": [], "order": []})
@@ -40,22 +38,22 @@ TOO_LARGE = {
 def notebook_module(setup: str) -> ModuleType:
     """The module `__main__` of a chapter, after its setup cell has run in it."""
     module = ModuleType("__main__")
-    sys.modules["__main__"] = module
+    shell_of(module, forgiving=True)  # which makes it `__main__`
     exec(compile(setup, "<setup>", "exec", dont_inherit=True), module.__dict__)
     return module
 
 
 def serve(sock: socket.socket, module: ModuleType, frame: int) -> None:
     """Answer requests until the connection is closed."""
-    vars(builtins).update(get_ipython=_Shell(module).get, display=lambda *values, **settings: None)
-    worker = Worker(module)
-    while True:
-        try:
-            data = wire.receive(sock, frame)
-        except wire.Ended:
-            return
-        number, request = data[: wire.LENGTH.size], decode(data[wire.LENGTH.size :])
-        wire.send(sock, number + reply_to(request, worker, frame - len(number)))
+    shell, worker = get_ipython(), Worker(module)
+    with shell.builtin_trap, shell.display_trap:  # as a kernel does around each cell
+        while True:
+            try:
+                data = wire.receive(sock, frame)
+            except wire.Ended:
+                return
+            number, request = data[: wire.LENGTH.size], decode(data[wire.LENGTH.size :])
+            wire.send(sock, number + reply_to(request, worker, frame - len(number)))
 
 
 def reply_to(request: dict, worker: Worker, room: int) -> bytes:
@@ -69,13 +67,21 @@ def reply_to(request: dict, worker: Worker, room: int) -> bytes:
         raised = TOO_LARGE
     except BaseException as error:  # a learner's code may have broken anything, sys.exit and interrupts included
         raised = observing.describe_error(error, SCENARIO)
-    plain = _plain(raised)
-    return encode(reply_with(Observation(raised=plain)) | {"error": plain, "defined": [], "needs": []})
+    brief = _brief(raised)
+    if request["do"] == "cell":
+        return encode({"error": brief, "defined": [], "needs": []})
+    return encode(reply_with(Observation(raised=brief)))
 
 
-def _plain(raised: dict) -> dict:
-    """The same with plain strings: a message may be of a learner's own kind of string."""
-    return raised | {"message": "".join(map(chr, map(ord, raised["message"][:1000])))}
+def _brief(raised: dict) -> dict:
+    """The same in short and plain strings: a message may be of a learner's own kind of string."""
+    frames = [[line, _brief_text(where, 200), _brief_text(source, 200)] for line, where, source in raised["frames"]]
+    types = [_brief_text(name, 200) for name in raised["types"][:20]]
+    return raised | {"types": types, "message": _brief_text(raised["message"], 1000), "frames": frames}
+
+
+def _brief_text(text: str, length: int) -> str:
+    return "".join(map(chr, map(ord, text[:length])))
 
 
 class Worker:
@@ -116,27 +122,35 @@ class Worker:
         return reply_with(observing.note_value(self._space[request["answer"]]))
 
     def _scenario(self, request: dict) -> dict:
-        space = dict(self._setup)
-        exec(compile(request["source"], SCENARIO, "exec", dont_inherit=True), space)
+        questions = Questions(request["source"], SCENARIO)
+        space = questions.space(self._setup)
+        exec(questions.code, space)
         args = list(request["args"])
         for place, name in request["answers"]:
             args[place] = self._space[name]
-        return reply_with(observing.run_scenario(space[request["scenario"]], tuple(args), request["recorded"]))
+        seen = observing.run_scenario(space[request["scenario"]], tuple(args), request["recorded"])
+        return reply_with(replace(seen, replaced=[*dict.fromkeys([*questions.replaced, *seen.replaced])]))
 
     def _run(self, source: str, file: str) -> dict | None:
         """Run a cell as a notebook would; what it raised, or None."""
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         try:
-            self._execute(_compiled(source, file))
+            parts = _compiled(source, file)
+            if "async" in source or "await" in source:
+                self._loop.run_until_complete(self._awaited(parts))
+            else:
+                for code in parts:
+                    eval(code, self._space)
         except BaseException as error:  # sys.exit too: the next cells are run
-            described = observing.describe_error(error, None)
-            return Copier().copy(described)
+            return _brief(observing.describe_error(error, None))
         return None
 
-    def _execute(self, code: CodeType) -> None:
-        running = eval(code, self._space)
-        if inspect.iscoroutine(running):  # a cell with await outside of functions, which notebooks allow
-            self._loop.run_until_complete(running)
+    async def _awaited(self, parts: list[CodeType]) -> None:
+        """Execute a cell in an event loop that runs, as in a notebook; it may hold `await` outside of functions."""
+        for code in parts:
+            running = eval(code, self._space)
+            if inspect.iscoroutine(running):
+                await running
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -164,24 +178,18 @@ def _packed(ops: list[dict]) -> str:
     return json.dumps({"kinds": kinds, "order": order})
 
 
-def _compiled(source: str, file: str) -> CodeType:
+def _compiled(source: str, file: str) -> list[CodeType]:
+    """A cell's statements, and its last one apart where it is an expression, whose value a notebook keeps as `_`."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        return compile(source, file, "exec", flags, dont_inherit=True)
+        if source.rstrip().rpartition("\n")[2].startswith(" "):  # a function's or a class's line, as in most answers
+            return [compile(source, file, "exec", flags, dont_inherit=True)]
+        body = ast.parse(source, file).body
     except SyntaxError:
-        return compile(without_magics(source), file, "exec", flags, dont_inherit=True)
-
-
-class _Shell:
-    """IPython's shell, made when a cell first needs it."""
-
-    def __init__(self, module: ModuleType):
-        self._module = module
-        self._shell: InteractiveShell | None = None
-
-    def get(self) -> InteractiveShell:
-        if self._shell is None:
-            from IPython.core.interactiveshell import InteractiveShell
-
-            self._shell = InteractiveShell(user_module=self._module, user_ns=self._module.__dict__)
-        return self._shell
+        body = ast.parse(without_magics(source), file).body
+    last = [body.pop()] if body and isinstance(body[-1], ast.Expr) else []
+    whole: list[tuple[ast.Module | ast.Interactive, str]] = [
+        (ast.Module(body, []), "exec"),
+        (ast.Interactive(last), "single"),
+    ]
+    return [compile(part, file, mode, flags, dont_inherit=True) for part, mode in whole if part.body]

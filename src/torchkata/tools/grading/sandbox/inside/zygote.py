@@ -160,7 +160,10 @@ class _Branch:
             handle = os.pidfd_open(told["worker"]) if told["worker"] is not None else None
         _tell(self._control, **told, handle=handle is not None)
         if handle is not None:
-            socket.send_fds(self._control, [b"H"], [handle])
+            try:
+                socket.send_fds(self._control, [b"H"], [handle])
+            except OSError:  # too many files are on their way: the kernel counts those of all workers together
+                self._control.send(b"H")
             os.close(handle)
 
     def _in_child(self, sock: int, pipe: int) -> None:

@@ -1,0 +1,808 @@
+# %% [markdown]
+# # Where memory and time go
+#
+# "CUDA out of memory" and "why is my step so slow" are both questions of *when*: when does a tensor die, and when does
+# Python have to wait for the GPU? Both can be counted without a GPU and without a clock. After this chapter you can
+#
+# - say after which operation a step needs most memory, and who holds each tensor at that moment;
+# - explain an out-of-memory error that comes with half of the memory free, and find the culprit in a snapshot;
+# - trade extra arithmetic for memory by plan rather than by trial and error;
+# - find the lines that make Python wait, and say whether a step is bound by Python, by traffic or by arithmetic.
+#
+# **35 minutes to read, 265 minutes to practise, 20 points.** You need chapters 4, 6 and 11.
+# [Section 1.5](../01_backends/backends.ipynb) and its exercise 1.7 counted what fills the memory of a step,
+# [chapter 6](../06_hooks/hooks.ipynb) moved the optimizer's step into backward, and
+# [12.5](../12_language_model/language_model.ipynb) checkpointed a block by hand. This chapter begins where they stop.
+#
+# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
+# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
+# run that too. It says at once what is right, or what is wrong and why.
+
+# %% setup=true
+import contextlib
+import gc
+import inspect
+import math
+import random
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.cuda import _memory_viz
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+from torch.utils.flop_counter import FlopCounterMode
+
+from torchkata.demos import every_warning, warning_of
+from torchkata.facts import folklore, prove
+from torchkata.hardware import cuda_demo
+from torchkata.instruments import misread_blocks
+from torchkata.instruments.blocks import BlockCache, blocks_after
+from torchkata.instruments.counted_gpt import GPT, Block
+from torchkata.instruments.driver import Device
+from torchkata.instruments.lanes import in_words
+from torchkata.instruments.ledger import Ledger, measured
+from torchkata.instruments.misread_blocks import history
+from torchkata.instruments.products import ProductCounter
+from torchkata.instruments.snapshot import program_at_the_peak, recorded_step, step_on_the_cpu
+from torchkata.instruments.virtual_gpu import VirtualGPU
+from torchkata.instruments.waits import waits
+from torchkata.pictures.cache_blocks import blocks_explorer
+from torchkata.pictures.roofline import roofline, roofline_explorer
+from torchkata.pictures.step_memory import step_memory_explorer
+from torchkata.pictures.two_lanes import gap_every_third, lanes_explorer
+from torchkata.verdicts import check, mistake, observe, observe_scenario, observe_value, prediction
+
+# %% [markdown]
+# This message ends many first days with a large model. The numbers are ours; the words and their order are PyTorch's.
+#
+# > CUDA out of memory. **Tried to allocate** 58.00 MiB. GPU 0 has a **total capacity** of 100.00 MiB of which 42.00 MiB
+# > **is free**. Including non-PyTorch memory, **this process has** 58.00 MiB memory **in use**. Of the allocated memory
+# > 2.00 MiB is **allocated by PyTorch**, and 56.00 MiB is **reserved by PyTorch but unallocated**. If reserved but
+# > unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.
+#
+# Only 2 of the GPU's 100 MiB are in use, yet 58 can't be found. Which of these numbers would you need in order to
+# decide what to do? Section 13.9 comes back to the message, and then each word means something.
+#
+# ## 13.1 The moment of the peak
+#
+# The memory of a tensor is its *storage*. A storage lives as long as somebody holds it: a name, an operation that is
+# running, the graph, `.grad`, or the optimizer. Section 1.5 counted what a step keeps. Now follow the whole step: how
+# many bytes are alive after each operation? `measured(call)` runs a function under a ledger and returns its result, the
+# peak, and what is left. The ledger counts what operations make; what existed before doesn't count. You will write one
+# yourself below.
+#
+# **Predict.** `x` is there already, and each result takes 1 MiB. How many MiB are alive at the peak of
+# `x.tanh().tanh().tanh()`, first without a graph and then with one?
+
+# %% facts=["13-saves-result-or-input", "13-getsizeof"]
+mib = 2**20
+x = torch.rand(512, 512)
+w = x.clone().requires_grad_()
+
+for name, tensor in (("without a graph", x), ("with a graph", w)):
+    _, peak, left = measured(lambda tensor=tensor: tensor.tanh().tanh().tanh())
+    print(f"{name:16} peak {peak / mib:.0f} MiB, left {left / mib:.0f} MiB")
+
+print("kept by sin, then exp:", measured(lambda: w.sin().exp().sum())[2] // mib, "MiB")
+print("kept by exp, then sin:", measured(lambda: w.exp().sin().sum())[2] // mib, "MiB")
+
+# %% [markdown]
+# Two and three. Without a graph nobody holds the earlier results, so only the input and the output of the operation
+# that runs are alive. With a graph, each `tanh` keeps its result for backward. What is kept depends on the operation:
+# `tanh` and `exp` keep their result, `sin` keeps its input, and a multiplication by a number keeps no tensor. Count
+# storages, not elements: a tensor that was expanded has more elements than memory. In both programs of
+# the last two lines 1 MiB is kept: in the first, `sin` keeps `w`, which existed before, and `exp` its result; in
+# the second, they keep the same tensor.
+
+# %% [markdown]
+# Where is the peak of a whole training step? Here are three layers of width 512 with Adam, at four batch sizes. The
+# numbers are MiB at the highest point of each phase, with parameters and optimizer state included.
+
+
+# %% facts=["13-peak-after-forward"]
+def phases(batch: int) -> list[float]:
+    """MiB at the highest point of forward, backward and step."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(3) for layer in (nn.Linear(512, 512), nn.Tanh())]
+    model, data = nn.Sequential(*layers), torch.randn(batch, 512)
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for _ in range(2):  # in the second step the optimizer's state is there
+        optimizer.zero_grad()
+        state = [v for entry in optimizer.state.values() for v in entry.values()]
+        ledger, ends = Ledger(data, *model.parameters(), *state), [0]
+        with ledger:
+            loss = model(data).square().mean()
+            ends.append(len(ledger.curve))
+            loss.backward()
+            ends.append(len(ledger.curve))
+            optimizer.step()
+    sizes = [size for _, size in ledger.curve]
+    parts = zip(ends, [*ends[1:], len(sizes)], strict=True)
+    return [max(sizes[start:stop]) / mib for start, stop in parts]
+
+
+print("batch   forward  backward  step")
+for batch in (8, 64, 512, 2048):
+    print(f"{batch:5}   {'   '.join(f'{peak:6.2f}' for peak in phases(batch))}")
+
+# %% [markdown]
+# For small batches the peak is in the optimizer's step, and reducing the batch doesn't help. For large ones it is in
+# backward. In none of these rows is it in forward, although forward is where everything piles up: backward makes a
+# gradient before it lets go of what it has used.
+#
+# The explorer shows such a step in stacked columns. Reduce the batch until the peak moves into the optimizer's step.
+# Then take Adam with `foreach`, which works on lists and makes its temporaries for all parameters at once.
+
+# %%
+step_memory_explorer()
+
+# %% [markdown]
+# Does a GPU agree? We ran the table on an H200 with torch 2.11, and `torch.cuda.max_memory_allocated()` gave the same
+# numbers to a hundredth of a MiB. (Wherever this chapter says *on an H200*, we ran it there.) `foreach` is the default
+# on a GPU, and `fused=True` makes no temporaries. Two things come on top of what a ledger counts. Libraries keep
+# workspaces: after the first Linear layer, cuBLAS held 65 MiB. And a kernel may need memory inside, which no operation
+# returns: a step through flash attention took 14 MiB at its peak, of which the ledger saw 8.
+
+# %% [markdown]
+# **Predict.** An evaluation loop without `no_grad` runs `y = w.exp().exp().exp()` three times. The name `y` is
+# rebound in each iteration. How many MiB are alive at the peak? And with `del y` as the last line of the loop?
+
+
+# %% facts=["13-evaluation-doubles", "13-names-are-free"]
+def three_iterations(delete: bool) -> None:
+    """The same line three times."""
+    for _ in range(3):
+        y = w.exp().exp().exp()
+        if delete:
+            del y
+
+
+print("plain: ", measured(lambda: three_iterations(False))[1] // mib, "MiB")
+print("del y: ", measured(lambda: three_iterations(True))[1] // mib, "MiB")
+
+# %% [markdown]
+# Six, and three. The name lets go of the old result only when the new one is complete, so two whole graphs are alive at
+# once. For the same reason `out = model(x); out.sum().backward()` needs one activation more at its peak than
+# `model(x).sum().backward()`: backward can't free what a name holds.
+
+# %% [markdown]
+# **Now you know.** The peak is a moment. Find the operation after which it is reached, then ask who holds what.
+
+# %% exercise="predict-peak"
+# %% exercise="peak-ledger"
+
+# %% [markdown]
+# In exercise 1.7 an address (`data_ptr`) was good enough as a name for a storage, because nothing was freed while you
+# counted. Here freeing is the whole point, and an address is used again.
+#
+# ## 13.2 Who holds it?
+#
+# A leak is a holder that you have forgotten: a sum, a list, a view, an error, a hook, a cycle.
+#
+# **Predict.** A loop trains for 20 steps with `backward()` and adds up `total = total + loss`. How many bytes of
+# tensors are alive afterwards because of `total`?
+
+
+# %% facts=["13-total-loss-in-training"]
+def summed(train: bool) -> int:
+    """Bytes that are alive because of a sum of twenty losses; gradients were there before."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    data = torch.randn(32, 64)
+    model(data).square().mean().backward()
+
+    def steps():
+        total = 0
+        for _ in range(20):
+            loss = model(data).square().mean()
+            if train:
+                loss.backward()
+            total = total + loss
+        return total
+
+    return measured(steps)[2]
+
+
+print("training with backward():     ", summed(True), "bytes")
+print("evaluation without no_grad(): ", summed(False), "bytes")
+
+# %% [markdown]
+# Four bytes: the sum itself. `backward()` has freed what the graphs kept, and only their nodes remain. The advice that
+# everybody repeats, to add up `loss.item()` and never the loss, matters for evaluation, where no backward runs and
+# everything stays.
+
+# %% [markdown]
+# To find a holder, watch a storage through a weak reference and remove the suspects one by one.
+
+# %% facts=["13-del-frees", "13-gc-collect-frees", "13-gc-get-objects", "13-slice-keeps-all", "13-contiguous-copies"]
+y = w.exp()
+watched = StorageWeakRef(y.untyped_storage())
+row, result = y[0], y.sum()
+del y
+print("after del y:     ", "gone" if watched.expired() else "alive")
+del row
+print("after del row:   ", "gone" if watched.expired() else "alive")
+found = [t for t in gc.get_objects() if type(t) is Tensor and t.shape == (512, 512)]
+print("seen by gc:      ", sum(t.untyped_storage()._cdata == watched.cdata for t in found))
+del found, result
+print("after del result:", "gone" if watched.expired() else "alive")
+
+for batch in (4, 1):
+    part = torch.ones(batch, 10, 8)[:, 0].contiguous()
+    print(f"batch {batch}: shows {part.nbytes} bytes, holds {part.untyped_storage().nbytes()}")
+
+# %% [markdown]
+# The name, the view and the graph of `result` held the storage, and it was gone when the last of them went. No garbage
+# collector was needed, and none could see the holder: a result that only the graph keeps has no Python object. A row
+# holds everything it was cut from; `clone()` copies it, and `contiguous()` copies only what isn't contiguous already.
+#
+# Errors hold tensors too. That is why a retry inside the `except` block fails.
+
+
+# %% facts=["13-caught-error-frees", "13-with-traceback-none"]
+def failing() -> None:
+    """Raise with a large tensor among the variables."""
+    batch = torch.ones(1000)
+    references.append(StorageWeakRef(batch.untyped_storage()))
+    raise RuntimeError("out of memory")
+
+
+references: list[StorageWeakRef] = []
+try:
+    failing()
+except RuntimeError as error:
+    kept = error
+print("error kept:          ", "gone" if references[0].expired() else "alive")
+kept.__traceback__ = None
+print("without its traceback:", "gone" if references[0].expired() else "alive")
+
+# %% [markdown]
+# The exception holds its traceback, the traceback its frames, and the frames their variables. An error that was raised
+# from another one, or while another one was handled, holds that one as well, with a traceback of its own.
+#
+# There is one kind of cycle that the collector can't see: it runs through the graph.
+
+
+# %% facts=["13-create-graph-leak"] shows_warning="UserWarning"
+def cycle() -> None:
+    """A parameter whose gradient has a graph."""
+    parameter = torch.ones(100, requires_grad=True)
+    references.append(StorageWeakRef(parameter.untyped_storage()))
+    (parameter**3).sum().backward(create_graph=True)
+
+
+warning_of(cycle, lines=1)
+gc.collect()
+print("after gc.collect():", "gone" if references[-1].expired() else "alive")
+
+# %% [markdown]
+# `torch.autograd.grad` has no such cycle; otherwise set `.grad` to None.
+#
+# **Now you know.** Nothing is freed by asking. It is freed when its last holder goes, so look for the holder.
+
+# %% exercise="four-leaks"
+
+# %% [markdown]
+# ## 13.3 The allocator in between
+#
+# Freed memory doesn't go back to the driver. Between your tensors and the driver stands a *caching allocator*. It takes
+# large pieces from the driver, called *segments*, cuts them into *blocks*, and keeps a block that is freed for the next
+# tensor. Free neighbours in a segment are merged.
+#
+# **Predict.** A tensor of one number is the first on a GPU. How many bytes are allocated, and how many reserved?
+
+# %%
+stage = blocks_after([("alloc", "x", 4 / mib)], 1)
+print("allocated", stage.allocated, "reserved", stage.reserved)
+
+# %% [markdown]
+# 512 bytes and 2 MiB. Requests are rounded up to 512 bytes, and up to 1 MiB they share segments of 2 MiB. This is a
+# simulation that follows the rules in the allocator's source. On an H200 we compared it with the real one in 300 random
+# histories: after each event, all segments and blocks were the same.
+
+# %% [markdown]
+# The explorer shows segments as rows of blocks. It opens with the trace *in pieces*, that of the opening message: 58
+# MiB come and go, 2 MiB stay in their place, then 57 are asked for. Step through it, then through the two traces with
+# an `empty_cache()`.
+
+# %% facts=["13-empty-cache-more-memory"]
+blocks_explorer()
+
+# %% [markdown]
+# The 2 MiB keep the whole segment of 58 from going back to the driver, and the rest of it is too small by 1. An
+# `empty_cache()` before the 2 MiB move in saves the run. Right before the request that fails it changes nothing, since
+# the allocator has just done the same by itself. It also costs time: on an H200 a request of 64 MiB took 5 µs from the
+# cache, and 216 µs when the cache was emptied each time. (The message says 58 MiB where the program asked for 57. It
+# names what the allocator asked the driver for, and from 10 MiB on this is a multiple of 2 MiB.)
+#
+# Free memory in pieces that are too small is called *fragmentation*. Two settings help against it. They go into the
+# environment variable PYTORCH_ALLOC_CONF (the message says it by its older name) before the process makes its first
+# CUDA tensor. `expandable_segments:True` lets a segment grow, so no new contiguous one is needed, and
+# `max_split_size_mb` keeps large blocks from being cut. On an H200 the trace ran through with either of them. A block
+# that another *stream* (a second queue of work) may still be using waits before it is used again. None of this is
+# simulated here.
+#
+# **Now you know.** *Allocated* is in use; *reserved* was taken from the driver. Out of memory with much reserved and
+# little allocated means fragmentation, not a shortage.
+
+# %% exercise="caching-allocator"
+# %% exercise="fits-and-fails"
+
+# %% [markdown]
+# ## 13.4 Reading a snapshot
+#
+# `torch.cuda.memory._record_memory_history()` switches a recording on, and `_dump_snapshot("step.pickle")` writes down
+# what the last section drew: the segments with their blocks, and a list of events with stack frames. (The viewer at
+# `pytorch.org/memory_viz` draws such a file.) This snapshot was recorded on an H200. It shows the first step of
+# Linear(512, 2048), ReLU, Linear(2048, 512) with Adam and a batch of 1024. Forward and backward had run once before, so
+# that the libraries had taken their workspaces.
+#
+# **Predict.** Which line holds most at the peak: `loss.backward()`, `optimizer.step()`, or a line of forward?
+
+# %% facts=["13-snapshot-needs-gpu"]
+snapshot = recorded_step()
+print(_memory_viz.segsum(snapshot).partition("\n\nLegend")[0])
+lines = _memory_viz.trace(snapshot).splitlines()
+print("\n".join(["", *lines[2:8], "...", lines[-1], ""]))
+print(program_at_the_peak(snapshot))
+
+# %% [markdown]
+# `torch.cuda._memory_viz` reads a snapshot on any machine. It draws each large segment as a row of blocks and lists the
+# events as a program. Its last line should say 24.0 MiB, which is what the recorded blocks come to at the end. On torch
+# 2.11 to 2.15 it says nonsense, because its counter is also the loop's number; add the entries up yourself.
+#
+# The last table shows the program with what each line holds at the peak. `optimizer.step()` holds 24 of 34 MiB: in the
+# first step Adam makes its state, and forward has long let go. The 8 MiB without a frame are gradients, because
+# backward runs in a thread of its own, where there is no Python.
+#
+# Why does the summary say that 101 MiB are allocated? It counts what was there before the recording as well: 12 MiB of
+# parameters and data, and 65 MiB of workspaces, among them the two blocks of 32.
+
+# %% [markdown]
+# You don't need the GPU to know this peak. Here is the same step on the CPU, with a ledger around it.
+
+# %%
+_, peak, _ = measured(step_on_the_cpu())
+print(f"peak on the CPU, by the ledger: {peak:,} bytes")
+print(f"max_memory_allocated, H200:     {snapshot['recorded']['max_memory_allocated']:,} bytes")
+
+# %% [markdown]
+# The GPU rounds each block up to 512 bytes. That is the whole difference.
+
+# %% [markdown]
+# **Now you know.** Replay the events up to the peak, and sort by the line that asked.
+
+# %% exercise="peak-owners"
+
+# %% [markdown]
+# ## 13.5 Memory for arithmetic
+#
+# Section 12.5 forgot activations and computed them again. What should you drop, so that a step fits at the lowest cost?
+#
+# **Predict.** 16 equal layers are checkpointed in 2, 4, 8 or 16 segments. Which number needs least memory?
+
+
+# %% facts=["13-more-checkpoints-less-memory"]
+def peak_with(segments: int) -> float:
+    """The peak of a step, in sizes of the input."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(16)))
+    data = torch.randn(1024, 64, requires_grad=True)
+
+    def step():
+        if segments:
+            out = checkpoint_sequential(model, segments, data, use_reentrant=False).sum()
+            return out.backward()
+        return model(data).sum().backward()
+
+    return measured(step)[1] / data.nbytes
+
+
+for segments in (0, 2, 4, 8, 16):
+    print(f"{segments or 'no':>2} segments: {peak_with(segments):5.2f} inputs at the peak")
+
+# %% [markdown]
+# Four. Few segments are long, and all of a segment is there again in backward. Many segments keep many inputs, and 16
+# keep as much as no checkpointing at all. `checkpoint_sequential` runs its last segment without checkpointing, because
+# backward begins there.
+#
+# **Predict.** Everything is checkpointed. By how much does the arithmetic of a step grow?
+
+
+# %% facts=["13-checkpoint-costs-a-third"]
+def growth(block: nn.Module) -> float:
+    """FLOPs of a checkpointed step over those of a plain one."""
+    data, flops = torch.randn(32, 64, requires_grad=True), []
+    for run in (block, lambda t: checkpoint(block, t, use_reentrant=False)):
+        with FlopCounterMode(display=False) as counter:
+            run(data).sum().backward()
+        flops.append(counter.get_total_flops())
+    return flops[1] / flops[0]
+
+
+plain = [nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)]
+print(f"Linear, GELU, Linear:            {growth(nn.Sequential(*plain)):.3f}")
+print(f"Linear, GELU, Linear, LayerNorm: {growth(nn.Sequential(*plain, nn.LayerNorm(64))):.3f}")
+print(f"Linear, GELU, Linear, Dropout:   {growth(nn.Sequential(*plain, nn.Dropout(0.1))):.3f}")
+
+# %% [markdown]
+# The folklore says a third. The second run stops as soon as everything that was kept is there again, so a product at
+# the very end of a block isn't repeated, and the first of the three costs a sixth more. With something behind the
+# product that keeps a tensor for backward, such as LayerNorm its input or Dropout its mask, it is the whole third.
+
+# %% [markdown]
+# Other ways save memory without recomputing anything, if done right.
+
+
+# %% facts=["13-sum-of-microbatches", "13-inplace-relu"]
+def accumulated(parts: int, once: bool) -> float:
+    """MiB at the peak of a step in micro-batches; once: backward on the sum of the losses."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())))
+    data = torch.randn(1024, 64)
+
+    def step():
+        total = 0
+        for part in data.chunk(parts):
+            loss = model(part).square().mean() / parts
+            if once:
+                total = total + loss
+            else:
+                loss.backward()
+        if once:
+            total.backward()
+
+    return measured(step)[1] / mib
+
+
+print(f"one batch:                          {accumulated(1, False):.2f} MiB")
+print(f"8 parts, backward for each:         {accumulated(8, False):.2f} MiB")
+print(f"8 parts, backward on summed losses: {accumulated(8, True):.2f} MiB")
+
+for inplace in (False, True):
+    pairs = [m for _ in range(4) for m in (nn.Linear(512, 512), nn.ReLU(inplace))]
+    model = nn.Sequential(*pairs)
+    _, peak, left = measured(lambda model=model: model(x))
+    print(f"ReLU(inplace={inplace}): peak {peak // mib} MiB, left {left // mib} MiB")
+
+uncounted = peak_with(4)
+with FlopCounterMode(display=False):
+    print("4 segments, counting FLOPs takes half as much again:", peak_with(4) > 1.5 * uncounted)
+
+# %% [markdown]
+# Micro-batches help if each has its own `backward()`. An in-place ReLU saves one activation at the peak and none of
+# what stays. And measure one thing at a time: counting FLOPs raises the peak of the run with 4 segments by more than
+# half.
+#
+# **Now you know.** Keep what is small and expensive to compute, forget what is large and cheap, and leave the last
+# segment alone.
+
+# %% exercise="checkpoint-plan"
+
+# %% [markdown]
+# ## 13.6 Two lanes
+#
+# Python queues kernels, and the GPU works on them (section 1.4 showed what that does to errors). The time of a step is
+# neither the sum nor the maximum of the two. It depends on where Python waits.
+#
+# **Predict.** A step makes 44 calls that take 6 µs each to queue: 40 kernels of 4 µs, then 4 of 300. How long do three
+# steps take? And if the last call of each step waits, as `loss.item()` does?
+
+# %%
+step = [(6, 4, False)] * 40 + [(6, 300, False)] * 4
+reading = [*step[:-1], (6, 300, True)]
+for name, calls in (("never waits", step * 3), ("reads the loss", reading * 3)):
+    print(f"{name:15}", in_words(calls))
+
+# %% [markdown]
+# 4166 and 4338 µs, with the short kernels first. Reading the loss costs little here, although Python stands still for
+# 3546 µs: the GPU has enough to do.
+
+# %% [markdown]
+# With short kernels it is another story. Choose a batch of 64, and compare how long the GPU is idle when the loss is
+# read in every step and when it is never read.
+
+# %%
+lanes_explorer()
+
+# %% [markdown]
+# Which lines wait? `waits(call)` counts them on the CPU. It watches Python calls such as `tolist`, and the operations,
+# and takes each tensor that was there before for one on the GPU. A TorchDispatchMode alone wouldn't do: on the CPU
+# `tolist`, `print`, `cpu` and `numpy` run no operation that it could see.
+
+
+# %% facts=["13-dispatch-sees-waits", "13-mask-backward-waits", "13-clip-grad-norm-waits", "13-item-always-waits"]
+def masked_step() -> None:
+    """A loss of the rows that have a target, with its gradients clipped."""
+    logits, keep = layer(data), labels != -100
+    F.cross_entropy(logits[keep], labels[keep]).backward()
+    nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+
+
+layer, data, labels = nn.Linear(3, 3), torch.ones(4, 3), torch.tensor([0, -100, 2, 1])
+adam = torch.optim.Adam(layer.parameters())
+for name, line in {
+    "a masked step": masked_step,
+    "adam.step()": adam.step,
+    "x.tolist()": lambda: x.tolist(),
+    "print": lambda: f"{x[0, 0]:.2f}",
+    "where": lambda: torch.where(x > 0, x, 0.0),
+    "full": lambda: torch.full((3,), 1.0, device=x.device),
+    "tensor": lambda: torch.tensor([1.0, 2.0], device=x.device),
+}.items():
+    print(f"{name:14}", dict(waits(line)[1]) or "waits for nothing")
+
+# %% [markdown]
+# A boolean mask waits, since its size depends on numbers, and it waits again in backward. `clip_grad_norm_` doesn't
+# wait, unless it gets `error_if_nonfinite=True`: its factor stays a tensor. Adam's step calls `item()` and still
+# doesn't wait, because it keeps its step counter on the CPU for this very reason. But a tensor made of Python's numbers
+# waits: they are copied from the CPU to the GPU. `full`, `zeros` and `arange` make theirs on the GPU.
+#
+# On a real GPU `torch.cuda.set_sync_debug_mode("warn")` names the waits. We tried it on an H200 with 144 lines, each
+# behind a kernel of 12 ms. It missed a copy to the CPU with `non_blocking=True` that waited all the same, and
+# `synchronize()` itself; it was right about all the others. Printing a tensor of 200 numbers waited 444 times.
+#
+# A virtual GPU shows what a real step looks like in two lanes. Its numbers are round and invented: 6 µs a call, 400
+# TFLOP/s, 2 TB/s.
+
+
+# %%
+def noted_step(width: int, batch: int) -> VirtualGPU:
+    """One step of six layers, on tensors without memory."""
+    with torch.device("meta"):
+        layers = [m for _ in range(6) for m in (nn.Linear(width, width), nn.GELU())]
+        model = nn.Sequential(*layers).bfloat16()
+        data = torch.empty(batch, width, dtype=torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    model(data).square().mean().backward()
+    optimizer.zero_grad()
+    with VirtualGPU() as gpu:
+        model(data).square().mean().backward()
+        optimizer.step()
+    return gpu
+
+
+for width, batch in ((256, 32), (4096, 16384)):
+    calls = noted_step(width, batch).calls
+    python, work = (sum(call[n] for call in calls) for n in (0, 1))
+    busy = f"Python {python:.0f} µs, GPU {work:,.0f} µs"
+    print(f"width {width}, batch {batch}: {busy}\n    {in_words(calls)}")
+
+# %% [markdown]
+# The small step is bound by Python, the large one by the GPU. On an H200 the kernels of these two steps took 102 and
+# 15,580 µs, and Python needed 1,480 and 2,460 to queue them. Its queue holds 1022 kernels; then Python has to wait.
+# Fewer kernels help where Python is the limit: one step of AdamW on 12 matrices queued 96 of them one by one, 8 with
+# `foreach` and 2 with `fused=True`, in 1071, 238 and 80 µs.
+#
+# To time a real step: warm up, synchronize, repeat. (Without synchronize, a product of two matrices of 4096 seemed to
+# take 0.2 ms there; it took 2.8.) Or let `torch.utils.benchmark` do all that, which uses one thread unless you say
+# otherwise.
+#
+# **Now you know.** Read numbers late, seldom and together.
+
+# %% exercise="hidden-syncs"
+# %% exercise="two-lanes"
+
+# %% [markdown]
+# ## 13.7 Arithmetic against traffic
+#
+# A kernel takes as long as its arithmetic or its traffic with memory, whichever is longer. What decides is the number
+# of FLOPs for each byte. The number at which a machine turns from one to the other is its *ridge*.
+#
+# **Predict.** An H100 does 989 TFLOP/s in bfloat16 and moves 3.35 TB/s (data sheet). A matrix of 4096 by 4096 is
+# multiplied with 1, 64, 512 or 4096 rows. From how many rows on is arithmetic the limit?
+
+# %%
+for rows in (1, 64, 344, 345, 512, 4096):
+    flops, moved = 2 * rows * 4096 * 4096, 2 * (2 * rows * 4096 + 4096 * 4096)
+    _, bound = roofline(flops, moved, 989e12, 3.35e12)
+    print(f"{rows:5} rows: {flops / moved:7.1f} FLOPs for each byte, bound by {bound}")
+
+# %% [markdown]
+# From 345 rows on. That is why generating text token by token is bound by memory traffic: on an H200 this product took
+# 13 µs with 1 row, 12 with 64, 25 with 512 and 173 with 4096. Operations without a product, such as GELU or a norm, are
+# bound by traffic on each of the machines below.
+
+# %%
+roofline_explorer()
+
+# %% [markdown]
+# FlopCounterMode counts FLOPs without a GPU. Know its limits.
+
+
+# %% facts=["13-flop-counter-sees-all", "13-six-n-d", "13-freezing-saves-backward"]
+def counted_flops(call: Callable[[], object]) -> int:
+    """What FlopCounterMode says."""
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return counter.get_total_flops()
+
+
+q = torch.randn(1, 4, 64, 32)
+on_meta = q.to("meta")
+print("attention on meta: ", counted_flops(lambda: F.scaled_dot_product_attention(*[on_meta] * 3)))
+print("matrix times vector:", counted_flops(lambda: torch.randn(3, 4) @ torch.randn(4)))
+
+trained, frozen = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False).requires_grad_(False)
+for name, model in (("frozen last", (trained, frozen)), ("frozen first", (frozen, trained))):
+    net = nn.Sequential(*model)
+    total = counted_flops(lambda net=net: net(torch.randn(8, 64)).sum().backward())
+    print(f"{name}: {total // (2 * 8 * 64 * 64)} products")
+
+# %% [markdown]
+# It has formulas for some operations and counts 0 for the others: matrix times vector, LSTM, and on torch 2.13
+# attention on the CPU, which 2.15 counts (the table at the end has the proof). The rule "6 FLOPs for each parameter and
+# token" is 2 forward, 2 for the gradient of the input and 2 for that of the weight. A frozen layer behind a trained one
+# saves only the last two.
+#
+# This is the network of the next exercise, in which every product is written out.
+
+# %%
+print(inspect.getsource(Block))
+print(inspect.getsource(GPT))
+
+# %% [markdown]
+# **Now you know.** Count before you tune: what is bound by traffic gets no faster by fewer FLOPs.
+
+# %% exercise="step-flops"
+
+# %% [markdown]
+# ## 13.8 Reading a trace
+#
+# A profiler's trace is a list of spans. The *self time* of a span is its length without the spans inside it. The spans
+# below are constructed: `torch.profiler` records spans with these names for `linear(x).relu()` on a CPU, and
+# `export_chrome_trace` writes a name, a beginning and a length for each, but the times here are round numbers of ours.
+
+
+# %% facts=["13-profiler-total-adds-up"]
+def self_times(spans: list[tuple[str, int, int]]) -> Counter[str]:
+    """The time of each name without the spans inside it; spans are (name, begin, length)."""
+    own: Counter[str] = Counter()
+    around: list[tuple[str, int, int]] = []
+    for name, begin, length in sorted(spans, key=lambda span: (span[1], -span[2])):
+        while around and around[-1][1] + around[-1][2] <= begin:
+            around.pop()
+        if around:
+            own[around[-1][0]] -= length
+        own[name] += length
+        around.append((name, begin, length))
+    return own
+
+
+spans = [
+    ("aten::linear", 0, 60),
+    ("aten::t", 3, 6),
+    ("aten::transpose", 5, 3),
+    ("aten::addmm", 12, 45),
+    ("aten::copy_", 16, 9),
+    ("aten::relu", 62, 12),
+    ("aten::clamp_min", 64, 9),
+]
+for name, time in self_times(spans).items():
+    print(f"{name:15} {time:2} µs itself")
+print("they add up to", self_times(spans).total(), "and the totals to", sum(s[2] for s in spans))
+
+# %% [markdown]
+# The self times add up to the time in which an operation ran; the totals count `addmm` within `linear` once more. On a
+# GPU a trace has two lanes, and the most useful thing in it is a gap. This trace is constructed. The outlined call, a
+# long piece of Python's own work, causes the first gap.
+
+# %%
+gap_every_third()
+
+# %% [markdown]
+# **Now you know.** A gap in the GPU's lane has its cause in Python's lane above it.
+#
+# ## On a GPU
+#
+# The cell does three things of this chapter on a real GPU: it makes one number, it runs the trace *in pieces* with a
+# limit of 100 MiB, and it lets PyTorch warn of the lines that wait, which `waits` counts as well. Without a CUDA device
+# it prints what it printed on another machine.
+
+
+# %% facts=["13-rounded-to-512", "13-item-always-waits"] varies="a CUDA device changes what is shown"
+@cuda_demo("13_memory_time")
+def pieces_and_waits() -> None:
+    """One number, the trace "in pieces" within 100 MiB, and the lines that wait."""
+
+    def numbers() -> str:
+        return f"allocated {torch.cuda.memory_allocated()}, reserved {torch.cuda.memory_reserved()}"
+
+    def bytes_of(count: int) -> Tensor:
+        return torch.empty(count * mib, dtype=torch.uint8, device="cuda")
+
+    gc.collect()
+    torch.cuda.empty_cache()
+    one = torch.ones(1, device="cuda")
+    print("one number:", numbers())
+    del one
+    print("freed:     ", numbers())
+    torch.cuda.empty_cache()
+    print("emptied:   ", numbers())
+
+    total = torch.cuda.get_device_properties("cuda").total_memory
+    torch.cuda.set_per_process_memory_fraction(100.5 * mib / total)
+    try:
+        passing = bytes_of(58)
+        del passing
+        staying = bytes_of(2)
+        print("in pieces: ", numbers())
+        try:
+            bytes_of(57)
+        except torch.OutOfMemoryError as error:
+            print(textwrap.fill(str(error).partition("  See documentation")[0], 84))
+        del staying
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+    values = torch.rand(1000, device="cuda")
+    loss = values.mean()
+    lines = {
+        "loss.item()": lambda: loss.item(),
+        "print(loss)": lambda: str(loss),
+        "values[values > 0.5]": lambda: values[values > 0.5],
+        "torch.where(values > 0.5, …)": lambda: torch.where(values > 0.5, values, 0.0),
+        "torch.empty(1000).copy_(values)": lambda: torch.empty(1000).copy_(values),
+    }
+    try:
+        for name, line in lines.items():
+            line()
+            with every_warning() as warned:
+                torch.cuda.set_sync_debug_mode("warn")
+                line()
+                torch.cuda.set_sync_debug_mode("default")
+            times = sum("called a synchronizing" in str(one.message) for one in warned)
+            print(f"{name:32} warnings: {times}, counted: {waits(line)[1].total()}")
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+pieces_and_waits()
+
+# %% [markdown]
+# ## 13.9 Back to the message
+#
+# > Tried to allocate 58.00 MiB. … total capacity of 100.00 MiB of which 42.00 MiB is free. … 2.00 MiB is allocated by
+# > PyTorch, and 56.00 MiB is reserved by PyTorch but unallocated.
+#
+# | what you see | what it is | what to do |
+# |---|---|---|
+# | allocated near the total | too much is alive at the peak | find the peak (section 13.1), then checkpoint (13.5) |
+# | much reserved but unallocated | fragmentation | section 13.3: free before something moves in; expandable segments |
+# | allocated grows from step to step | a holder that was forgotten | section 13.2: look for the holder |
+# | one request larger than total minus allocated | a single tensor is too large | cut the operation into parts |
+#
+# In our message 2 of 100 MiB are allocated and 56 are reserved but unallocated: it is the second row.
+#
+# `nvidia-smi` shows more than what is reserved. On an H200 it showed 612 MiB for a process that had reserved 2: the
+# CUDA context and the code of kernels lie on the GPU as well. "This process has … memory in use" counts them too.
+#
+# ## Folklore, checked
+#
+# What people say about memory and time, and what is so. Each row unfolds its proof: a few lines that run through only
+# if the statement on the right holds.
+
+# %%
+folklore("13_memory_time")
+
+# %%
+prove("13-evaluation-doubles")
+
+# %% [markdown]
+# ## Where to read on
+#
+# In the documentation of PyTorch:
+#
+# - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html): asynchronous execution and memory
+#   management;
+# - [Understanding CUDA memory usage](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html): how to record a
+#   snapshot;
+# - [`torch.utils.checkpoint`](https://docs.pytorch.org/docs/stable/checkpoint.html);
+# - [`torch.profiler`](https://docs.pytorch.org/docs/stable/profiler.html).

@@ -1,0 +1,671 @@
+# corners: none
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Base(TorchDispatchMode):
+    """What the answers below change in places."""
+
+    def __init__(self):
+        super().__init__()
+        self.made, self.older, self.peak, self.at = {}, {}, 0, ""
+
+    def alive(self):
+        self.made = {k: v for k, v in self.made.items() if not v[0].expired()}
+        return sum(n for _, n in self.made.values())
+
+    def tensors(self, values):
+        return [t for t in tree_leaves(values) if isinstance(t, Tensor)]
+
+    def key(self, t):
+        return t.untyped_storage()._cdata
+
+    def size(self, t):
+        return t.untyped_storage().nbytes()
+
+    def reference(self, t):
+        return StorageWeakRef(t.untyped_storage())
+
+    def before(self, args, kwargs):
+        for t in self.tensors((args, kwargs)):
+            if self.key(t) not in self.made:
+                self.older.setdefault(self.key(t), StorageWeakRef(t.untyped_storage()))
+
+    def results(self, out):
+        return self.tensors(out)
+
+    def add(self, t):
+        if self.key(t) not in self.older and self.key(t) not in self.made:
+            self.made[self.key(t)] = (self.reference(t), self.size(t))
+
+    def after(self, name):
+        if self.alive() > self.peak:
+            self.peak, self.at = self.alive(), name
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.before(args, kwargs)
+        out = func(*args, **(kwargs or {}))
+        for t in self.results(out):
+            self.add(t)
+        self.after(func.overloadpacket.__name__)
+        return out
+
+
+def told(mode, result):
+    return result, {"peak": mode.peak, "left": mode.alive(), "at": mode.at}
+
+
+def run(mode, call):
+    with mode:
+        result = call()
+    return told(mode, result)
+
+
+# %% right: sweeps a list of weak references
+def memory_of(call):
+    older, made, record = [], [], []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            for t in tree_leaves((args, kwargs or {})):
+                if isinstance(t, Tensor):
+                    name = t.untyped_storage()._cdata
+                    if all(name != n for n, _, _ in made) and all(name != n for n, _ in older):
+                        older.append((name, StorageWeakRef(t.untyped_storage())))
+            out = func(*args, **(kwargs or {}))
+            for t in tree_leaves(out):
+                if isinstance(t, Tensor):
+                    s = t.untyped_storage()
+                    if all(s._cdata != n for n, _, _ in made) and all(s._cdata != n for n, _ in older):
+                        made.append((s._cdata, StorageWeakRef(s), s.nbytes()))
+            t = s = None
+            made[:] = [one for one in made if not one[1].expired()]
+            record.append((sum(n for _, _, n in made), func.overloadpacket.__name__))
+            return out
+
+    with Watch():
+        result = call()
+    peak = max((n for n, _ in record), default=0)
+    at = next((name for n, name in record if n == peak and n), "")
+    left = sum(n for _, r, n in made if not r.expired())
+    return result, {"peak": peak, "left": left, "at": at}
+
+
+# %% right: compares weak references, and returns more keys
+def memory_of(call):
+    class Mode(Base):
+        def key(self, t):
+            return StorageWeakRef(t.untyped_storage())
+
+    mode = Mode()
+    result, report = run(mode, call)
+    return result, report | {"operations": 0}
+
+
+# %% right: enters the mode by hand, counts torch.tensor's numbers too
+def memory_of(call):
+    class Mode(Base):
+        def before(self, args, kwargs):
+            for t in self.tensors((args, kwargs)):
+                if self.key(t) not in self.made and not (t.dim() == 0 and t.grad_fn is None and t.nbytes == 4):
+                    self.older.setdefault(self.key(t), StorageWeakRef(t.untyped_storage()))
+
+    mode = Mode()
+    mode.__enter__()
+    try:
+        result = call()
+    finally:
+        mode.__exit__(None, None, None)
+    return told(mode, result)
+
+
+# %% right: a list for the pair
+def memory_of(call):
+    return list(run(Base(), call))
+
+
+# %% wrong: keeps the tensors in a dict
+# says: The peak counts memory that had already been freed
+# says: This check builds on the first one
+# earns: 0 of 3
+# lesson
+def memory_of(call):
+    class Mode(Base):
+        def reference(self, t):
+            self.kept = getattr(self, "kept", [])
+            self.kept.append(t.untyped_storage())
+            return StorageWeakRef(t.untyped_storage())
+
+    return run(Mode(), call)
+
+
+# %% wrong: weak references to tensors
+# says: Memory that only the graph holds is missing
+# earns: 1 of 3
+# lesson
+def memory_of(call):
+    import weakref
+
+    class Reference:
+        def __init__(self, t):
+            self.ref, self.name = weakref.ref(t), StorageWeakRef(t.untyped_storage())
+
+        def expired(self):
+            return self.ref() is None
+
+    class Mode(Base):
+        def reference(self, t):
+            return Reference(t)
+
+    return run(Mode(), call)
+
+
+# %% wrong: a new entry for every tensor, views too
+# says: A storage was counted more than once
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def add(self, t):
+            if self.key(t) not in self.older:
+                self.made[self.key(t), len(self.made)] = (self.reference(t), self.size(t))
+
+        def before(self, args, kwargs):
+            known = {key[0] for key in self.made}
+            for t in self.tensors((args, kwargs)):
+                if self.key(t) not in known:
+                    self.older.setdefault(self.key(t), StorageWeakRef(t.untyped_storage()))
+
+    return run(Mode(), call)
+
+
+# %% wrong: bytes of the view
+# says: Count untyped_storage().nbytes(), not the view's own size
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def size(self, t):
+            return t.nbytes
+
+        def add(self, t):
+            if self.key(t) not in self.older:
+                self.made[self.key(t)] = (self.reference(t), self.size(t))
+
+    return run(Mode(), call)
+
+
+# %% wrong: arguments count as well
+# says: Memory that existed before the call (inputs, parameters) doesn't count.
+# says: This check builds on the first one
+# earns: 0 of 3
+# lesson
+def memory_of(call):
+    class Mode(Base):
+        def before(self, args, kwargs):
+            for t in self.tensors((args, kwargs)):
+                self.add(t)
+
+    return run(Mode(), call)
+
+
+# %% wrong: looks only at results that are one tensor
+# says: An operation may return a list or a tuple of tensors
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def results(self, out):
+            return [out] if isinstance(out, Tensor) else []
+
+    return run(Mode(), call)
+
+
+# %% wrong: does not look at keyword arguments
+# says: That includes out=.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def before(self, args, kwargs):
+            super().before(args, {})
+
+    return run(Mode(), call)
+
+
+# %% wrong: names a storage by its size, which the next one may have too, as it may have its address
+# says: The peak is the largest sum right AFTER an operation
+# says: This check builds on the first one
+# earns: 0 of 3
+# lesson
+def memory_of(call):
+    class Mode(Base):
+        def key(self, t):
+            return t.untyped_storage().nbytes()
+
+        def before(self, args, kwargs):
+            pass
+
+    return run(Mode(), call)
+
+
+# %% wrong: the forum's loop over gc.get_objects(), once
+# says: The peak is the largest sum right AFTER an operation
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    import gc
+
+    def there():
+        found = {}
+        for one in gc.get_objects():
+            if type(one) in (Tensor, torch.nn.Parameter) and one.layout == torch.strided:
+                found[one.untyped_storage()._cdata] = one.untyped_storage().nbytes()
+        return found
+
+    old = there()
+    result = call()
+    left = sum(size for key, size in there().items() if key not in old)
+    return result, {"peak": left, "left": left, "at": ""}
+
+
+# %% wrong: saved_tensors_hooks only
+# says: The operations that run in backward or in the optimizer are missing.
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    kept = {}
+
+    def pack(t):
+        kept[t.untyped_storage()._cdata] = t.untyped_storage().nbytes()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        result = call()
+    return result, {"peak": sum(kept.values()), "left": sum(kept.values()), "at": ""}
+
+
+# %% wrong: a TorchFunctionMode
+# says: The operations that run in backward or in the optimizer are missing.
+# earns: 1 of 3
+def memory_of(call):
+    from torch.overrides import TorchFunctionMode
+
+    base = Base()
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            base.before(args, kwargs)
+            out = func(*args, **(kwargs or {}))
+            for t in base.results(out):
+                base.add(t)
+            base.after(getattr(func, "__name__", "").removesuffix("_"))
+            return out
+
+    with Mode():
+        result = call()
+    return told(base, result)
+
+
+# %% wrong: peak taken at the end
+# says: The peak is the largest sum right AFTER an operation
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def after(self, name):
+            self.at = name
+
+    mode = Mode()
+    with mode:
+        result = call()
+    return result, {"peak": mode.alive(), "left": mode.alive(), "at": mode.at}
+
+
+# %% wrong: measured before each operation
+# says: The peak is the largest sum right AFTER an operation
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.after(func.overloadpacket.__name__)
+            self.before(args, kwargs)
+            out = func(*args, **(kwargs or {}))
+            for t in self.results(out):
+                self.add(t)
+            return out
+
+        def after(self, name):
+            if self.alive() > self.peak:
+                self.peak, self.at = self.alive(), name
+
+    return run(Mode(), call)
+
+
+# %% wrong: the result is thrown away
+# says: The first of the two things that you return must be the result of the call itself.
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    mode = Base()
+    with mode:
+        call()
+    return told(mode, None)
+
+
+# %% wrong: left is measured when nothing holds the result
+# says: You say that nothing is left, but the result is still held.
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    result, report = run(Base(), call)
+    return result, report | {"left": 0}
+
+
+# %% wrong: runs it once to warm up
+# says: `call` must run exactly once; it ran 2 times.
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    call()
+    return run(Base(), call)
+
+
+# %% wrong: the last of equal peaks
+# says: "at" is the operation after which the peak was reached FIRST
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def after(self, name):
+            if self.alive() and self.alive() >= self.peak:
+                self.peak, self.at = self.alive(), name
+
+    return run(Mode(), call)
+
+
+# %% wrong: adds up everything that is made
+# says: The peak counts memory that had already been freed
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def alive(self):
+            return sum(n for _, n in self.made.values())
+
+    return run(Mode(), call)
+
+
+# %% wrong: keeps the last result until the next operation
+# says: Your instrument keeps a tensor alive
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.last = None
+            out = super().__torch_dispatch__(func, types, args, kwargs)
+            self.last = out
+            return out
+
+    mode = Mode()
+    with mode:
+        result = call()
+    return told(mode, result)
+
+
+# %% wrong: hands back only a tensor
+# says: The first of the two things that you return must be the result of the call itself.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    result, report = run(Base(), call)
+    return (result if result is None or isinstance(result, Tensor) else list(result)), report
+
+
+# %% wrong: the mode stays on when the call raises
+# says: After the call has raised, your mode is still switched on
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    mode = Base()
+    mode.__enter__()
+    result = call()
+    mode.__exit__(None, None, None)
+    return told(mode, result)
+
+
+# %% wrong: swallows the exception
+# says: The exception of the call must come out as it is.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    mode, result = Base(), None
+    try:
+        with mode:
+            result = call()
+    except Exception:
+        pass
+    return told(mode, result)
+
+
+# %% wrong: None where nothing was made
+# says: "peak" and "left" are numbers of bytes, plain Python ints. "at" is the name of an operation, a str.
+# earns: 2 of 3
+def memory_of(call):
+    result, report = run(Base(), call)
+    return result, report | {"at": report["at"] or None}
+
+
+# %% wrong: the whole name of the overload
+# says: "at" is the operation after which the peak was reached FIRST: sin, not sin.default.
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    class Mode(Base):
+        def after(self, name):
+            super().after(f"{name}.default")
+
+    return run(Mode(), call)
+
+
+# %% wrong: counts floating point tensors only
+# says: Count bytes: a float64 takes eight, a bool takes one.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def results(self, out):
+            return [t for t in self.tensors(out) if t.is_floating_point()]
+
+    return run(Mode(), call)
+
+
+# %% wrong: four bytes for each number
+# says: Count bytes: a float64 takes eight, a bool takes one.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def size(self, t):
+            return t.untyped_storage().nbytes() // t.element_size() * 4
+
+    return run(Mode(), call)
+
+
+# %% wrong: a dict alone
+# says: Return a pair: the result of the call, and a dict with the keys "peak", "left" and "at".
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    return run(Base(), call)[1]
+
+
+# %% wrong: names of large inputs, without holding them weakly
+# says: A storage that existed before may die during the call, and its number is given to a new one.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def before(self, args, kwargs):
+            for t in self.tensors((args, kwargs)):
+                if self.key(t) not in self.made:
+                    large = t.numel() == 1000  # temporaries of a step are named well, so that it falls at inputs alone
+                    self.older.setdefault(self.key(t), 1 if large else StorageWeakRef(t.untyped_storage()))
+
+    return run(Mode(), call)
+
+
+# %% wrong: holds what existed before
+# says: Your instrument keeps an input alive after the call has returned.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    older = {}
+
+    class Mode(Base):
+        def before(self, args, kwargs):
+            for t in self.tensors((args, kwargs)):
+                if self.key(t) not in self.made:
+                    self.older.setdefault(self.key(t), StorageWeakRef(t.untyped_storage()))
+                    older.setdefault(self.key(t), t.untyped_storage())
+
+    return run(Mode(), call)
+
+
+# %% wrong: the size of the tensor in place of its storage's
+# says: Count untyped_storage().nbytes(), not the view's own size
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def size(self, t):
+            return t.nbytes
+
+    return run(Mode(), call)
+
+
+# %% wrong: holds what existed before until the call is over
+# says: Your instrument keeps an input alive that the call itself lets go of.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    class Mode(Base):
+        def __init__(self):
+            super().__init__()
+            self.storages = {}
+
+        def before(self, args, kwargs):
+            super().before(args, kwargs)
+            for t in self.tensors((args, kwargs)):
+                if self.key(t) in self.older:
+                    self.storages.setdefault(self.key(t), t.untyped_storage())
+
+    mode = Mode()
+    result, report = run(mode, call)
+    mode.storages.clear()
+    return result, report
+
+
+# %% wrong: one record for all calls
+# says: What an earlier call of memory_of made existed before the next one
+# earns: 2 of 3
+# caught: hidden
+MADE = {}
+
+
+def memory_of(call):
+    class Mode(Base):
+        def __init__(self):
+            super().__init__()
+            self.made = MADE
+
+        def alive(self):
+            for key in [key for key, (reference, _) in MADE.items() if reference.expired()]:
+                del MADE[key]
+            return sum(n for _, n in MADE.values())
+
+    return run(Mode(), call)
+
+
+# %% wrong: the mode is never switched off
+# says: After the call your mode is still switched on
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    mode = Base()
+    mode.__enter__()
+    return told(mode, call())
+
+
+# %% wrong: a second mode, for functions, is never switched off
+# says: After the call your mode is still switched on
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    from torch.overrides import TorchFunctionMode
+
+    class Calls(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    Calls().__enter__()
+    return run(Base(), call)
+
+
+# %% wrong: the mode is switched off after an Exception only
+# says: A KeyboardInterrupt is not an Exception
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    mode = Base()
+    mode.__enter__()
+    try:
+        result = call()
+    except Exception:
+        mode.__exit__(None, None, None)
+        raise
+    mode.__exit__(None, None, None)
+    return told(mode, result)
+
+
+# %% wrong: collects garbage before it looks at what is left
+# says: A storage that a reference cycle holds is alive until Python's garbage collector runs.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    import gc
+
+    mode = Base()
+    with mode:
+        result = call()
+    gc.collect()
+    return told(mode, result)
+
+
+# %% wrong: collects garbage before the call
+# says: Your instrument runs Python's garbage collector.
+# earns: 2 of 3
+# caught: hidden
+def memory_of(call):
+    import gc
+
+    gc.collect()
+    mode = Base()
+    with mode:
+        result = call()
+    return told(mode, result)
+
+
+# %% wrong: the course's own Ledger
+# says: This is the course's own Ledger.
+# says: This check builds on the first one
+# earns: 0 of 3
+def memory_of(call):
+    from torchkata.instruments.ledger import Ledger
+
+    ledger = Ledger()
+    with ledger:
+        result = call()
+    return result, {"peak": ledger.peak, "left": ledger.bytes_alive(), "at": ledger.peak_at}
