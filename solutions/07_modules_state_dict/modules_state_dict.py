@@ -1163,7 +1163,8 @@ def load_without_a_gpu() -> None:
             command = [sys.executable, "-c", program]
             done = subprocess.run(command, capture_output=True, text=True, env=blind)
             lines = (done.stdout or done.stderr).strip().splitlines()
-            print(f"torch.load(path{option}):", lines[-1][:260])
+            print(f"torch.load(path{option}):")
+            print(fill(lines[-1], 90))
 
 
 load_without_a_gpu()

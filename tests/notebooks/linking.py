@@ -13,7 +13,7 @@ from tests.links.reading import Link
 HOSTS = {
     *("docs.pytorch.org", "pytorch.org", "docs.python.org", "onnx.ai", "onnxruntime.ai", "netron.app"),
     *("nbgrader.readthedocs.io", "distributed.dask.org", "conda-forge.org", "github.com", "huggingface.co"),
-    *("docs.github.com", "arxiv.org", "blog.xkcd.com", "karpathy.github.io", "www.youtube.com"),
+    *("docs.github.com", "docs.nvidia.com", "arxiv.org", "blog.xkcd.com", "karpathy.github.io", "www.youtube.com"),
 }
 PYTORCH = re.compile(r"https://docs\.pytorch\.org/(docs/stable/[\w./]+\.html|tutorials/[\w./]+\.html)(#[\w.-]+)?")
 

@@ -295,6 +295,10 @@ with check("view-strides") as test:
     seen.leaves_arguments_alone()
 
     ### BEGIN HIDDEN TESTS
+    test.hidden("the thousand layouts of the first check")
+    cases = plain_layouts()
+    judge_many(observe_scenario(of_many, view_strides, cases).expecting(FIRST_CHECK_FIRST), cases)
+
     test.hidden("sizes whose product no int64 holds")
     wide = 2**40
     too_narrow = mistake(
@@ -304,10 +308,6 @@ with check("view-strides") as test:
     )
     judge(observe(view_strides, (wide, wide), (wide, 1), (wide * wide,)), (1,), "", too_narrow)
     judge(observe(view_strides, (wide, wide), (wide, 1), (2, wide * wide // 2)), (wide * wide // 2, 1), "", too_narrow)
-
-    test.hidden("the thousand layouts of the first check")
-    cases = plain_layouts()
-    judge_many(observe_scenario(of_many, view_strides, cases).expecting(FIRST_CHECK_FIRST), cases)
 
     test.hidden("sizes of 1, with strides that nobody walks")
     no_step = (

@@ -212,7 +212,6 @@ order = "The loss of a batch is that before its step; yours was computed once mo
 uncleared = (
     "The gradients of the batches before were added to those of each batch: clear them (zero_grad) in every turn."
 )
-left = "Gradients from before the call leaked into the first step: clear them (zero_grad) before the first backward."
 low_loss = (
     "The loss was computed in bfloat16, which keeps two or three digits of it: autocast runs F.mse_loss in float32, "
     "and what you write by hand in the dtype that it gets."
@@ -282,6 +281,9 @@ with check("stale-autocast") as test:
             judge(seen, 3, False, mistake(not_outermost, when=lambda seen: True))
 
     test.hidden("gradients left from before do not leak in")
+    left = (
+        "Gradients from before the call leaked into the first step: clear them (zero_grad) before the first backward."
+    )
     leaks = [by_hand(3, False, old=5.0, keep=keep) for keep in (False, True)]
     leaked = mistake(left, when=lambda seen: any(near(seen["losses"], losses) for losses, _ in leaks))
     judge(observe_scenario(told, fit, 3, False, None, False, 0, 5.0), 3, False, leaked)

@@ -213,11 +213,6 @@ def judge_kept(seen):
     seen.that(seen["own function"] and not seen["of torch"], by_hand, stage="rule")
 
 
-no_graph_in_backward = mistake(
-    "Inside `backward` gradients are switched off, so the second run has no graph: run the block under "
-    "torch.enable_grad(). ({detail})",
-    raises="element 0 of tensors does not require grad",
-)
 not_detached = mistake(
     "The second run must start from x.detach().requires_grad_(): the saved x still belongs to the graph outside, or "
     "needs no gradient. ({detail})",
@@ -231,6 +226,11 @@ with check("remember-less") as test:
     x = (torch.arange(12.0).reshape(4, 3) * 5 % 13 / 4 - 1.4).requires_grad_()
 
     test("result and gradients of a block without dropout")
+    no_graph_in_backward = mistake(
+        "Inside `backward` gradients are switched off, so the second run has no graph: run the block under "
+        "torch.enable_grad(). ({detail})",
+        raises="element 0 of tensors does not require grad",
+    )
     seen = observe_scenario(passed_through, remember_less, x, 0.0).expecting(no_graph_in_backward, not_detached)
     right = passed_through(plain, fresh(x), 0.0)
     judge_result(seen, right)

@@ -1,4 +1,4 @@
-# corners: none
+# corners: members
 
 import copy
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-# corners: equal values
+# corners: equal values, empty
 
 import re
 

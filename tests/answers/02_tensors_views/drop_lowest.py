@@ -320,7 +320,7 @@ def drop_lowest(x, k):
 
 
 # %% wrong: ranks by comparisons only, nan gets rank 0
-# says: A nan counts as the largest value (as in torch.sort)
+# says: A nan counts as the largest value, as in torch.sort
 # earns: 0.5 of 1
 # corner: nan
 # caught: hidden

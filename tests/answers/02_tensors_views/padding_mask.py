@@ -290,7 +290,7 @@ def padding_mask(lengths, T=None):
 # says: The two masks share their memory
 # earns: 0.5 of 1
 # caught: hidden
-buffer = torch.zeros(64, 64, dtype=torch.bool)
+buffer = torch.zeros(64, 512, dtype=torch.bool)
 
 
 def padding_mask(lengths, T=None):

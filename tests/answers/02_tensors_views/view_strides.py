@@ -641,6 +641,7 @@ def view_strides(shape, stride, new_shape):
 
 # %% wrong: counts with NumPy
 # says: np.prod counts in int64 and overflows
+# earns: 2 of 3
 # corner: beyond 2**24
 # caught: hidden
 def view_strides(shape, stride, new_shape):

@@ -1,4 +1,4 @@
-# corners: none
+# corners: zeros
 
 import torch
 
