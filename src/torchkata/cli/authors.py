@@ -1,4 +1,4 @@
-"""The commands for authors: building, beginning an exercise, recording. They work in a checkout of the course."""
+"""The commands for authors: building, beginning an exercise, trying mutants, recording. They work in a checkout."""
 
 from functools import partial
 from pathlib import Path
@@ -101,3 +101,33 @@ def _record(chapter: OneChapter) -> None:
     for found in find_chapters(own_course("Recording", A_CHECKOUT), [chapter]):
         for path in record(found):
             out.print(f"Recorded {path.parent.name}/{path.name}")
+
+
+@command("mutants")
+def _mutants(
+    chapter: OneChapter,
+    exercise: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXERCISE]...", help="Ids of exercises; all when left out.")
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also show the mutants that are refused, and what is said of them.")
+    ] = False,
+) -> None:
+    """Change one token of the solutions at a time; list what still earns full points. Exit code 1 if anything does."""
+    from torchkata.tools.course import find_chapters, own_course
+    from torchkata.tools.mutants import equivalents, mutants_in, try_out
+
+    [found] = find_chapters(own_course("Trying mutants", A_CHECKOUT), [chapter])
+    listed = equivalents(found.root)
+    mutants = mutants_in(found, exercise or ())
+    accepted = right = 0
+    for one in try_out(found, mutants):
+        is_right = one.told is None and one.mutant.key in listed.get(one.exercise, {})
+        right += is_right
+        accepted += one.told is None and not is_right
+        if verbose or (one.told is None and not is_right):
+            what = "as right as the solution" if is_right else one.told or "earns full points"
+            say(f"{one.exercise}, line {one.mutant.line}: {what}\n  - {one.mutant.was}\n  + {one.mutant.now}")
+    count = sum(map(len, mutants.values()))
+    say(f"{count} mutants: {count - accepted - right} refused, {right} as right as the solution, {accepted} accepted")
+    raise typer.Exit(int(accepted > 0))
