@@ -28,7 +28,7 @@ NAME = "96_left_behind"
 RIGHT = "def {name}(work, x):\n    return work(x) * 2"
 SHADOWED = ("list", "range", "str", "set", "any", "sorted", "tuple", "len", "int", "float", "dict", "sum", "max", "abs")
 COURSES = ("observe", "observe_scenario", "mistake", "test", "corners", "known", "prediction", "nn", "F", "Tensor")
-# exercises: what stands in a cell of the learner's own before the answer, and the answer
+# by exercise: a cell of the learner's own before the answer, the answer, and perhaps a cell between it and its checks
 LEARNERS = {
     "magics": (
         "%matplotlib inline\nimport numpy as np\nimport matplotlib.pyplot as plt\nplt.rcParams['figure.dpi'] = 72",
@@ -59,6 +59,17 @@ LEARNERS = {
         "torch.autograd.set_detect_anomaly(True)\ntorch.set_default_dtype(torch.float64)\ntorch.set_num_threads(2)\n"
         "torch.use_deterministic_algorithms(True)\ntorch.set_default_device('meta')\ntorch.set_grad_enabled(False)",
         RIGHT,
+    ),
+    "split": ("", "import math", RIGHT),
+    "stub-left": ("", "def {name}(work, x):\n    raise NotImplementedError", RIGHT),
+    "helper-below": (
+        "",
+        "def {name}(work, x):\n    return doubled_below(work(x))",
+        "def doubled_below(y):\n    return y * 2",
+    ),
+    "futures": (
+        "from __future__ import annotations",
+        "def {name}(work: Undefined, x: Undefined):\n    return work(x) * 2",
     ),
 }
 CHECK = '''
@@ -129,7 +140,9 @@ def with_learners_cells(chapter: Chapter) -> nbformat.NotebookNode:
     for place, cell in reversed(list(enumerate(notebook.cells))):
         if own := LEARNERS.get(cell.metadata.get("nbgrader", {}).get("grade_id")):
             name = defined(cell.metadata.nbgrader.grade_id)
-            before, cell.source = own[0], own[1].replace("{name}", name)
+            before, answer, *between = (source.replace("{name}", name) for source in own)
+            cell.source = answer
+            notebook.cells[place + 1 : place + 1] = map(nbformat.v4.new_code_cell, between)
             notebook.cells.insert(place, nbformat.v4.new_code_cell(before))
     return notebook
 

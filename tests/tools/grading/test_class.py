@@ -237,3 +237,32 @@ def test_two_folders_in_two_unicode_forms_are_refused(tmp_path: Path):
         pytest.skip("this file system knows one form alone")
     assert {refusal.student for refusal in run.refused} == {MAC, USUAL}
     assert "two folders of this name" in run.refused[0].reason and len(run.graded) == 1
+
+
+# ---------------------------------------------------------------- handed in again
+
+
+def test_who_hands_in_again_after_the_teacher_gave_points_or_comments(tmp_path: Path):
+    chapter = classroom.course(tmp_path)
+    for student in ("ada", "bob", "cyd"):
+        hand_in(chapter, student, twice="no", guess="half")
+    (folder_of(chapter, "ada") / "timestamp.txt").write_text("2026-01-31 16:30:00 UTC")
+    assert grade(chapter).overview.notes == ()
+    with look(chapter) as book:
+        book.find_grade("twice-check", "things", NAME, "ada").manual_score = 1.25
+        book.find_comment("twice", "things", NAME, "bob").manual_comment = "Think of \u22121."
+        book.db.commit()
+    assert grade(chapter).overview.notes == ()
+    (folder_of(chapter, "ada") / "timestamp.txt").unlink()
+    for student in ("ada", "bob", "cyd"):
+        hand_in(chapter, student, twice="right", guess="half")
+    [note], [next_time] = grade(chapter).overview.notes, grade(chapter).overview.notes
+    assert note.startswith(
+        "Since you gave points or comments by hand, the answers of 2 students have changed: ada, bob"
+    )
+    assert "the answers of 1 student have changed: ada. What you gave still counts" in next_time
+    with look(chapter) as book:
+        assert {student.id: student.score for student in book.students} == {"ada": 2.75, "bob": 3.5, "cyd": 3.5}
+        assert book.find_submission(NAME, "ada").timestamp is None
+    assert "Think of \u22121." in page_of(chapter, "bob").read_text(encoding="utf-8")
+    assert "Your teacher gave 1.25 of 2 points. The checks gave 2." in Page(page_of(chapter, "ada").read_text()).text

@@ -140,7 +140,7 @@ def test_deleted_and_changed_checks_are_noted(chapter: Chapter, taken):
     del notebook.cells[index_of(notebook, "twice-check")]
     cells, notes = taken(notebook)
     assert cells == ALL
-    assert "Check cells were changed (the chapter's own ones are run): guess-check." in notes
+    assert "Check cells were changed or are of another release (the chapter's own ones are run): guess-check." in notes
     assert "Check cells were deleted (the chapter's own ones are run): twice-check." in notes
 
 
@@ -148,6 +148,23 @@ def test_moved_answers_keep_the_learners_order(chapter: Chapter, taken):
     notebook = blank(chapter, **ANSWERS)
     notebook.cells.insert(0, notebook.cells.pop(index_of(notebook, "thrice")))
     assert taken(notebook) == ([ALL[2], *ALL[:2]], "The answers stand in another order than in the chapter.")
+
+
+def test_cells_between_an_answer_and_its_check_are_run_before_that(chapter: Chapter, release: Release):
+    def later(notebook) -> dict[str, dict[str, int]]:
+        hand_in(chapter, "ada", notebook)
+        found = read_submission(folder_of(chapter, "ada"), "ada", chapter, release)
+        return {cell.exercise: cell.later for cell in found.cells if cell.later}
+
+    notebook = blank(chapter, **ANSWERS)
+    place = index_of(notebook, "twice-check")
+    notebook.cells[place:place] = [new_code_cell("a = 1"), new_markdown_cell("words"), new_code_cell("b = 1")]
+    assert later(notebook) == {"twice": {"twice-check": 2}}
+    del notebook.cells[index_of(notebook, "twice")]
+    notebook.cells.insert(place, new_code_cell(ANSWERS["twice"]))
+    assert later(notebook) == {"twice": {"twice-check": 1}}
+    notebook.cells.insert(0, notebook.cells.pop(index_of(notebook, "twice-check")))
+    assert later(notebook) == {}
 
 
 def test_merged_answers(chapter: Chapter, taken):

@@ -194,6 +194,13 @@ def test_an_answer_may_use_own_cells_and_earlier_answers(grade):
     assert record.points == 8
 
 
+def test_a_check_that_stands_further_below_sees_the_cells_before_it(master: MasterChapter, sandbox: Sandbox):
+    both = SubmittedCell("answer", "double", GOOD["double"].replace("x + x + x", "x"), {"double-check-2": 1})
+    cells = [both, SubmittedCell("own", None, "def triple(x): return 3 * x\ndel double")]
+    found = referee.grade(Submission("ada", "01_small", cells), master, sandbox)
+    assert found.marks[0].checks == {"double-check": 2.0, "double-check-2": 1.0}
+
+
 def test_an_own_cell_that_fails_changes_nothing(grade):
     assert grade((None, "x = = 1"), (None, "1 / 0"), *answers()).points == 8
 

@@ -114,6 +114,8 @@ def test_it_runs_what_stands_before_and_judges_the_one():
     ]
     taken = only("guess", Submission("ada", NAME, cells)).cells
     assert [(cell.kind, cell.exercise) for cell in taken] == [("own", None), ("demo", None), ("answer", "guess")]
+    cells[2] = replace(cells[2], later={"guess-check": 1})
+    assert len(only("guess", Submission("ada", NAME, cells)).cells) == 4
 
 
 def test_errors(chapter: Chapter, grader):

@@ -155,6 +155,18 @@ def test_what_is_run(chapter: Chapter):
     assert "print('my demo')" in [cell.source for cell in to_run(chapter.master, notebook)]
 
 
+def test_cells_between_an_answer_and_its_check_are_run_before_that(chapter: Chapter):
+    notebook = learner_writes(chapter, twice="def twice(x): return x * two")
+    place = next(n for n, cell in enumerate(notebook.cells) if cell.source.startswith('"""Twice."""'))
+    for source in ("two = 2", "unused = 1"):
+        notebook.cells.insert(place, nbformat.v4.new_code_cell(source))
+    for only, between in ((None, ["unused = 1", "two = 2"]), ({"twice"}, ["two = 2"])):
+        run = [cell.source for cell in to_run(chapter.master, notebook, only)]
+        begins = run.index("def twice(x): return x * two")
+        assert run[begins + 1 : begins + 1 + len(between)] == between
+        assert run[begins + 1 + len(between)].startswith('"""Twice."""')
+
+
 def test_an_endless_loop_is_stopped(chapter: Chapter, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(checking, "CELL_TIMEOUT", 2)
     learner_writes(chapter, twice="def twice(x):\n    while True: pass", thrice="def thrice(x):\n    return 3 * x")

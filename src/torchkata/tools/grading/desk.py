@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +23,8 @@ from torchkata.tools.grading.handed_out.results import Results, lms_csv
 from torchkata.tools.grading.handed_out.roster import STUDENTS, differences, one_form, read_roster, some, under_folders
 from torchkata.tools.grading.handed_out.the_class import about, class_settings
 from torchkata.tools.grading.intake import read_submission
-from torchkata.tools.grading.records import NotGradable, Record, Submission, same_notebook
+from torchkata.tools.grading.records import Counted, NotGradable, Record, Submission, same_notebook
+from torchkata.tools.grading.timestamps import TIMESTAMP
 
 LOCK = ".torchkata-grade.lock"
 GROUP = 20  # records that are entered into the gradebook together
@@ -77,6 +78,7 @@ class Desk:
         self._title = chapter.title
         self._zone = book.config.get("Exchange", {}).get("timezone", "UTC")  # of the times that nbgrader writes
         self._to_enter: list[Record] = []
+        self._handed_in_anew: set[str] = set()  # who had been graded before, with another notebook
 
     def read(self, name: str) -> Submission | NotGradable:
         """What a student has handed in for the chapter."""
@@ -104,9 +106,15 @@ class Desk:
     def hand_out(self, record: Record, submission: Submission) -> None:
         """Write the pages of a graded submission and keep its record; its marks reach the gradebook in groups."""
         student = record.student
+        before = self.results.find(student)
+        if isinstance(before, Record) and not same_notebook(before.digest, record.digest):
+            self._handed_in_anew.add(student)
         write_whole(self._autograded(student), self._notebooks.graded(record, submission))
+        timestamp = self._autograded(student).with_name(TIMESTAMP)
         if record.handed_in:
-            write_whole(self._autograded(student).with_name("timestamp.txt"), f"{record.handed_in} UTC\n")
+            write_whole(timestamp, f"{record.handed_in} UTC\n")
+        else:
+            timestamp.unlink(missing_ok=True)
         self._write_page(record, submission)
         self.results.keep(record)  # comes last: from here on the submission counts as graded
         self._to_enter = [*(one for one in self._to_enter if one.student != student), record]  # the last one counts
@@ -133,14 +141,17 @@ class Desk:
         roster = under_folders(self._roster, folders)
         self.book.enter_names(roster)
         self.book.assign_penalties()
-        graded = self._renew_pages(there)
+        counted = self.book.counted()
+        graded = self._renew_pages(there, counted)
         self.results.write_csv(there)
         marks = self.book.final_marks()
         for lms, columns in self._settings.columns.items():
             final = [mark for mark in marks if mark.student in there]
             self.results.write(f"{lms}.csv", lms_csv(lms, columns, final, about(self.chapter)))
         gone = ({mark.student for mark in marks} | graded) - there
-        notes = [*self._about_gone(sorted(gone)), *differences(roster, there)]
+        by_hand = {one for one in self._handed_in_anew if one in counted and given_by_a_teacher(counted[one])}
+        anew = sorted((by_hand | self.book.to_look_at()) & there)
+        notes = [*about_anew(anew), *self._about_gone(sorted(gone)), *differences(roster, there)]
         overview = overview_of(self.results.of(there), self.chapter.exercises, notes)
         self.results.write("overview.html", overview_page(self._title, overview))
         return overview
@@ -149,10 +160,10 @@ class Desk:
         self.book.enter(self._to_enter)
         self._to_enter = []
 
-    def _renew_pages(self, there: Collection[str]) -> set[str]:
+    def _renew_pages(self, there: Collection[str], counted: Mapping[str, Counted]) -> set[str]:
         """Write the pages anew on which the gradebook says something else now than when they were written, of those
         students who have a folder. The students who have marks, with and without one."""
-        counted, graded = self.book.counted(), set()
+        graded = set()
         for record in self.results.all():
             if isinstance(record, NotGradable):
                 continue
@@ -188,6 +199,22 @@ class Desk:
 
     def _feedback(self, student: str) -> Path:
         return self.chapter.root / "feedback" / student / self.chapter.name / f"{self.chapter.topic}.html"
+
+
+def given_by_a_teacher(counted: Counted) -> bool:
+    """Whether a teacher has given points or written a comment."""
+    return bool(counted.by_hand or counted.comments)
+
+
+def about_anew(students: list[str]) -> list[str]:
+    """What to do about students whose points by hand or comments are about an earlier answer; nothing for nobody."""
+    if not students:
+        return []
+    answers = "the answers of 1 student have" if len(students) == 1 else f"the answers of {len(students)} students have"
+    return [
+        f"Since you gave points or comments by hand, {answers} changed: {some(students)}. What you gave still counts. "
+        "Look at it again in Formgrader."
+    ]
 
 
 def folders_in(chapter: Chapter) -> list[str]:

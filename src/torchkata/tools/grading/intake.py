@@ -6,10 +6,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchkata.base.layout import without_layout
+from torchkata.base.shared_helpers import exercise_named
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.chapter import Release
 from torchkata.tools.grading.reaching import suspect_lines
@@ -19,6 +20,8 @@ from torchkata.tools.grading.unwrapping import NoNotebook, listed, notebook_in, 
 
 MAX_CODE = 300_000  # characters in all code cells together
 MAX_CELLS = 2000
+
+_Taken = tuple[int, SubmittedCell]  # with its place in the notebook
 
 
 class _Damaged(Exception):
@@ -140,21 +143,21 @@ def _grade_id(raw: dict) -> str | None:
 def _taken(cells: list[_Cell], release: Release, notes: list[str]) -> list[SubmittedCell]:
     """The cells to run: answers by exercise id, the code cells that the learner added or changed, and the demos."""
     chosen = _chosen(cells, release, notes)
-    taken = []
+    taken: list[_Taken] = []
     for number, cell in enumerate(cells):
         if cell.grade_id is not None and chosen.get(cell.grade_id) == number:
-            taken.append(SubmittedCell("answer", cell.grade_id, cell.source))
+            taken.append((number, SubmittedCell("answer", cell.grade_id, cell.source)))
         elif cell.kind == "code" and cell.grade_id not in release.checks and _is_own(cell, release):
-            taken.append(SubmittedCell("own", None, cell.source))
+            taken.append((number, SubmittedCell("own", None, cell.source)))
         elif cell.kind == "code" and without_layout(cell.source) in release.demos:
-            taken.append(SubmittedCell("demo", None, cell.source))
+            taken.append((number, SubmittedCell("demo", None, cell.source)))
     for exercise in release.answers:
         if exercise not in chosen:
             taken = _with_answer_elsewhere(exercise, taken, release, notes)
-    if not any(cell.kind == "answer" for cell in taken):
+    if not any(cell.kind == "answer" for _, cell in taken):
         raise _Damaged("No cell belongs to an exercise of this chapter: this is another notebook, or its ids are lost.")
     _note_checks(cells, release, notes)
-    return taken
+    return _with_later_checks(taken, cells, release)
 
 
 def _is_own(cell: _Cell, release: Release) -> bool:
@@ -185,29 +188,45 @@ def _note_checks(cells: list[_Cell], release: Release, notes: list[str]) -> None
         name for name, source in handed_in.items() if without_layout(source) != without_layout(release.checks[name])
     ]
     if changed:
-        notes.append(f"Check cells were changed (the chapter's own ones are run): {listed(changed)}.")
+        notes.append(
+            f"Check cells were changed or are of another release (the chapter's own ones are run): {listed(changed)}."
+        )
     if deleted := [name for name in release.checks if name not in handed_in]:
         notes.append(f"Check cells were deleted (the chapter's own ones are run): {listed(deleted)}.")
 
 
-def _with_answer_elsewhere(
-    exercise: str, taken: list[SubmittedCell], release: Release, notes: list[str]
-) -> list[SubmittedCell]:
+def _with_answer_elsewhere(exercise: str, taken: list[_Taken], release: Release, notes: list[str]) -> list[_Taken]:
     """The same cells, where the answer cell of an exercise is gone but another cell defines the answer: a cell of the
     learner's own becomes the answer; behind the answer to another exercise, with which it was merged, it is an empty
     cell."""
     names = release.names[exercise]
-    defining = [number for number, cell in enumerate(taken) if names and all(_defines(cell, name) for name in names)]
+    defining = [k for k, (_, cell) in enumerate(taken) if names and all(_defines(cell, name) for name in names)]
     if not defining:
         notes.append(f"{exercise}: its answer cell is missing.")
         return taken
-    cell = taken[defining[-1]]
+    number, cell = taken[defining[-1]]
     place = "a cell of the learner's own" if cell.kind == "own" else f"the cell of {cell.exercise}"
     notes.append(f"{exercise}: its answer cell is missing, but {place} defines the answer.")
     both = [SubmittedCell("answer", exercise, cell.source)]
     if cell.kind == "answer":
         both = [cell, SubmittedCell("answer", exercise, "")]
-    return [*taken[: defining[-1]], *both, *taken[defining[-1] + 1 :]]
+    return [*taken[: defining[-1]], *((number, one) for one in both), *taken[defining[-1] + 1 :]]
+
+
+def _with_later_checks(taken: list[_Taken], cells: list[_Cell], release: Release) -> list[SubmittedCell]:
+    """The cells, each answer with its check cells that stand further below: those in between are run before them, as
+    in a notebook."""
+    found = []
+    for k, (number, cell) in enumerate(taken):
+        later = {}
+        for check in release.checks if cell.kind == "answer" else ():
+            if exercise_named(check) == cell.exercise:
+                place = next((n for n, one in enumerate(cells) if n > number and one.grade_id == check), number)
+                between = [n for n, _ in taken[k + 1 :] if n < place]
+                if between and between[-1] > number:  # else an answer that was merged with this one
+                    later[check] = len(between)
+        found.append(replace(cell, later=later))
+    return found
 
 
 def _defines(cell: SubmittedCell, name: str) -> bool:

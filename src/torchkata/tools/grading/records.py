@@ -14,11 +14,16 @@ UNTRIED = ("not solved", "missing")  # states of an exercise that a student left
 @dataclass(frozen=True)
 class SubmittedCell:
     """One code cell of a notebook that is run: an answer to an exercise, a cell that the learner added or changed, or,
-    where these need its names, a demo that the learner left as it was."""
+    where these need its names, a demo that the learner left as it was.
+
+    An answer's check cells run right after it, but for those that stand `later`: by grade id, the number of cells in
+    between, which run first.
+    """
 
     kind: str  # "answer", "own" or "demo"
     exercise: str | None  # the exercise's id for an answer, else None
     source: str
+    later: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -80,13 +80,24 @@ class CellVerdict:
 
 @dataclass
 class _Said:
-    """What the check cells of one exercise said: points by grade id, the verdict in one line, all that was shown."""
+    """What the check cells of one exercise said: points by grade id, the verdict in one line, all that was shown.
 
+    `due` are the check cells, each with the place of the cell after which it runs, `left` the seconds that the exercise
+    may still take, `stopped` how its answer cell stopped. Where it is not `judged`, no check cell is run.
+    """
+
+    due: list[tuple[int, CheckCell]]
+    judged: bool
     points: dict[str, float] = field(default_factory=dict)
     line: str = ""
     shown: list[str] = field(default_factory=list)
     solved_yet: bool = False
     lost: str = ""
+    left: float = 0.0
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        self.points = {check.id: 0.0 for _, check in self.due}
 
     def complain(self, line: str) -> None:
         self.line = self.line or line
@@ -125,13 +136,14 @@ class _Run:
         self._losses = 0
         self._went_well: list[SubmittedCell] = []
         self._demos: list[SubmittedCell] = []  # those that stand before the cell that runs, and have not been run
+        self._said: dict[str, _Said] = {}  # by exercise, of those whose answer has been run
+        self._defined: set[str] = set()  # those names of answers that exist now
         self._session: SubmissionSession | None = None
         self.notes: list[str] = []
         self.stopped: list[str] = []  # notes on own cells that stopped: they may be why an answer fails
         self.stages = {"fork": 0.0, "cells": 0.0, "observe": 0.0, "end": 0.0}
 
     def marks(self, cells: list[SubmittedCell], unjudged: Collection[str]) -> list[ExerciseMark]:
-        said: dict[str, _Said] = {}
         try:
             for number, cell in enumerate(cells):
                 name = cell.exercise or f"cell {number}"
@@ -141,51 +153,57 @@ class _Run:
                     with watchdog.judging(name, self._limits):
                         self._run_own(cell, self._demos, judged=name not in unjudged)
                 elif cell.exercise in self._master.checks:
+                    due = [(number + cell.later.get(one.id, 0), one) for one in self._master.checks[cell.exercise]]
+                    self._said[cell.exercise] = _Said(due, judged=name not in unjudged)
                     with watchdog.judging(name, self._limits):
-                        said[cell.exercise] = self._run_answer(cell, cell.exercise, judged=name not in unjudged)
+                        self._run_answer(cell, self._said[cell.exercise])
+                for exercise, said in self._said.items():
+                    if any(place == number for place, _ in said.due):
+                        with watchdog.judging(exercise, self._limits):
+                            self._judge_due(exercise, said, number)
         finally:
             self._end_session()
-        return [_mark(exercise, said.get(exercise.id)) for exercise in self._master.exercises]
+        return [_mark(exercise, self._said.get(exercise.id)) for exercise in self._master.exercises]
 
     def _run_own(self, cell: SubmittedCell, before: Sequence[SubmittedCell], judged: bool = True) -> None:
         whose = "A demo of the chapter" if cell.kind == "demo" else own_cell(cell.source)
         try:
             if not judged:
                 raise WorkerLost("what it sends back can't be read")
-            reply = self._run_cell(cell, self._limits.exercise_seconds, before=before)
+            reply = self._run_cell(cell, self._limits.exercise_seconds, before)
         except WorkerLost as lost:
             self.notes.append(readable(f"{whose} was left out: {lost}."))
             return
         if reply.error and cell.kind != "demo":
             self.stopped.append(readable(f"{whose} stopped with {how_it_stopped(reply.error, cell.source)}."))
 
-    def _run_answer(self, cell: SubmittedCell, exercise: str, judged: bool) -> _Said:
-        said = _Said()
-        checks = self._master.checks[exercise]
-        left = self._limits.exercise_seconds
+    def _run_answer(self, cell: SubmittedCell, said: _Said) -> None:
         try:
-            reply = self._run_cell(cell, left, self._master.names[exercise], self._demos)
-            assert self._session is not None  # it has just replied
-            left = self._session.left
+            reply = self._run_cell(cell, self._limits.exercise_seconds, self._demos)
         except WorkerLost as lost:
-            reply = CellReply(None, set())
             self._note_loss(said, lost, f"the answer cell was not finished: {lost}.")
-            left = 0.0
-        stopped = _stopped(reply, cell)
-        lacks = bool(self._master.names[exercise] - reply.defined)
+            return
+        assert self._session is not None  # it has just replied
+        said.left = self._session.left
+        said.stopped = _stopped(reply, cell)
+
+    def _judge_due(self, exercise: str, said: _Said, number: int) -> None:
+        """Run the check cells of an exercise that follow the cell with this number."""
+        names = self._master.names[exercise]
+        lacks = bool(names - self._defined)
         if lacks:
-            said.line = stopped
-        for check in checks:
-            said.points[check.id] = 0.0
-            judged = judged and time.process_time() - self._began < self._limits.judge_total_seconds
-            if judged and left > 0:
-                left = self._judge(check, said, reply.defined, left)
-        if not judged:
+            said.line = said.line or said.stopped
+        for check in [one for place, one in said.due if place == number]:
+            said.judged &= time.process_time() - self._began < self._limits.judge_total_seconds
+            if said.judged and said.left > 0:
+                said.left = self._judge(check, said, self._defined & names, said.left)
+        if any(place > number for place, _ in said.due):
+            return
+        if not said.judged:
             self._note_loss(said, WorkerLost(TOO_MUCH), TOO_MUCH)
             self.notes.append(f"What the answer to {exercise} gives back is too much to be judged. Look at it by hand.")
-        if stopped and not lacks:
-            said.shown.append(stopped)
-        return said
+        if said.stopped and not lacks:
+            said.shown.append(said.stopped)
 
     def _judge(self, check: CheckCell, said: _Said, defined: set[str], left: float) -> float:
         """Run a check cell; the seconds that are left to the exercise."""
@@ -221,7 +239,6 @@ class _Run:
         self,
         cell: SubmittedCell,
         seconds: float,
-        asks: frozenset[str] = frozenset(),
         before: Sequence[SubmittedCell] = (),
     ) -> CellReply:
         """Run a cell; where it needs names of the demos before it, these first."""
@@ -230,7 +247,7 @@ class _Run:
         session = self._ready(seconds)
         try:
             with self._spending(session, "cells"):
-                reply = session.run_cell(cell.source, asks, lendable, self._lent_by(cell))
+                reply = session.run_cell(cell.source, self._asked(), lendable, self._lent_by(cell))
         except WorkerLost:
             self._drop_session()
             raise
@@ -238,9 +255,14 @@ class _Run:
             for demo in [before[k] for k in needed(reply.needs, sources, known)]:
                 self._demos.remove(demo)
                 self._run_own(demo, ())
-            return self._run_cell(cell, seconds, asks)
+            return self._run_cell(cell, seconds)
         self._went_well.append(cell)
+        self._defined = reply.defined
         return reply
+
+    def _asked(self) -> set[str]:
+        """The names of the answers that have been run, or run now."""
+        return set().union(*(self._master.names[exercise] for exercise in self._said))
 
     def _lent_by(self, cell: SubmittedCell) -> frozenset[str]:
         return names_of(cell.source).binds if cell.kind == "demo" else frozenset()

@@ -168,12 +168,14 @@ class _Regrade:
 
 
 def only(exercise: str, submission: Submission) -> Submission:
-    """The submission as far as this exercise needs it: other answers are run, but not judged; what follows is left
-    out."""
-    place = max((n for n, cell in enumerate(submission.cells) if cell.exercise == exercise), default=-1)
+    """The submission as far as this exercise needs it: other answers are run, but not judged; what follows its check
+    cells is left out."""
+    ends = [
+        n + max(one.later.values(), default=0) for n, one in enumerate(submission.cells) if one.exercise == exercise
+    ]
     cells = [
         replace(cell, kind="own", exercise=None) if cell.kind == "answer" and cell.exercise != exercise else cell
-        for cell in submission.cells[: place + 1]
+        for cell in submission.cells[: max(ends, default=-1) + 1]
     ]
     return replace(submission, cells=cells)
 

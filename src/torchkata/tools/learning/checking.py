@@ -149,7 +149,7 @@ class _Run:
             if self._progress:
                 self._progress(self._chapter, n, len(cells), cell.exercise)
             outcomes.append(self._outcome(cell))
-            is_last = n + 1 == len(cells) or cells[n + 1].exercise != cell.exercise
+            is_last = all(other.exercise != cell.exercise for other in cells[n + 1 :])
             if is_last and cell.exercise in self._deadly:
                 self._leave_behind(cell.exercise)
         if self._progress:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from torchkata.base.chapter import exercises_of, is_checking
+from torchkata.base.chapter import exercises_of, is_checking, nbgraders
 from torchkata.base.layout import without_layout
 from torchkata.base.names import names_of, needed
 from torchkata.tools.missing import without_notice
@@ -27,24 +27,25 @@ class Cell:
 
 
 def to_run(master: NotebookNode, learner: NotebookNode, only: Collection[str] | None = None) -> list[Cell]:
-    """The cells to run: the chapter's setup, then the learner's own cells and answers in their order, each answer
-    followed by the chapter's check cells. Of an answer cell that was copied, the last copy counts.
+    """The cells to run: the chapter's setup, then the learner's own cells and answers in their order. The chapter's
+    check cells run where the learner's stand; those that are not below their answer any more, right after it. Of an
+    answer cell that was copied, the last copy counts.
 
-    With `only` (exercises' ids) the answers of these, and the cells before them that they need.
+    With `only` (exercises' ids) the answers of these, and the cells before their check cells that they need.
     """
     checks, setup = checks_of(master), next(cell.source for cell in master.cells if cell.cell_type == "code")
     written, demos = _written(master, learner, checks)
     chosen = [n for n, cell in written.items() if only is None or cell.exercise in only]
+    places = {n: _places_of_checks(written[n].exercise, n, master, learner) for n in chosen}
     run = set(chosen)
     for n in chosen if only is not None else ():
-        run |= _before(n, written, _reads(written[n], checks))
+        run |= _before(max(places[n], default=n), written, _reads(written[n], checks))
     cells = {n: written[n] for n in run} | _lacking({n: written[n] for n in run}, setup, demos)
-    found = [Cell(setup)]
-    for n in sorted(cells):
-        found.append(cells[n])
-        if n in chosen:
-            found += checks.get(cells[n].exercise, [])
-    return found
+    found = {n: [cell] for n, cell in cells.items()}
+    for n in chosen:
+        for place, check in zip(places[n], checks.get(cells[n].exercise, []), strict=True):
+            found.setdefault(place, []).append(check)
+    return [Cell(setup), *(cell for place in sorted(found) for cell in found[place])]
 
 
 def checks_of(master: NotebookNode) -> dict[str, list[Cell]]:
@@ -52,6 +53,13 @@ def checks_of(master: NotebookNode) -> dict[str, list[Cell]]:
     return {
         one.id: [Cell(check.source, one.id, check.points) for check in one.checks] for one in exercises_of(master.cells)
     }
+
+
+def _places_of_checks(exercise: str, answer: int, master: NotebookNode, learner: NotebookNode) -> list[int]:
+    """Where the check cells of an exercise stand below its answer, which has this place; else that place."""
+    ids = next((one.check_ids for one in exercises_of(master.cells) if one.id == exercise), ())
+    below = [(n, nbgraders(cell).get("grade_id")) for n, cell in enumerate(learner.cells) if n > answer]
+    return [next((n for n, name in below if name == wanted), answer) for wanted in ids]
 
 
 def _written(

@@ -103,6 +103,10 @@ class ChapterBook:
         """What counts for each student who has handed the chapter in, by student."""
         return self._patiently(self._final_marks)
 
+    def to_look_at(self) -> set[str]:
+        """The students with points by hand beside which the automatic points have changed since they were given."""
+        return self._patiently(self._to_look_at)
+
     def counted(self) -> dict[str, Counted]:
         """What counts for those students whose automatic points are not all there is, by student."""
         return self._patiently(self._counted)
@@ -198,6 +202,16 @@ class ChapterBook:
         self.book.db.rollback()
         return sorted(marks, key=lambda mark: mark.student)
 
+    def _to_look_at(self) -> set[str]:
+        joined = self.book.db.query(SubmittedAssignment.student_id).join(
+            SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id
+        )
+        grades = joined.join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+        given = grades.filter(Grade.manual_score.isnot(None), Grade.needs_manual_grade)
+        found = {student for (student,) in given.filter(SubmittedNotebook.notebook_id == self.notebook_id)}
+        self.book.db.rollback()
+        return found
+
     def _counted(self) -> dict[str, Counted]:
         db, of_chapter = self.book.db, SubmittedNotebook.notebook_id == self.notebook_id
         joined = db.query(SubmittedAssignment.student_id).join(
@@ -236,8 +250,7 @@ class ChapterBook:
 
     def _enter(self, record: Record, submitted: SubmittedAssignment) -> None:
         notebook = self._notebook_of(submitted)
-        if record.handed_in:
-            submitted.timestamp = datetime.fromisoformat(record.handed_in)
+        submitted.timestamp = datetime.fromisoformat(record.handed_in) if record.handed_in else None
         grades = {grade.cell_id: grade for grade in notebook.grades}
         for check, points in points_of(record).items():
             _give(grades[self.grade_cells[check]], points)

@@ -1,12 +1,15 @@
 """The worker: runs a learner's cells and the observing half of the check cells, in a process of its own."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import asyncio
+import functools
 import inspect
 import json
 import linecache
+import operator
 import socket
 from collections.abc import Collection
 from dataclasses import replace
@@ -26,6 +29,7 @@ from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.originals import put_back_torch
 
 SCENARIO = "<scenario>"
+FUTURES = functools.reduce(operator.or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 NO_OPERATIONS = json.dumps({"kinds": [], "order": []})
 TOO_LARGE = {
     "types": ["ResultTooLarge", "ValueError", "Exception"],
@@ -91,6 +95,7 @@ class Worker:
         self._space = module.__dict__
         self._setup = dict(self._space)  # scenarios run with the chapter's own names
         self._cells = 0
+        self._futures = 0  # flags of the compiler for what cells have imported from __future__
         self._lent: dict[str, object] = {}  # what demos have bound
 
     def answer(self, request: dict) -> dict:
@@ -135,7 +140,9 @@ class Worker:
         """Run a cell as a notebook would; what it raised, or None."""
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         try:
-            parts = _compiled(source, file)
+            parts = _compiled(source, file, self._futures)
+            for code in parts:
+                self._futures |= code.co_flags & FUTURES  # a notebook's later cells have it too
             if "async" in source or "await" in source:
                 self._loop.run_until_complete(self._awaited(parts))
             else:
@@ -178,9 +185,9 @@ def _packed(ops: list[dict]) -> str:
     return json.dumps({"kinds": kinds, "order": order})
 
 
-def _compiled(source: str, file: str) -> list[CodeType]:
+def _compiled(source: str, file: str, futures: int) -> list[CodeType]:
     """A cell's statements, and its last one apart where it is an expression, whose value a notebook keeps as `_`."""
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | futures
     try:
         if source.rstrip().rpartition("\n")[2].startswith(" "):  # a function's or a class's line, as in most answers
             return [compile(source, file, "exec", flags, dont_inherit=True)]
