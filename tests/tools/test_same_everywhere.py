@@ -106,6 +106,9 @@ SPELLINGS = {
     "what it bound": "timed",
     "captured": "%%capture caught\nprint('x')",
     "what it caught": "assert caught.stdout == 'x\\n'",
+    "an indented cell": "    indented = 1\n    indented",
+    "prompts": ">>> prompted = 1\n>>> for step in range(1):\n...     prompted += step",
+    "numbered prompts": "In [1]: numbered = 1\n   ...: numbered",
     "no Python": "def broken(:",
     "undefined": "nobody_bound_this",
 }

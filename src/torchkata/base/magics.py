@@ -1,11 +1,10 @@
-"""What notebooks add to Python: magics, `!` and `?`."""
+"""What notebooks add to Python: magics, `!` and `?`, prompts copied with the code, a common indent."""
 
 from __future__ import annotations
 
 
 def without_magics(source: str) -> str:
-    """A cell's source in which magics, `!` and `?` are calls of get_ipython(); as it is where it holds none."""
+    """The Python that a cell means which is none as it stands: magics, `!` and `?` are calls of get_ipython()."""
     from IPython.core.inputtransformer2 import TransformerManager  # loaded for the few cells that need it
 
-    changed = TransformerManager().transform_cell(source)
-    return changed if "get_ipython()" in changed else source
+    return TransformerManager().transform_cell(source)

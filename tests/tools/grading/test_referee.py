@@ -22,6 +22,7 @@ from torchkata.tools.grading.records import ExerciseMark, Record, Submission, Su
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import encode
 from torchkata.tools.grading.sandbox.session import Sandbox
+from torchkata.tools.grading.stopping import PYTHON
 from torchkata.tools.source import notebook_of
 from torchkata.verdicts.originals import answers_elsewhere, put_back_torch
 
@@ -209,7 +210,7 @@ def test_an_own_cell_that_fails_changes_nothing(grade):
     "source, told",
     [
         ("from my_utils import double, triple", "ModuleNotFoundError: No module named 'my_utils' (line 1)"),
-        ("x = 1\ndef double(x): return x * (2", "SyntaxError: '(' was never closed (line 2)"),
+        ("x = 1\ndef double(x): return x * (2", f"SyntaxError: '(' was never closed (line 2, in {PYTHON})"),
         ("def f():\n    raise KeyError\n\nf()\ndouble = triple = f", "KeyError (line 4)"),
     ],
 )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from torchkata.tools.grading.records import OWN_CELL
 
 MAX_MESSAGE = 300  # characters of an error's message
 MOST = 5  # own cells that a record names
 PLACE = re.compile(r" \([^()]*, line (\d+)\)$")  # in the message of a SyntaxError: the name that the cell has inside
+PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 OF_A_STUB = "NotImplementedError"
 
 
 def how_it_stopped(error: dict, source: str) -> str:
     """What a cell with this source raised, and in which of its lines: ImportError: cannot import name 'x' (line 2).
 
-    `error` is what a `CellReply` says of it.
+    `error` is what a `CellReply` says of it. Of a syntax error it says in which Python: the learner's may be newer.
     """
     message = next(iter(error["message"].splitlines()), "")[:MAX_MESSAGE]
-    told = ": ".join(part for part in (error["types"][0], PLACE.sub(r" (line \1)", message)) if part)
+    told = ": ".join(part for part in (error["types"][0], PLACE.sub(rf" (line \1, in {PYTHON})", message)) if part)
     line = None if PLACE.search(message) else _line(error["frames"], source)
     return told if line is None else f"{told} (line {line})"
 

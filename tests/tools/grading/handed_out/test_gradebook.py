@@ -247,11 +247,21 @@ def test_a_damaged_gradebook(chapter: Chapter):
 
 
 def test_a_gradebook_of_an_older_nbgrader(chapter: Chapter):
-    with sqlite3.connect(chapter.root / "gradebook.db") as connection:
-        connection.execute("alter table student drop column lms_user_id")
-    with ChapterBook(chapter) as book, pytest.raises(CourseError) as said:
-        book.enter([record_of("ada")])
+    """Of version 0.5.5, which wrote gradebook_of_0.5.5.sql: its dump, with an assignment that has a due date."""
+    path = chapter.root / "gradebook.db"
+    path.unlink()
+    with sqlite3.connect(path) as connection:
+        connection.executescript(Path(__file__).with_name("gradebook_of_0.5.5.sql").read_text())
+    with pytest.raises(CourseError) as said, ChapterBook(chapter):
+        pass
+    assert f"The gradebook {path} was made by an older nbgrader" in str(said.value)
     assert "Run `nbgrader db upgrade`" in str(said.value) and "formgrader" not in str(said.value)
+    nbgrader(chapter, "db", "upgrade")
+    with ChapterBook(chapter) as book:
+        book.enter([record_of("ada", twice="right")])
+    with look(chapter) as book:
+        assert book.find_assignment(NAME).duedate == datetime(2026, 1, 31, 18)
+        assert book.find_submission(NAME, "ada").score == 2.0
 
 
 def test_a_full_disk(chapter: Chapter):

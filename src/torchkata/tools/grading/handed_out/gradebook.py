@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nbgrader.api import (
     Assignment,
+    Base,
     BaseCell,
     Comment,
     Grade,
@@ -28,7 +29,7 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 from nbgrader.coursedir import CourseDirectory
-from sqlalchemy import make_url, or_
+from sqlalchemy import make_url, or_, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import selectinload
 
@@ -116,7 +117,7 @@ class ChapterBook:
     def _open(self) -> Gradebook:
         with _with_scripts_of_this_python():  # a new gradebook asks the command alembic for its version
             try:
-                return Gradebook(self.course.db_url, self.course.course_id)
+                return _with_its_tables(Gradebook(self.course.db_url, self.course.course_id))
             except FileNotFoundError:
                 raise CourseError(
                     "A new gradebook needs the command alembic, which is not here. It comes with nbgrader: "
@@ -347,6 +348,18 @@ class ChapterBook:
             f"The gradebook {make_url(self.course.db_url).database} can't be used: {reason}. What was graded is kept. "
             "Mend that (close formgrader and other programs that use the gradebook), then run the same command again."
         )
+
+
+def _with_its_tables(book: Gradebook) -> Gradebook:
+    """The gradebook, after asking for each column that nbgrader writes. Raises DatabaseError where one is missing."""
+    try:
+        for table in Base.metadata.sorted_tables:
+            book.db.execute(select(table).limit(1))
+        book.db.rollback()
+    except BaseException:
+        book.close()
+        raise
+    return book
 
 
 def _seconds_late(submitted: SubmittedAssignment) -> float:
