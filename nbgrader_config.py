@@ -60,6 +60,10 @@ c.Autograde.sanitize_preprocessors = [
 # an answer's verdict stands right below it, the code of its check cells is folded
 c.HTMLExporter.preprocessors = [FoldChecks]
 
+# ---- collecting ----
+# zip_collect also takes what browsers make of a notebook, such as gather_scatter.ipynb.json; `torchkata grade` finds it
+c.FileNameCollectorPlugin.valid_ext = [".ipynb", ".json", ".txt"]
+
 # ---- feedback ----
 # feedback of nbgrader shows the hidden tests and tracebacks through them
 c.GenerateFeedback.preprocessors = [GetGrades, HideTests, CSSHTMLHeaderPreprocessor]

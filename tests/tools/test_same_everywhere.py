@@ -93,6 +93,7 @@ SPELLINGS = {
     "the value before": "assert _ == 7",
     "output": "import sys\nsys.stdout.flush(); sys.stderr.write('x')",
     "faulthandler": "import faulthandler\nfaulthandler.enable()\nfaulthandler.disable()",
+    "a breakpoint": "breakpoint()",
     "exit": "raise SystemExit",
     "names of a notebook": "In; Out; exit; quit; _dh; __name__",
     "own name In": "In = 3",

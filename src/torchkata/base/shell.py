@@ -6,6 +6,7 @@ It shows nothing, and what only a kernel and its page could do does nothing.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from types import ModuleType
@@ -36,6 +37,7 @@ def shell_of(module: ModuleType, forgiving: bool = False) -> ZMQInteractiveShell
     config = Config({"HistoryManager": {"enabled": False}, "IPKernelApp": {"in_a_notebook": True}})
     shell = ZMQInteractiveShell.instance(user_module=module, user_ns=vars(module), config=config, forgiving=forgiving)
     vars(module).update(names)
+    os.environ.setdefault("PYTHONBREAKPOINT", "0")  # passed by, as in a kernel whose debugger is off
     return shell
 
 

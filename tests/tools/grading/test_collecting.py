@@ -21,6 +21,7 @@ from tests.tools.grading import classroom
 from tests.tools.grading.classroom import blank, hand_in
 from tests.tools.grading.fake_grading import NAME, fake_grader
 from tests.tools.grading.handed_out.test_gradebook import look, nbgrader
+from tests.tools.grading.test_intake import zipped
 from torchkata.tools.course import Chapter
 from torchkata.tools.grading.batch import Run, grade_chapter
 from torchkata.tools.grading.timestamps import read_timestamp
@@ -43,14 +44,15 @@ def pattern_for(lms: str) -> str:
 
 
 def collected(chapter: Chapter, lms: str, names: dict[str, dict[str, str]], students: str) -> Run:
-    """Grade what stands in an LMS's archive: by name the answers in a notebook."""
+    """Grade what stands in an LMS's archive: by name the answers in a notebook, which may be in a zip file."""
     config = chapter.root / "nbgrader_config.py"
     config.write_text(f"{config.read_text()}\n{pattern_for(lms)}\n")
     archive = chapter.root / "downloaded" / NAME / "archive" / "submissions.zip"
     archive.parent.mkdir(parents=True)
     with zipfile.ZipFile(archive, "w") as file:
         for name, answers in names.items():
-            file.writestr(name, nbformat.writes(blank(chapter, **answers)))
+            text = nbformat.writes(blank(chapter, **answers))
+            file.writestr(name, zipped(**{"things.ipynb": text.encode()}) if name.endswith(".zip") else text)
     nbgrader(chapter, "zip_collect", NAME)
     (chapter.root / "students.csv").write_text(students)
     return grade_chapter(chapter, partial(fake_grader, chapter.root / "diary.txt"))
@@ -65,14 +67,20 @@ def test_canvas(chapter: Chapter):
         "lovelaceada_17_4001_things.ipynb": {"twice": "right"},
         "hoppergrace_LATE_18_4002_things-1.ipynb": {"guess": "half"},  # handed in twice, late
         "o_harascarlett_19_4003_things (2).ipynb": {"thrice": "right"},
+        "kaybo_20_4004_things.ipynb.json": {"thrice": "right"},
+        "kimlee_21_4005_home_work_1.zip": {"twice": "right"},
+        "kimlee_21_4006_notes.pdf": {},
     }
     students = "id,first_name,last_name,email,lms_user_id\n17,Ada,Lovelace,,17\n18,Grace,Hopper,,18\n19,S,O'Hara,,19\n"
+    students += "20,Bo,Kay,,20\n21,Lee,Kim,,21\n"
     run = collected(chapter, "Canvas", names, students)
     assert run.overview.notes == () and not run.refused
     assert table(run, "canvas.csv")[2:] == [
         ["Lovelace, Ada", "17", "17", "", "2"],
         ["Hopper, Grace", "18", "18", "", "1.5"],
         ["O'Hara, S", "19", "19", "", "1"],
+        ["Kay, Bo", "20", "20", "", "1"],
+        ["Kim, Lee", "21", "21", "", "2"],
     ]
 
 
@@ -80,7 +88,7 @@ def test_moodle(chapter: Chapter):
     names = {
         "Ada Lovelace_4001_assignsubmission_file_/things.ipynb": {"twice": "right"},
         "José María Ñ_4002_assignsubmission_file/my things.ipynb": {"guess": "half"},
-        "Bo Kay_4003_assignsubmission_file_/98_things/things.ipynb": {"thrice": "right"},
+        "Bo Kay_4003_assignsubmission_file_/98_things/things.ipynb.txt": {"thrice": "right"},
     }
     students = "id;email\nAda Lovelace;ada@x.org\nJosé María Ñ;jose@x.org\nBo Kay;bo@x.org\n"
     run = collected(chapter, "Moodle", names, students)

@@ -418,6 +418,8 @@ def zipped(**files: bytes) -> bytes:
         ({"things": "it"}, "things"),
         ({"98_things/things.ipynb": "it", "98_things/.ipynb_checkpoints/things.ipynb": "it"}, "98_things/things.ipynb"),
         ({"home/ada/things.ipynb": "it", "home/ada/other.ipynb": b"{}"}, "home/ada/things.ipynb"),
+        ({"98_things/things.ipynb.txt": "it", "98_things/notes.txt": b"hello"}, "98_things/things.ipynb.txt"),
+        ({"a.zip": {"things.ipynb.json": "it", "work/": b"", "work/notes.txt": b"{}"}}, "a.zip/things.ipynb.json"),
         (
             {"a.zip": {"98_things/things.ipynb": "it", "__MACOSX/98_things/._things.ipynb": b"\0"}},
             "a.zip/98_things/things.ipynb",

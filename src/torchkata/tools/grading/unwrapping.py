@@ -120,18 +120,25 @@ def _wrapped(folder: Path, names: list[str]) -> Iterator[_Found]:
     for name in others:
         path = folder / name
         if path.is_dir() and not path.is_symlink():
-            yield from _below(folder, path)
+            yield from _notebooks_among(list(_below(folder, path)))
         elif name.lower().endswith(".zip"):
-            yield from _zipped(path)
-        elif _looks_like_one(path):
-            yield _plain(folder, name)
+            yield from _notebooks_among(list(_zipped(path)))
+        elif _looks_like_one(one := _plain(folder, name)):
+            yield one
+
+
+def _notebooks_among(files: list[_Found]) -> list[_Found]:
+    """Those with a notebook's name; where there is none, those that hold one under another ending."""
+    return [one for one in files if _is_notebook_name(one.name)] or list(
+        filter(_looks_like_one, files[:MAX_LOOKED_INTO])
+    )
 
 
 def _below(folder: Path, top: Path) -> Iterator[_Found]:
     for place, folders, files in islice(os.walk(top), MAX_FILES):
         folders[:] = sorted(name for name in folders if not _left_by_a_system(name))
         for name in sorted(files)[:MAX_FILES]:
-            if _is_notebook_name(name) and not _left_by_a_system(name):
+            if not _left_by_a_system(name):
                 yield _plain(folder, (Path(place) / name).relative_to(folder).as_posix())
 
 
@@ -141,8 +148,7 @@ def _zipped(path: Path) -> Iterator[_Found]:
     except (Unreadable, *BROKEN_ZIP):
         return
     for name in archive.namelist()[: 10 * MAX_FILES]:
-        parts = PurePath(name).parts
-        if _is_notebook_name(name) and not any(map(_left_by_a_system, parts)):
+        if not (name.endswith("/") or any(map(_left_by_a_system, PurePath(name).parts))):
             yield _Found(f"{path.name}/{name}", partial(_unzipped, archive, name))
 
 
@@ -157,10 +163,10 @@ def _unzipped(archive: zipfile.ZipFile, name: str) -> bytes:
     return content
 
 
-def _looks_like_one(path: Path) -> bool:
+def _looks_like_one(file: _Found) -> bool:
     """Whether a file under another ending holds a notebook."""
     try:
-        content = read_plain_file(path, MAX_NOTEBOOK)
+        content = file.read()
     except Unreadable:
         return False
     begins = content[:1000].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
