@@ -110,11 +110,8 @@ class Desk:
         if isinstance(before, Record) and not same_notebook(before.digest, record.digest):
             self._handed_in_anew.add(student)
         write_whole(self._autograded(student), self._notebooks.graded(record, submission))
-        timestamp = self._autograded(student).with_name(TIMESTAMP)
         if record.handed_in:
-            write_whole(timestamp, f"{record.handed_in} UTC\n")
-        else:
-            timestamp.unlink(missing_ok=True)
+            write_whole(self._autograded(student).with_name(TIMESTAMP), f"{record.handed_in} UTC\n")
         self._write_page(record, submission)
         self.results.keep(record)  # comes last: from here on the submission counts as graded
         self._to_enter = [*(one for one in self._to_enter if one.student != student), record]  # the last one counts
@@ -148,10 +145,11 @@ class Desk:
         for lms, columns in self._settings.columns.items():
             final = [mark for mark in marks if mark.student in there]
             self.results.write(f"{lms}.csv", lms_csv(lms, columns, final, about(self.chapter)))
-        gone = ({mark.student for mark in marks} | graded) - there
+        gone = ({mark.student for mark in marks} | graded.keys()) - there
         by_hand = {one for one in self._handed_in_anew if one in counted and given_by_a_teacher(counted[one])}
         anew = sorted((by_hand | self.book.to_look_at()) & there)
-        notes = [*about_anew(anew), *self._about_gone(sorted(gone)), *differences(roster, there)]
+        timed = sorted(one for one in self.book.timed() & there if not graded.get(one, True))
+        notes = [*about_anew(anew), *about_times(timed), *self._about_gone(sorted(gone)), *differences(roster, there)]
         overview = overview_of(self.results.of(there), self.chapter.exercises, notes)
         self.results.write("overview.html", overview_page(self._title, overview))
         return overview
@@ -160,14 +158,15 @@ class Desk:
         self.book.enter(self._to_enter)
         self._to_enter = []
 
-    def _renew_pages(self, there: Collection[str], counted: Mapping[str, Counted]) -> set[str]:
+    def _renew_pages(self, there: Collection[str], counted: Mapping[str, Counted]) -> dict[str, bool]:
         """Write the pages anew on which the gradebook says something else now than when they were written, of those
-        students who have a folder. The students who have marks, with and without one."""
-        graded = set()
+        students who have a folder. By student who has marks, with a folder and without: whether their record says when
+        they handed in."""
+        graded = {}
         for record in self.results.all():
             if isinstance(record, NotGradable):
                 continue
-            graded.add(record.student)
+            graded[record.student] = bool(record.handed_in)
             if record.student in there and record.counted != counted.get(record.student):
                 self._renew_page(replace(record, counted=counted.get(record.student)))
         return graded
@@ -215,6 +214,14 @@ def about_anew(students: list[str]) -> list[str]:
         f"Since you gave points or comments by hand, {answers} changed: {some(students)}. What you gave still counts. "
         "Look at it again in Formgrader."
     ]
+
+
+def about_times(students: list[str]) -> list[str]:
+    """What counts for students whose timestamp.txt is gone; nothing for nobody."""
+    if not students:
+        return []
+    have = "1 student has" if len(students) == 1 else f"{len(students)} students have"
+    return [f"{have} no {TIMESTAMP} any more: {some(students)}. The time from the one before still counts."]
 
 
 def folders_in(chapter: Chapter) -> list[str]:

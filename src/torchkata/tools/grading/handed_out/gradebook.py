@@ -104,6 +104,10 @@ class ChapterBook:
         """What counts for each student who has handed the chapter in, by student."""
         return self._patiently(self._final_marks)
 
+    def timed(self) -> set[str]:
+        """The students of whom it is known when they handed in."""
+        return self._patiently(self._timed)
+
     def to_look_at(self) -> set[str]:
         """The students with points by hand beside which the automatic points have changed since they were given."""
         return self._patiently(self._to_look_at)
@@ -203,6 +207,12 @@ class ChapterBook:
         self.book.db.rollback()
         return sorted(marks, key=lambda mark: mark.student)
 
+    def _timed(self) -> set[str]:
+        of_chapter = self.book.db.query(SubmittedAssignment.student_id).filter_by(assignment_id=self.assignment_id)
+        found = {student for (student,) in of_chapter.filter(SubmittedAssignment.timestamp.isnot(None))}
+        self.book.db.rollback()
+        return found
+
     def _to_look_at(self) -> set[str]:
         joined = self.book.db.query(SubmittedAssignment.student_id).join(
             SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id
@@ -251,7 +261,8 @@ class ChapterBook:
 
     def _enter(self, record: Record, submitted: SubmittedAssignment) -> None:
         notebook = self._notebook_of(submitted)
-        submitted.timestamp = datetime.fromisoformat(record.handed_in) if record.handed_in else None
+        if record.handed_in:
+            submitted.timestamp = datetime.fromisoformat(record.handed_in)
         grades = {grade.cell_id: grade for grade in notebook.grades}
         for check, points in points_of(record).items():
             _give(grades[self.grade_cells[check]], points)
