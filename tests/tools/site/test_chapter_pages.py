@@ -27,7 +27,15 @@ def test_a_hint_is_one_block():
 
 @pytest.mark.parametrize(
     "block, box",
-    [("**Predict.** What?", "predict"), ("**Contract**", "contract"), ("**Rule.** No.", "rule"), ("**Ruled** out", "")],
+    [
+        ("**Predict.** What?", "predict"),
+        ("A sum. **By\nhand.** How large?", "predict"),
+        ("**Contract**", "contract"),
+        ("**Rule.** No.", "rule"),
+        ("No **Rule.**", ""),
+        ("**Ruled** out", ""),
+        ("- **Find the line**", ""),
+    ],
 )
 def test_what_begins_a_box(block: str, box: str):
     assert box_of(block) == box

@@ -18,6 +18,7 @@ from torchkata.base.chapter import is_checking
 from torchkata.facts.collection import chapter_names, load
 from torchkata.tools.course import chapters, read_unchecked, side_notebooks
 from torchkata.tools.placing import Place
+from torchkata.tools.site.blocks import blocks, box_of
 from torchkata.tools.site.text_pages import TEXTS
 
 pytestmark = pytest.mark.exhaustive("the website as a whole", thorough=True)
@@ -108,9 +109,10 @@ def test_each_exercise_has_an_anchor(site: Path, chapter):
 
 
 def questions(chapter) -> int:
-    """How many paragraphs of the chapter's text begin with Predict."""
+    """How many paragraphs of the chapter's text ask the reader something: Predict, By hand, Find the line ..."""
     cells = read_unchecked(chapter.solution).cells
-    return sum(len(re.findall(r"(?:^|\n\n)\*\*Predict", cell.source)) for cell in cells if cell.cell_type == "markdown")
+    parts = [part for cell in cells if cell.cell_type == "markdown" for part in blocks(cell.source)]
+    return sum(box_of(part) == "predict" for part in parts)
 
 
 @pytest.mark.parametrize("chapter", COURSE, ids=lambda chapter: chapter.name)

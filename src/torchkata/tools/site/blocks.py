@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 BLANK = re.compile(r"\n[ \t]*\n+")
-BOXES = {"Predict": "predict", "Contract": "contract", "Rule": "rule", "Now you know": "know"}
-BEGINS_BOX = re.compile(rf"\*\*({'|'.join(BOXES)})\b")
+# the words in bold that begin a box, by its look; look.js, for JupyterLab, has the same ones
+ASKS = "Predict|By hand|Find the|Which is right|Sort them|Complete the table|Change (it|one)|Four stories"
+BEGINS = {"predict": ASKS, "contract": "Contract", "rule": "Rule", "know": "Now you know"}
+BOLD = re.compile(r"\*\*([^*]+)\*\*")
+NO_PARAGRAPH = re.compile(r"#|[-+|<>]|\d+\. | {4}")
 # a part of an exercise is one paragraph or a paragraph and its list; these go on to the next part
 GOES_ON = ("contract", "predict")
 
@@ -27,9 +30,14 @@ def is_heading(block: str) -> bool:
 
 
 def box_of(block: str) -> str:
-    """The look that a block begins: predict, contract, rule or know; "" for none."""
-    match = BEGINS_BOX.match(block)
-    return BOXES[match[1]] if match else ""
+    """The look that a block begins: predict, contract, rule or know; "" for none. A question may come after a sentence
+    that leads to it."""
+    bold = BOLD.search(block)
+    if bold is None or NO_PARAGRAPH.match(block):
+        return ""
+    words = " ".join(bold[1].split())
+    kind = next((kind for kind, begins in BEGINS.items() if re.match(rf"({begins})\b", words)), "")
+    return kind if kind == "predict" or bold.start() == 0 else ""
 
 
 def boxed(kind: str, parts: list[str]) -> str:
