@@ -14,7 +14,8 @@
 # A notebook is a column of *cells*. Click on a cell, and **Shift + Enter** runs it and goes on to the next one. The
 # first run in a notebook takes some seconds, because torch is loaded; while a cell runs it is marked `[*]`.
 #
-# **1. Run the first code cell of a notebook before all others.** It imports what the rest needs. Here it is:
+# **1. Run the first code cell of a notebook before all others.** It imports what the rest needs. JupyterLab folds it to
+# one line, and a click on that line shows the others. Here it is:
 
 # %% setup=true
 import torch
@@ -24,7 +25,8 @@ from torchkata.verdicts import check, mistake, observe
 
 # %% [markdown]
 # **2. Predict, then run.** Where the text says *Predict*, answer in your head (or better, on paper) before you run the
-# cell below it. A wrong prediction is worth more than a right one: you have found something to learn.
+# cell below it. A wrong prediction is worth more than a right one: you have found something to learn. The explanation
+# below the cell is folded until you have run it; you can also open it yourself.
 #
 # **Predict.** What does the next cell print: `2` or `2.5`? And for the second line?
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.installing.package import Installed, bare, build, source_tree
 from torchkata.tools.colab import INSTALL, write_for_colab
 from torchkata.tools.course import find_chapters
 from torchkata.tools.errors import CourseError
-from torchkata.tools.missing import NOTICE, with_notice, without_notice
+from torchkata.tools.missing import NOTICE, imported_names, imports_told, with_notice, without_notice
 from torchkata.tools.placing import here
 
 RUN = Path(__file__).with_name("notebook_run.py")
@@ -64,9 +65,41 @@ def test_one_line_and_nothing_red_after_it(without: Installed):
 @pytest.mark.parametrize("chapter", find_chapters(here(), with_side_notebooks=True), ids=lambda chapter: chapter.name)
 def test_every_released_notebook_says_it(chapter):
     cells = [c for c in nbformat.read(chapter.release, as_version=4).cells if c.cell_type == "code"]
-    assert cells[0].source.startswith(NOTICE)
+    assert cells[0].source.partition("\n")[2].startswith(NOTICE)
     assert not [cell for cell in cells[1:] if "find_spec(" in cell.source]
     assert not any(NOTICE in cell.source for cell in chapter.master.cells)
+
+
+@pytest.mark.parametrize("chapter", find_chapters(here(), with_side_notebooks=True), ids=lambda chapter: chapter.name)
+def test_the_first_cell_is_one_line_that_says_what_it_imports(chapter):
+    """JupyterLab shows the first line of a folded cell, and a hundred characters of it."""
+    first = next(c for c in nbformat.read(chapter.release, as_version=4).cells if c.cell_type == "code")
+    assert first.metadata.jupyter == {"source_hidden": True}
+    line = first.source.partition("\n")[0]
+    assert line.startswith("# Run this first. It ") and len(line) < 100
+    imported = imported_names(without_notice(first.source))
+    assert [
+        name for name in ("torch", "nn", "F", "Tensor") if name in imported and not re.search(rf"\b{name}\b", line)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "setup, told",
+    [
+        (
+            "import math\nimport torch.nn.functional as F\nfrom torchkata.verdicts import check",
+            "It imports F and math.",
+        ),
+        ("import os.path\nimport torch\nfrom torch import Tensor, nn", "It imports torch, Tensor, nn and os."),
+        ("from torchkata.facts import prove\n\nprove()", "It loads what this page needs."),
+        (
+            "\n".join(f"import a_long_name_{n}" for n in range(9)),
+            "a_long_name_0, a_long_name_1, a_long_name_2 and 6 more.",
+        ),
+    ],
+)
+def test_a_line_says_what_is_imported(setup: str, told: str):
+    assert imports_told(setup).endswith(told)
 
 
 def test_the_notice_comes_off_again():
@@ -75,7 +108,7 @@ def test_the_notice_comes_off_again():
 
 def test_the_notice_of_an_earlier_release_comes_off_too():
     """A workbook keeps it; its first cell is no cell that the learner has written."""
-    earlier = NOTICE.replace("then this cell again", "and try again")
+    earlier = NOTICE.replace("then this cell again", "and try again")  # and without the line above it
     assert earlier != NOTICE
     assert without_notice(earlier + "import torch\n\nimport math") == "import torch\n\nimport math"
     assert without_notice("from importlib.util import find_spec\n\nprint(1)\n\nprint(2)").startswith("from importlib")

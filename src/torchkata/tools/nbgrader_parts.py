@@ -31,12 +31,14 @@ class GivenCode(ClearSolutions):
 
 
 class NoticeOfMissing(NbGraderPreprocessor):
-    """The setup cell, the first code cell, says what to do where torchkata is missing."""
+    """The setup cell, the first code cell, says what it imports, and what to do where torchkata is missing. JupyterLab
+    folds it to its first line."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         setup = next((cell for cell in nb.cells if cell.cell_type == "code"), None)
         if setup is not None:
             setup.source = with_notice(setup.source)
+            setup.metadata["jupyter"] = NotebookNode(source_hidden=True)
         return nb, resources
 
 
