@@ -43,6 +43,9 @@ def test_an_answer_typed_and_checked_by_keys(open_notebook, answers):
 
     notebook.answer(EXERCISE, typed(wrong))
     notebook.expect_verdict(EXERCISE, f"✗ {EXERCISE}", wrong.says[0])
+    first, later = (notebook.cell(check).locator(".jp-OutputArea-child:visible") for check in notebook.checks(EXERCISE))
+    expect(first).to_have_count(1)  # the error below the card is not shown too
+    expect(later).to_have_text(re.compile("waits for the first one, which your answer doesn't pass yet"))
 
     notebook.answer(EXERCISE, typed(right))
     notebook.expect_verdict(EXERCISE, f"✓ {EXERCISE}")

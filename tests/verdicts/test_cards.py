@@ -221,6 +221,33 @@ def test_right_is_green_with_points_and_a_link(verdict_on):
     assert told["data"]["text/plain"].startswith("✓ twice: 2 tests passed, 2 of 2 points.\n  Next: ")
 
 
+ONE_MORE = """with check("one-more") as test:
+    test("{0} gives {1}")
+    observe(one_more, {0}).returns({1})
+"""
+WAITS = "one-more: this check waits for the first one, which your answer doesn't pass yet."
+
+
+def test_one_slip_is_told_once(notebook, chapter):
+    """A later check that the same answer fails says in one line that it waits; what is kept of it is the same."""
+    first, later = ONE_MORE.format(1, 2), ONE_MORE.format(5, 6)
+    assert notebook.run("def one_more(x):\n    return x") == []
+    assert [told["type"] for told in notebook.run(first)] == ["display_data", "error"]
+    [told] = notebook.run(later)
+    assert told["data"]["text/plain"] == WAITS and "--jp-error" not in told["data"]["text/html"]
+    kept = [one for one in read_verdicts(chapter.root / "workbook").values() if one.exercise == "one-more"]
+    assert sorted((one.state, one.line) for one in kept) == [
+        ("wrong", f"The values are wrong: expected {right}, got {right - 1}.") for right in (2, 6)
+    ]
+    [told] = notebook.run(later, looked_at=False)
+    assert told["type"] == "error" and told["evalue"] == "one-more: The values are wrong: expected 6, got 5."
+
+    assert notebook.run("def one_more(x):\n    return x if x > 2 else x + 1") == []
+    assert [told["type"] for told in notebook.run(first)] == ["stream"]
+    told, error = notebook.run(later)
+    assert "expected 6, got 5" in told["data"]["text/plain"] and error["type"] == "error"
+
+
 def test_an_open_exercise_is_no_error_for_somebody_who_looks(verdict_on, chapter):
     stub = "def twice(x):\n    raise NotImplementedError  # your code here"
     [told] = verdict_on("twice", stub)

@@ -83,7 +83,7 @@ class check:
             came = error or self._run_hidden_tests()
             self._end()
             outcome = self._outcome(came)
-            first_check.end(self.exercise, self._source, passed=outcome is not None and outcome.kind == "passed")
+            first_check.end(self.exercise, self._source, outcome.kind if outcome is not None else "")
             if outcome is None and came is not error and came is not None:
                 raise came
             if outcome is not None:
@@ -146,6 +146,7 @@ class check:
             wrong_items=self._items.wrong,
             points=self.points,
             printed=self._unseen.getvalue() if self._hidden and not withheld else "",
+            waits=first_check.has_failed_before(self.exercise, self._source),
         )
 
     def _passed(self) -> str:

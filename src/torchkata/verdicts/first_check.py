@@ -1,5 +1,5 @@
 """Has the answer that is being checked passed the first check of its exercise? Later checks ask this before they send
-a learner back there."""
+a learner back there, and before they tell a learner a second time that something is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _First:
 
     source: str
     answers: Sequence[Callable[[], object]]
-    passed: bool = False
+    outcome: str = ""  # "passed" or "wrong", say
 
     def met(self, answers: Sequence[object]) -> bool:
         return any(ref() is answer for ref in self.answers for answer in answers)
@@ -34,17 +34,24 @@ def begin(exercise: str, source: str, answers: Sequence[object]) -> None:
         _first[exercise] = _First(source, [_reference_to(answer) for answer in answers])
 
 
-def end(exercise: str, source: str, passed: bool) -> None:
-    """It has ended."""
+def end(exercise: str, source: str, outcome: str) -> None:
+    """It has ended. outcome: the kind of what came of it; "" for an error of the check's own."""
     _at_work.clear()
     known = _first.get(exercise)
     if known is not None and known.source == source:
-        known.passed = passed
+        known.outcome = outcome
+
+
+def has_failed_before(exercise: str, source: str) -> bool:
+    """Whether the answers of the check that runs now, which has this source, have failed the first one of the exercise,
+    and this is a later one."""
+    known = _first.get(exercise)
+    return known is not None and known.source != source and known.outcome == "wrong" and known.met(_at_work)
 
 
 def is_passed() -> bool:
     """Whether the answers of the check that runs now have passed the first one."""
-    return any(known.passed and known.met(_at_work) for known in _first.values())
+    return any(known.outcome == "passed" and known.met(_at_work) for known in _first.values())
 
 
 def _reference_to(answer: object) -> Callable[[], object]:

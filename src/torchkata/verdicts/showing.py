@@ -90,7 +90,8 @@ class Card:
             text, address = self.link
             below.append(f'<div style="margin-top:2px">Next: <a href="{escape(address)}">{escape(text)}</a></div>')
         return (
-            f'<div style="border-left:4px solid {color};padding:3px 0 3px 12px;margin:3px 0;'
+            f'<div class="torchkata-verdict {self.state}" style="border-left:4px solid {color};'
+            "padding:3px 0 3px 12px;margin:3px 0;"
             f'color:var(--jp-content-font-color1, inherit);line-height:1.5"><div>{head}</div>{"".join(below)}</div>'
         )
 

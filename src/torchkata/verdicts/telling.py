@@ -16,6 +16,7 @@ IN_NO_WORKBOOK = (
     "\n  torchkata finds no workbook that holds this notebook, so its hidden tests were not run. `torchkata workbook` "
     "makes one, and `torchkata lab` opens it."
 )
+WAITS = ": this check waits for the first one, which your answer doesn't pass yet"
 _told: set[str] = set()  # what is told once
 
 
@@ -32,6 +33,7 @@ class Outcome:
         wrong_items: of a prediction exercise, a line for each.
         points: the share that the check gave, where it gives one.
         printed: what the answer has printed unseen, and may be seen now.
+        waits: whether the same answer has failed an earlier check of its exercise, which has told that already.
     """
 
     kind: str
@@ -43,6 +45,7 @@ class Outcome:
     wrong_items: list[str] = field(default_factory=list)
     points: float | None = None
     printed: str = ""
+    waits: bool = False
 
 
 def tell(exercise: str, outcome: Outcome, keeping: Nowhere, place: Place) -> None:
@@ -54,8 +57,10 @@ def tell(exercise: str, outcome: Outcome, keeping: Nowhere, place: Place) -> Non
     if keeping.withholds or not somebody_looks():
         print_wrong(outcome.wrong_items)
     if outcome.kind == "wrong":
-        print(outcome.printed, end="")
         keeping.keep("wrong", outcome.sentence, outcome.points)
+        if outcome.waits and somebody_looks():
+            return _show(Card("open", exercise, WAITS), place)
+        print(outcome.printed, end="")
         wrong = WrongAnswer(exercise, outcome.test, outcome.sentence, outcome.parts)
         raise (wrong.show(place) if somebody_looks() else wrong) from None
     card = keeping.confirmation(outcome.passed, outcome.wrong_items, outcome.points)
