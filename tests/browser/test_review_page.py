@@ -73,12 +73,12 @@ def test_screen_readers_find_names_and_tab_reaches_all(review, page):
     expect(review.locator("summary")).to_be_visible()
     expect(review.get_by_role("link")).to_be_visible()
     assert nameless(review) == []
-    stops = [stop for stop in review.locator("button, select, a[href], summary").all() if stop.is_visible()]
+    stops = [stop for stop in review.locator("button:enabled, select, a[href], summary").all() if stop.is_visible()]
     stops[0].focus()
     for stop in stops[1:]:
         page.keyboard.press("Tab")
         assert stop.evaluate(IN_FOCUS), stop.evaluate("stop => stop.outerHTML.slice(0, 200)")
-    assert len(stops) == 9, "three answers, next, the link, the proof and its button, the chapters and theirs"
+    assert len(stops) == 6, "next, the link, the proof and its button, the chapters and theirs; the answers rest"
     expect(page.get_by_role("group", name="review", exact=True)).to_be_visible()
 
 

@@ -1,9 +1,11 @@
-"""How the table of facts looks: the classes of its style, by day and in the dark, and proofs with coloured words."""
+"""How the table of facts looks: the classes of its style, by day and in the dark, and proofs with coloured words; and
+sentences whose code is set as code."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from html import escape
 from pathlib import Path
 
 from torchkata.pictures.page import IN_THE_DARK
@@ -29,6 +31,12 @@ DARK = {
     "name": "#80cbc4",
     "builtin": "#d3a0e0",
 }
+_CALL = r"\((?:[^()]|\([^()]*\))*\)"
+_SUBSCRIPT = r"\[(?:[^][]|\[[^][]*\])*\]"
+CODE = re.compile(
+    rf"(?<![\w.])(?:[A-Za-z_][\w.]*(?:{_CALL}|{_SUBSCRIPT})+(?:\.[A-Za-z_]\w*(?:{_CALL})?)*"  # a call or a subscript
+    r"|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|\w*[a-z0-9]_\w*|_\w+)"  # a name with a dot or an underscore
+)
 COLOURLESS = re.compile(r'<span class="(?:n|nn|o|p|w)">(.*?)</span>', re.S)
 
 
@@ -53,3 +61,13 @@ def code_html(source: str) -> str:
     from pygments.lexers import PythonLexer
 
     return COLOURLESS.sub(r"\1", highlight(source, PythonLexer(), HtmlFormatter(nowrap=True)))
+
+
+def prose_html(text: str) -> str:
+    """A sentence as HTML, in which what looks like code is set as code: calls, subscripts, names with dots or
+    underscores."""
+    shown, end = "", 0
+    for found in CODE.finditer(text):
+        shown += f"{escape(text[end : found.start()])}<code>{escape(found[0])}</code>"
+        end = found.end()
+    return shown + escape(text[end:])

@@ -24,7 +24,7 @@ def page(place: Place) -> ReviewPage:
 
 
 def words(page: ReviewPage) -> str:
-    return html.unescape(re.sub(r"<[^>]+>", " ", page.words.value))
+    return html.unescape(re.sub(r"<[^>]+>", " ", re.sub("</?code>", "", page.words.value)))
 
 
 def button(page: ReviewPage, label: str):
@@ -42,6 +42,17 @@ def test_a_right_answer(page: ReviewPage):
     shown = page.more.outputs[0]["data"]["text/markdown"]
     assert "(03_gather_scatter/gather_scatter.ipynb)" in shown and "<summary>Proof 03-scatter-writes" in shown
     assert page.prove.layout.display is None
+    assert "<code>logits.gather(1, y.unsqueeze(1))</code>" in page.words.value
+
+
+def test_buttons_rest_after_an_answer(page: ReviewPage):
+    """The one that was pressed keeps the focus, and goes on doing nothing."""
+    button(page, "so").click()
+    assert [one.disabled for one in page.choices] == [False, True, True]
+    button(page, NEXT).click()
+    assert not any(one.disabled for one in page.choices)
+    button(page, DONT_KNOW).click()
+    assert all(one.disabled for one in page.choices)
 
 
 def test_a_second_answer_to_a_card_is_passed_over(page: ReviewPage, place: Place):

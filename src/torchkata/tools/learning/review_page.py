@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchkata.base.editor import workbook_here
+from torchkata.facts.look import prose_html
 from torchkata.tools.course import Chapter, chapters
 from torchkata.tools.errors import CourseError
 from torchkata.tools.learning.review import Card, Round, answered, begin, section_of
@@ -87,10 +88,12 @@ class ReviewPage:
             self._say(*self._question(card), html.escape(str(error)))
             return
         self.answer_given, self.right = True, self.right + right
+        for one in self.choices:
+            one.disabled = one.description != answer  # the one that was pressed keeps the focus
         word = "✓ Right" if right else "✗ No"
         self._say(
             *self._question(card),
-            f"<strong>{word}: {html.escape(card.question.answer)}.</strong> {html.escape(card.question.because)}",
+            f"<strong>{word}: {html.escape(card.question.answer)}.</strong> {prose_html(card.question.because)}",
             f"It comes back {due}.",
         )
         self.onward.description = NEXT
@@ -122,13 +125,13 @@ class ReviewPage:
             self._say(*notes, self._end())
             return
         for one, label in zip(self.choices, card.question.choices, strict=True):
-            one.description = label
+            one.description, one.disabled = label, False
         self._say(*notes, *self._question(card))
 
     def _question(self, card: Card) -> tuple[str, str]:
         head = f"Card {self.number + 1} of {len(self.round.cards)}, chapter {card.chapter.number}"
         code = f"What does this print?<pre>{html.escape(card.question.code)}</pre>"
-        return head, code if card.question.code else f"<strong>{html.escape(card.question.says)}</strong>"
+        return head, code if card.question.code else f"<strong>{prose_html(card.question.says)}</strong>"
 
     def _end(self) -> str:
         if self.round.cards:

@@ -27,7 +27,9 @@ def button(label: str, about: str) -> Button:
     """Something to press; `about` is shown when the mouse rests on it."""
     from ipywidgets import Button, Layout
 
-    return Button(description=label, tooltip=about, layout=Layout(width="auto", min_width="150px"))
+    return Button(
+        description=label, tooltip=about, layout=Layout(width="auto", min_width="150px", align_self="flex-start")
+    )
 
 
 def helper() -> Output:
