@@ -926,3 +926,5 @@ prove("01-device-object-moves-nothing")
 #   for a look at what autograd keeps.
 #
 # On conda-forge's pages: [NVIDIA CUDA packages](https://conda-forge.org/docs/user/cuda/).
+#
+# **Next:** chapter 2, [Tensors, memory and views](../02_tensors_views/tensors_views.ipynb).

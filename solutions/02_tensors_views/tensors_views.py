@@ -773,5 +773,4 @@ prove("02-where-removes-elements")
 #   [`torch.quantile`](https://docs.pytorch.org/docs/stable/generated/torch.quantile.html): ties, stability and
 #   interpolation.
 #
-# The next chapter is about reading and writing by index: [gather and
-# scatter](../03_gather_scatter/gather_scatter.ipynb).
+# **Next:** chapter 3, [Gather and scatter](../03_gather_scatter/gather_scatter.ipynb).

@@ -904,3 +904,5 @@ prove("03-scatter-writes-all-of-src")
 # - the note [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) and the page
 #   [`torch.use_deterministic_algorithms`](https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html):
 #   which operations depend on the order of threads.
+#
+# **Next:** chapter 4, [Autograd and leaf tensors](../04_autograd/autograd.ipynb).

@@ -1179,3 +1179,5 @@ prove("04-backward-only-once")
 #   once;
 # - [`torch.autograd.detect_anomaly`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.detect_anomaly),
 #   and [`torch.linalg.vector_norm`](https://docs.pytorch.org/docs/stable/generated/torch.linalg.vector_norm.html).
+#
+# **Next:** chapter 5, [Custom Functions](../05_custom_functions/custom_functions.ipynb).

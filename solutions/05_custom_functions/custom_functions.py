@@ -1575,3 +1575,5 @@ prove("05-once-differentiable")
 # - [`torch.library`](https://docs.pytorch.org/docs/stable/library.html) and the tutorial [Custom Python
 #   Operators](https://docs.pytorch.org/tutorials/advanced/python_custom_ops.html): `custom_op`, `register_autograd`,
 #   `register_fake`, `opcheck`.
+#
+# **Next:** chapter 6, [Hooks](../06_hooks/hooks.ipynb).

@@ -1236,3 +1236,5 @@ prove("06-backward-hook-simple-modules-only")
 # - the tutorials [How to save memory by fusing the optimizer step into the backward
 #   pass](https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html) and
 #   [Per-sample-gradients](https://docs.pytorch.org/tutorials/intermediate/per_sample_grads.html).
+#
+# **Next:** chapter 7, [Modules and state_dict](../07_modules_state_dict/modules_state_dict.ipynb).

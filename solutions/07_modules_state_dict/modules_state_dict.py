@@ -1222,3 +1222,5 @@ prove("07-partial-state-dict")
 # - [`torch.optim.swa_utils.AveragedModel`](https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema),
 #   a moving average that comes with PyTorch;
 # - the tutorial [Saving and Loading Models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html).
+#
+# **Next:** chapter 8, [Automatic mixed precision](../08_amp/amp.ipynb).

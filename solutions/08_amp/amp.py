@@ -1189,3 +1189,5 @@ prove("08-backward-dtype-follows-forward")
 # - the note [Numerical accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html) and, in the note
 #   [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html), the parts on TensorFloat-32 and on reduced
 #   precision reductions.
+#
+# **Next:** chapter 9, [ONNX export](../09_onnx_export/onnx_export.ipynb).

@@ -979,3 +979,5 @@ prove("09-avoid-tensor-data-in-model")
 # Outside of it: [ONNX Operators](https://onnx.ai/onnx/operators/), the list with the opset in which each operator
 # appeared; onnxruntime's [Python API](https://onnxruntime.ai/docs/api/python/api_summary.html); and the viewer
 # [Netron](https://netron.app), which draws any `.onnx` file.
+#
+# **Next:** chapter 10, [Several devices, several processes](../10_multi_gpu/multi_gpu.ipynb).

@@ -1240,3 +1240,5 @@ prove("10-convert-sync-batchnorm")
 #
 # And, on what all this costs on hundreds of GPUs, the [Ultra-Scale
 # Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) of Hugging Face.
+#
+# **Next:** chapter 11, [The training loop](../11_training_loop/training_loop.ipynb).

@@ -1477,3 +1477,5 @@ prove("11-weight-decay-modifies-gradient")
 #
 # And elsewhere: Andrej Karpathy's [A Recipe for Training Neural
 # Networks](https://karpathy.github.io/2019/04/25/recipe/), on the order in which to look for mistakes.
+#
+# **Next:** chapter 12, [A small language model, by hand](../12_language_model/language_model.ipynb).

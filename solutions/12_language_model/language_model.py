@@ -655,8 +655,8 @@ run = long_run(my_model, folder)
 # The last cell exports the model, lets it go on with three prompts, and writes `my_model/my_model.html`: curve, a
 # look into one head, the three texts with their seeds. It is one file, which you can send to a friend. After the 20
 # steps of the course's own tests it writes noise. After 900 it writes words and nearly sentences; ours went on with
-# "The statement" so: *The statement statement is the operation object as not constand "__all__()" and "__del__()" is
-# called in the or an inverses are specifiers*.
+# "The statement" so: *The statement statement is the operation object as not constand "\_\_all\_\_()" and
+# "\_\_del\_\_()" is called in the or an inverses are specifiers*.
 
 # %% varies="the model is yours"
 finish(run, my_model.PROMPTS, folder)
@@ -694,3 +694,5 @@ prove("12-minus-1e9-is-minus-inf")
 # - PyTorch's pages on
 #   [scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)
 #   and on [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html).
+#
+# **Next:** chapter 13, [Where memory and time go](../13_memory_time/memory_time.ipynb).

@@ -806,3 +806,5 @@ prove("13-evaluation-doubles")
 #   snapshot;
 # - [`torch.utils.checkpoint`](https://docs.pytorch.org/docs/stable/checkpoint.html);
 # - [`torch.profiler`](https://docs.pytorch.org/docs/stable/profiler.html).
+#
+# This was the last chapter. Your progress, and what to review, is on [the start page](../start.ipynb).

@@ -334,3 +334,13 @@ def test_the_warm_up_can_be_checked_like_a_chapter(course, monkeypatch):
     nbformat.write(notebook, course / "workbook" / START)
     result = CliRunner().invoke(app, ["check", "start"])
     assert result.exit_code == 0 and "1 of 1" in result.stdout
+
+
+def test_each_chapter_ends_with_the_way_to_the_next():
+    course = chapters(Place(ROOT))
+    ends = {chapter.number: read_notebook(chapter.release).cells[-1].source.splitlines()[-1] for chapter in course}
+    ways = [
+        f"**Next:** chapter {int(one.number)}, [{one.title}](../{one.place_in_workbook.as_posix()})." for one in course
+    ]
+    assert list(ends.values())[:-1] == ways[1:]
+    assert ends[course[-1].number].endswith("[the start page](../start.ipynb).")
