@@ -11,7 +11,7 @@
 # - say what fills the memory of a training step, and which part of it grows with the batch;
 # - read a report of any machine and name the reason why its GPU is not used.
 #
-# **40 minutes to read, 104 minutes to practise, 20 points.** You need Python, and to have run a training loop once:
+# **55 minutes to read, 104 minutes to practise, 20 points.** You need Python, and to have run a training loop once:
 # model, loss, `backward()`, `step()`. No GPU is needed.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

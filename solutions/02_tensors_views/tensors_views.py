@@ -13,7 +13,7 @@
 # - use stride 0 and overlapping windows to save memory, and know which writes into such views are dangerous;
 # - cut, select, drop and reorder without losing positions, ties, gradients or the last element.
 #
-# **40 minutes to read, 135 minutes to practise, 20 points.** You need Python and the idea of a NumPy array; chapter
+# **50 minutes to read, 135 minutes to practise, 20 points.** You need Python and the idea of a NumPy array; chapter
 # 1 is not needed. One exercise (2.6) takes snapshots of a model's weights: there it helps to have trained a model once.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

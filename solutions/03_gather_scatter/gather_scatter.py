@@ -11,7 +11,7 @@
 # - use the pair where it is really needed: label log-probabilities, smoothed targets, last valid step, segment means,
 # top-p masks.
 #
-# **45 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4: shape,
+# **55 minutes to read, 106 minutes to practise, 20 points.** You need chapter 2, sections 2.1, 2.2 and 2.4: shape,
 # stride, view or copy, `expand`; and what `backward` and `.grad` do.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

@@ -13,7 +13,7 @@
 # - repair in-place errors, and the silent bugs next to them;
 # - keep nan out of gradients, and make a gradient part of a loss.
 #
-# **50 minutes to read, 175 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view
+# **70 minutes to read, 175 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view
 # or copy), and the idea of a derivative and of the chain rule. It helps to have run a training loop once.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

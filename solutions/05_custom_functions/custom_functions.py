@@ -12,7 +12,7 @@
 # - make torch functions accept your own classes;
 # - declare foreign code as an operator that `torch.compile` takes as it is.
 #
-# **50 minutes to read, 160 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
+# **75 minutes to read, 160 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
 # tensors, nodes, `torch.autograd.grad`, how autograd notices an in-place change, and `create_graph`.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

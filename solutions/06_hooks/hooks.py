@@ -12,7 +12,7 @@
 # step inside backward;
 # - read old code with `register_backward_hook`, explain its strange triples, and port it.
 #
-# **50 minutes to read, 130 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what `backward`
+# **65 minutes to read, 130 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what `backward`
 # adds where, saved tensors; from chapter 2 what a view is, and from chapter 5 what a custom Function is. A module
 # here is a layer or a model that you call.
 #

@@ -14,7 +14,7 @@
 # - read the four messages that everybody meets: "before `Module.__init__()` call", "Missing key(s)", "size mismatch"
 # and "Weights only load failed".
 #
-# **50 minutes to read, 142 minutes to practise, 20 points.** You need chapter 2, sections 2.1 to 2.4 (shape, view or
+# **65 minutes to read, 142 minutes to practise, 20 points.** You need chapter 2, sections 2.1 to 2.4 (shape, view or
 # copy), and from chapter 4 what `requires_grad`, `.grad` and `torch.no_grad` do.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

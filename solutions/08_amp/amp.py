@@ -12,7 +12,7 @@
 # - build the scaler yourself, and measure how much of a gradient a format loses;
 # - notice when "mixed precision" silently does nothing, or silently stops the learning.
 #
-# **50 minutes to read, 184 minutes to practise, 20 points.** You need chapter 4 (what `backward` computes and
+# **65 minutes to read, 184 minutes to practise, 20 points.** You need chapter 4 (what `backward` computes and
 # where `.grad` comes from), chapter 5 for one exercise, and an ordinary training loop: model, loss, optimizer.
 # Everything runs on the CPU; the one cell that needs a GPU is skipped without one.
 #

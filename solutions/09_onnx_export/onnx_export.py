@@ -11,7 +11,7 @@
 # - find out which files must be deployed;
 # - give the exporter a translation for an operator that it does not know.
 #
-# **35 minutes to read, 138 minutes to practise, 20 points.** You need chapter 7: modules, `eval`, buffers; and from
+# **50 minutes to read, 138 minutes to practise, 20 points.** You need chapter 7: modules, `eval`, buffers; and from
 # chapter 2 views and shapes. The packages onnx, onnxscript and onnxruntime must be installed. The first export takes
 # a few seconds, each later one less than one.
 #

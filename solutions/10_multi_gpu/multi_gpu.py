@@ -12,9 +12,12 @@
 # - compute why a job on 8 GPUs is only 3 times as fast, and what would help;
 # - choose between DDP, `fully_shard`, tensor parallelism and a pipeline.
 #
-# **50 minutes to read, 230 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
+# **65 minutes to read, 230 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
 # chapter 5 (custom Functions), chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the
 # CPU, in two or three processes.
+#
+# Plan two sittings. Sections 10.1 to 10.6 are about getting the right gradients from several processes, and sections
+# 10.7 to 10.12 about scripts, about what communication costs, and about models that don't fit on one GPU.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -594,6 +597,8 @@ _ = run_on_ranks(unused_branch)
 
 # %% [markdown]
 # ## 10.7 Running a script: torchrun
+#
+# *If you read this chapter in two sittings, the second begins here.*
 #
 # Outside of notebooks the processes are started by `torchrun`, which is short for `python -m torch.distributed.run`.
 # It starts the script several times and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. The

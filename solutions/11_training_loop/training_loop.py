@@ -11,7 +11,7 @@
 # - configure optimizers: parameter groups, weight decay (coupled or decoupled), state, schedules;
 # - fine-tune a model without the classic mistakes, and resume a run as if it had never stopped.
 #
-# **55 minutes to read, 189 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what
+# **75 minutes to read, 189 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what
 # `backward` adds where; and from chapter 7 modules, `state_dict`, train and eval mode.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

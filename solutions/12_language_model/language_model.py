@@ -9,7 +9,7 @@
 # - tell an honest loss from one that a leak or a copy made;
 # - take it out of Python and let it write.
 #
-# **30 minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which of
+# **40 minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which of
 # them it is built on. The last run takes a few minutes of one core and can be stopped and resumed.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an

@@ -9,7 +9,7 @@
 # - trade extra arithmetic for memory by plan rather than by trial and error;
 # - find the lines that make Python wait, and say whether a step is bound by Python, by traffic or by arithmetic.
 #
-# **35 minutes to read, 265 minutes to practise, 20 points.** You need chapters 4, 6 and 11.
+# **45 minutes to read, 265 minutes to practise, 20 points.** You need chapters 4, 6 and 11.
 # [Section 1.5](../01_backends/backends.ipynb) and its exercise 1.7 counted what fills the memory of a step,
 # [chapter 6](../06_hooks/hooks.ipynb) moved the optimizer's step into backward, and
 # [12.5](../12_language_model/language_model.ipynb) checkpointed a block by hand. This chapter begins where they stop.

@@ -16,6 +16,7 @@ from torchkata.base.chapter import exercise_of
 from torchkata.base.marks import GIVEN, HIDDEN, SOLUTION, regions, without
 from torchkata.base.names import names_of
 from torchkata.base.shared_helpers import whole_checks
+from torchkata.tools.site.blocks import blocks, box_of
 
 OBSERVERS = {"observe", "observe_scenario", "observe_value", "corners"}
 RELEASE_METADATA = {"nbgrader", "tags", "deletable", "editable", "jupyter"}
@@ -218,7 +219,7 @@ def rhythm(notebook: NotebookNode, at_most: int = 20) -> list[str]:
     return problems + [f"begin a paragraph with it: {line}" for line in within]
 
 
-def reading_time(notebook: NotebookNode, longest: int = 70) -> list[str]:
+def reading_time(notebook: NotebookNode, longest: int = 75) -> list[str]:
     """The minutes to read that the chapter promises are those of a person who runs the cells, and not too many."""
     needed = reading_minutes(notebook)
     said = int(READING.search(notebook.cells[0].source)[1])
@@ -229,12 +230,14 @@ def reading_time(notebook: NotebookNode, longest: int = 70) -> list[str]:
 
 
 def reading_minutes(notebook: NotebookNode) -> float:
-    """150 words a minute, 20 seconds for a cell, 30 for a question to predict; exercises have minutes of their own."""
+    """150 words and 40 lines of code a minute, 20 seconds to run a cell, 30 for a question; exercises have minutes
+    of their own."""
     exercise_texts = {id(parts["text"]) for parts in exercises(notebook).values()}
     texts = [c.source for c in notebook.cells if c.cell_type == "markdown" and id(c) not in exercise_texts]
     cells = [c for c in notebook.cells if c.cell_type == "code" and not exercise_of(c) and not c.metadata.get("setup")]
-    predicts = sum(text.count("**Predict") for text in texts)
-    return sum(len(text.split()) for text in texts) / 150 + len(cells) / 3 + predicts / 2
+    questions = sum(box_of(part) == "predict" for text in texts for part in blocks(text))
+    lines = sum(bool(line.strip()) for cell in cells for line in cell.source.splitlines())
+    return sum(len(text.split()) for text in texts) / 150 + lines / 40 + len(cells) / 3 + questions / 2
 
 
 def untaught(notebook: NotebookNode, core: set[str], known: set[str]) -> list[str]:
