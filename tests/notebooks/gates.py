@@ -97,6 +97,8 @@ def exercise_form(notebook: NotebookNode) -> list[str]:
             problems.append(f"{name}: the text says {facts[4]} points, its check cells give {_points(parts):g}")
         if "**Contract" not in text:
             problems.append(f"{name}: no **Contract**")
+        if re.search(r"\*\*Rules?(?!\.\*\*)", text):
+            problems.append(f"{name}: a rule begins with **Rule.**")
         if HINT.findall(text) not in (["1", "2"], ["1", "2", "3"]):
             problems.append(f"{name}: it needs Hint 1 and Hint 2, perhaps Hint 3, each in <details>")
         problems += [p for cell in parts["checks"] if (p := _check_form(name, cell))]

@@ -250,6 +250,7 @@ def test_hidden_tests_are_really_hidden():
         (gates.exercise_form, "implement · warm-up", "implement · easy"),
         (gates.exercise_form, "5 min · 20 points", "5 min · 3 points"),
         (gates.exercise_form, "**Contract**", "The contract"),
+        (gates.exercise_form, "**Contract**: twice x.", "**Contract**: twice x.\n#\n# **Rule** No loop."),
         (gates.exercise_form, "<details><summary>Hint 2</summary>", "<details><summary>Another</summary>"),
         (gates.exercise_form, '"""Twice."""\nwith', "with"),
         (gates.exercise_form, 'with check("twice")', 'with check("thrice")'),

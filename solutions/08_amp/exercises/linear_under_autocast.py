@@ -21,7 +21,7 @@
 #   is called: outside of the region, in another one, or in a disabled one.
 # - x, weight and bias are not changed, and the autocast state of the caller is the same afterwards.
 #
-# **Rule** The result comes from a Function of your own: its node is the `grad_fn` of what you return.
+# **Rule.** The result comes from a Function of your own: its node is the `grad_fn` of what you return.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -39,9 +39,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `torch.amp.custom_fwd(device_type="cpu")` notes the region, `torch.amp.custom_bwd(device_type="cpu")` switches the
-# same on around backward. Decorate both, with `@staticmethod` outermost, and leave `cast_inputs` away: with float32
-# there, forward would no longer profit from the region.
+# The two decorators are `torch.amp.custom_fwd` and `torch.amp.custom_bwd`. The first notes the region of the call,
+# the second switches the same region on around backward. Before you pass `cast_inputs`, ask what it does to the
+# region that forward runs in.
 #
 # </details>
 

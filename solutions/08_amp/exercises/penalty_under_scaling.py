@@ -17,7 +17,7 @@
 #   computed, in the region or outside of it, is up to you.
 # - With an enabled scaler: if g is not finite the optimizer's step is skipped and the scale shrinks.
 #
-# **Rule** The first gradient is taken of the SCALED loss (so that it does not underflow in float16) and unscaled by
+# **Rule.** The first gradient is taken of the SCALED loss (so that it does not underflow in float16) and unscaled by
 # hand. The check records what flows back.
 #
 # <details><summary>Hint 1</summary>

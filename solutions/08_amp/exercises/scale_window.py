@@ -17,7 +17,7 @@
 #   than any float32.
 # - No entry, no non-zero entry or an entry that is inf or nan: ValueError. The tensors are not changed.
 #
-# **Rule** The cast decides: what counts is what really becomes 0 or inf, rounding included. At either end the edge is
+# **Rule.** The cast decides: what counts is what really becomes 0 or inf, rounding included. At either end the edge is
 # not `torch.finfo`'s `tiny` or `max`.
 #
 # <details><summary>Hint 1</summary>

@@ -21,7 +21,7 @@
 # - `state_dict()` returns a dict of plain numbers, with the scale and the count in it; `load_state_dict` puts them back
 #   exactly.
 #
-# **Rule** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
+# **Rule.** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -35,7 +35,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Theirs, so give your region no cache at all: `torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False)`.
+# The cache is emptied when the outermost region ends, and that may be the caller's. So your region must not use the
+# cache at all. `torch.autocast` has an argument for that.
 #
 # </details>
 

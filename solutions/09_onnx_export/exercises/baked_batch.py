@@ -46,9 +46,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `steps = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)` runs from 0 to T - 1, so
-# `(steps / steps[-1].clamp(min=1)).softmax(0)` are the weights, also for a single step. Multiply `self.proj(x)` by
-# `weights.unsqueeze(1)` and sum over dimension 1. The start values are zeros: leave them out.
+# What the weights are a softmax of depends on T alone, so count the steps of this x with an arange. Divide by the
+# last of these numbers, and mind that it is 0 for a single step. Then one sum over the time dimension is left; ask
+# what the start values add to it.
 #
 # </details>
 

@@ -49,9 +49,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Along time, `h = W @ x` with `W[t, s] = (1 - a) * a**(t - s)` for s ≤ t, else 0. Build `t - s` from an arange (with
-# x's dtype and device) by broadcasting, `steps.unsqueeze(1) - steps`, clamp it at 0 *before* the power, then mask the
-# upper triangle with `.tril()`.
+# An arange of the steps, once as a column and once as a row, gives all differences `t - s` by broadcasting. A power
+# of a large negative number is inf, and inf times 0 is nan, so make the differences above the diagonal harmless
+# *before* you take the power. Only then set what lies above the diagonal to zero.
 #
 # </details>
 

@@ -38,9 +38,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Walk all trainable parameters in the same order on every rank. Take `torch.zeros_like(parameter)` where grad is
-# None, else `parameter.grad.contiguous()`. all_reduce that, divide it by the world size, and make it the parameter's
-# `.grad`.
+# All ranks know the same trainable parameters in the same order, so walk those. Zeros stand in for a gradient that is
+# None. Sum first and divide afterwards, and remember that a collective wants contiguous memory.
 #
 # </details>
 

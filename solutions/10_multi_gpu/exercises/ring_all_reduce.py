@@ -35,10 +35,10 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Cut a flat copy of the tensor into `world` chunks with `tensor_split`. First phase (reduce-scatter): in step s send
-# chunk `rank - s` and add what comes in to chunk `rank - s - 1`. Second phase (all-gather): in step s send chunk
-# `rank + 1 - s` and overwrite chunk `rank - s`. All of these are modulo `world`, and s runs from 0 to `world - 2`.
-# Start every receive (irecv) before you wait for the send. In the end write the flat copy back into t.
+# Work on a flat copy that is cut into `world` chunks; `tensor_split` also cuts what isn't divisible. On paper, write
+# down for three ranks which chunk each rank sends and receives in each step: both numbers go down by one per step,
+# modulo `world`, and the second phase starts one chunk further on. If every rank first waits until its message is
+# taken, nobody receives, so start the receive before you wait for the send.
 #
 # </details>
 

@@ -41,11 +41,10 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `parts = [torch.empty_like(shard) for _ in range(world)]`, `dist.all_gather(parts, shard)`, and the weight is
-# `torch.cat(parts)[: out_features * x.shape[1]].view(out_features, -1)`. On the way back
-# `full = F.pad(grad.flatten(), (0, world * len(shard) - grad.numel()))`, `own = torch.empty_like(shard)` and
-# `dist.reduce_scatter(own, list(full.chunk(world)))`. `ctx.needs_input_grad[0]` says whether x needs a gradient.
-# `backward` returns three values, the last one None.
+# Both collectives write into memory that you give them: `all_gather` into a list with a tensor for each rank,
+# `reduce_scatter` into one tensor as large as a share. What `shard_of` does to the weight, backward does to this
+# rank's gradient: flatten it, pad it to `world` equal pieces, and hand these over as a list. `ctx.needs_input_grad`
+# says which gradients are wanted, and `out_features` gets None.
 #
 # </details>
 
