@@ -2,9 +2,9 @@
 # # Custom Functions
 #
 # Autograd differentiates what it has recorded. This chapter is about what it can't record, and about gradients that you
-# choose yourself. After this chapter you can
+# choose yourself. It begins with the question whether you need a `torch.autograd.Function` at all, or whether ordinary
+# operations or an `nn.Module` will do. After this chapter you can
 #
-# - decide whether you need a `torch.autograd.Function` at all, or whether ordinary operations or an `nn.Module` do;
 # - write `forward`, `setup_context` and `backward`: one gradient for each argument, None where there is none, the
 # incoming gradient left alone, tensors saved with `save_for_backward`;
 # - let `gradcheck` and `gradgradcheck` judge a backward, ask them sharply, and say what they don't see;

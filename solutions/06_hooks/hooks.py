@@ -7,7 +7,7 @@
 # - say which hook fires when and with which arguments, and predict the order for a nested model, with and without a
 # gradient on its input;
 # - take features and gradients out of any model, and leave no hook behind when an exception is raised;
-# - change what flows forward or backward by returning a value, and say what is *not* changed by it;
+# - change what flows backward by returning a value, and say what is *not* changed by it;
 # - use hooks as instruments: bytes kept for backward, gradient norms for each layer and each sample, an optimizer
 # step inside backward;
 # - read old code with `register_backward_hook`, explain its strange triples, and port it.

@@ -11,8 +11,8 @@
 # - save and load safely: `state_dict`, `weights_only`, partial loading with a report, and a checkpoint that resumes bit
 # for bit;
 # - use train, eval and freezing correctly, batch norm included;
-# - read the four messages that everybody meets: "before `Module.__init__()` call", "Missing key(s)", "size mismatch"
-# and "Weights only load failed".
+# - read the three messages that everybody meets when loading: "Missing key(s)", "size mismatch" and "Weights only load
+# failed".
 #
 # **65 minutes to read, 142 minutes to practise, 20 points.** You need chapter 2, sections 2.1 to 2.4 (shape, view or
 # copy), and from chapter 4 what `requires_grad`, `.grad` and `torch.no_grad` do.

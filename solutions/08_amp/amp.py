@@ -6,7 +6,7 @@
 #
 # - predict what float32, float16, bfloat16 and the two 8-bit formats do to a given number, and which of them need loss
 #   scaling;
-# - predict the dtype of an operation under CPU and under CUDA autocast, and find it out when unsure;
+# - predict the dtype of an operation under CPU autocast, and find it out when unsure;
 # - say in which dtype backward runs, and write a Function of your own that keeps to it;
 # - write a training step that accumulates, unscales, clips, skips on inf and updates the scale, in the right order;
 # - build the scaler yourself, and measure how much of a gradient a format loses;

@@ -8,8 +8,9 @@
 # - run the file in onnxruntime without PyTorch, and feed it correctly;
 # - say what is fixed in the graph (sizes, Python branches, loops), and rewrite a model so that it is not;
 # - verify an export by numbers, for several sizes, and say what the checker and `verify=True` do not see;
-# - find out which files must be deployed;
-# - give the exporter a translation for an operator that it does not know.
+# - find out which files must be deployed.
+#
+# You will also see how to give the exporter a translation for an operator that it does not know.
 #
 # **50 minutes to read, 138 minutes to practise, 20 points.** You need chapter 7: modules, `eval`, buffers; and from
 # chapter 2 views and shapes. The packages onnx, onnxscript and onnxruntime must be installed. The first export takes

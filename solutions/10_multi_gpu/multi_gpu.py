@@ -4,13 +4,14 @@
 # One model and several processes: who holds what, who waits for whom, and what it looks like when one of them does
 # not come. After this chapter you can
 #
-# - start several processes from a notebook or with torchrun, and read a hang or a crash;
 # - say what DistributedDataParallel (DDP) does, and what it leaves to you: sharing out the data, evaluating, saving,
 # logging;
 # - write its pieces by hand: averaged gradients, exact evaluation, accumulation without communication, a ring
 # all-reduce, a backward pass across two processes;
-# - compute why a job on 8 GPUs is only 3 times as fast, and what would help;
-# - choose between DDP, `fully_shard`, tensor parallelism and a pipeline.
+# - compute why a job on 8 GPUs is only 3 times as fast, and what would help.
+#
+# You will also see how processes are started from a notebook and with torchrun, what a hang and a crash look like, and
+# what `fully_shard`, tensor parallelism and pipelines are for.
 #
 # **65 minutes to read, 230 minutes to practise, 20 points.** You need chapter 4 (`backward` adds into `.grad`),
 # chapter 5 (custom Functions), chapter 7 (`state_dict`) and the `DataLoader`. No GPU is needed: everything runs on the

@@ -7,9 +7,12 @@
 # - write and repair the loop: the order of the calls, accumulation, clipping, train and eval mode, a mean over
 #   samples;
 # - choose a loss and check what it is given: shapes, logits, log-probabilities, labels;
-# - set up data: datasets, samplers, collate functions, workers, splits, and shuffling that can be repeated;
+# - put samples of different lengths into one batch with a collate function;
 # - configure optimizers: parameter groups, weight decay (coupled or decoupled), state, schedules;
 # - fine-tune a model without the classic mistakes, and resume a run as if it had never stopped.
+#
+# You will also see samplers, workers and splits, and what batch norm and dropout do in training and in
+# evaluation.
 #
 # **75 minutes to read, 189 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what
 # `backward` adds where; and from chapter 7 modules, `state_dict`, train and eval mode.

@@ -5,9 +5,11 @@
 # own machine on Python's language reference, and that then writes in its manner. After this chapter you can
 #
 # - build a GPT-like model from tensors up, and say of each part which chapter it comes from;
-# - prove three things of it: it can't see the future, it resumes bit for bit, two processes give the gradient of one;
-# - tell an honest loss from one that a leak or a copy made;
+# - prove two things of it: it resumes bit for bit, and two processes give the gradient of one;
 # - take it out of Python and let it write.
+#
+# You will also see how to find out whether a model can see the future, and whether a good loss comes from a leak or a
+# copy.
 #
 # **40 minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which of
 # them it is built on. The last run takes a few minutes of one core and can be stopped and resumed.
