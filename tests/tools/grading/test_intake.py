@@ -154,6 +154,8 @@ def test_cells_between_an_answer_and_its_check_are_run_before_that(chapter: Chap
     def later(notebook) -> dict[str, dict[str, int]]:
         hand_in(chapter, "ada", notebook)
         found = read_submission(folder_of(chapter, "ada"), "ada", chapter, release)
+        assert found.answers["twice"].startswith(ANSWERS["twice"]) and found.answers["guess"] == ANSWERS["guess"]
+        assert found.answers["twice"].endswith("b = 1") == any(cell.later for cell in found.cells)
         return {cell.exercise: cell.later for cell in found.cells if cell.later}
 
     notebook = blank(chapter, **ANSWERS)

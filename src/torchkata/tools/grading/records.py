@@ -45,6 +45,17 @@ class Submission:
     unjudged: list[str] = field(default_factory=list)
     handed_in: str = ""
 
+    @property
+    def answers(self) -> dict[str, str]:
+        """By exercise the code of its answer: of its cell, and of own cells between that and its last check cell."""
+        found = {}
+        for n, cell in enumerate(self.cells):
+            if cell.exercise is not None:
+                between = self.cells[n + 1 : n + 1 + max(cell.later.values(), default=0)]
+                own = [one.source for one in between if one.kind == "own"]
+                found[cell.exercise] = "\n\n".join([cell.source, *own])
+        return found
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 

@@ -50,7 +50,7 @@ def pairs_of_class(chapter: Chapter, students: list[str] | None = None) -> tuple
     for name in students_of(chapter, students):
         handed_in = read_submission(chapter.root / "submitted" / name / chapter.name, name, chapter, release)
         if isinstance(handed_in, Submission):
-            answers[name] = {cell.exercise: cell.source for cell in handed_in.cells if cell.exercise is not None}
+            answers[name] = handed_in.answers
     return similar_pairs(answers, release.answers), too_long(answers)
 
 

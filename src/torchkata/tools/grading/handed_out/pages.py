@@ -36,7 +36,7 @@ def feedback_page(title: str, record: Record, submission: Submission, site: str 
 
     `site` is the address of the chapter on the course's site; None where that is unknown.
     """
-    code = {cell.exercise: cell.source for cell in submission.cells if cell.kind == "answer"}
+    code = submission.answers
     return rendered(
         "feedback.html.j2",
         title=title,
