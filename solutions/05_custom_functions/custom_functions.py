@@ -1494,6 +1494,29 @@ for name, (operator, dtype) in cases.items():
 # %% exercise="interp-operator"
 
 # %% [markdown]
+# At the opening of this chapter the gain could not learn. With your operator it can. A thermometer has read 28.8 and
+# 49.4 degrees, which the table gives for a gain of 1.2, and the gain starts at 0.5:
+
+# %%
+gain = torch.tensor(0.5, requires_grad=True)
+table, measured = (torch.tensor(volts), torch.tensor(degrees)), torch.tensor([28.8, 49.4])
+
+try:
+    for step in range(21):
+        loss = (torch.ops.kata.interp(gain * signal, *table) - measured).square().mean()
+        (slope,) = torch.autograd.grad(loss, gain)
+        if step % 10 == 0:
+            print(f"step {step}: gain {gain.item():.2f}, loss {loss.item():.2f}")
+        with torch.no_grad():
+            gain -= 0.001 * slope
+except Exception as error:
+    print(f"This cell needs a right answer to Exercise 5.9. It ended with {type(error).__name__}.")
+
+# %% [markdown]
+# NumPy still computes the degrees, as it did at the opening. What has changed is that autograd knows how the degrees
+# follow the volts, because your backward says so.
+
+# %% [markdown]
 # ## On a GPU
 #
 # Eight layers of swish, each on a tensor of 64 MiB: the plain formula keeps two tensors a layer, `LeanSwish` and
