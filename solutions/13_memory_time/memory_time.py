@@ -10,9 +10,10 @@
 # - find the lines that make Python wait, and say whether a step is bound by Python, by traffic or by arithmetic.
 #
 # **45 minutes to read, 265 minutes to practise, 20 points.** You need chapters 4, 6 and 11.
-# [Section 1.5](../01_backends/backends.ipynb) and its exercise 1.7 counted what fills the memory of a step,
+# [Section 1.5](../01_backends/backends.ipynb) and Exercise 1.7 counted what fills the memory of a step,
 # [chapter 6](../06_hooks/hooks.ipynb) moved the optimizer's step into backward, and
-# [12.5](../12_language_model/language_model.ipynb) checkpointed a block by hand. This chapter begins where they stop.
+# [section 12.5](../12_language_model/language_model.ipynb) checkpointed a block by hand. This chapter begins where they
+# stop.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -179,7 +180,7 @@ print("del y: ", measured(lambda: three_iterations(True))[1] // mib, "MiB")
 # %% exercise="peak-ledger"
 
 # %% [markdown]
-# In exercise 1.7 an address (`data_ptr`) was good enough as a name for a storage, because nothing was freed while you
+# In Exercise 1.7 an address (`data_ptr`) was good enough as a name for a storage, because nothing was freed while you
 # counted. Here freeing is the whole point, and an address is used again.
 #
 # ## 13.2 Who holds it?
@@ -192,7 +193,7 @@ print("del y: ", measured(lambda: three_iterations(True))[1] // mib, "MiB")
 
 # %% facts=["13-total-loss-in-training"]
 def summed(train: bool) -> int:
-    """Bytes that are alive because of a sum of twenty losses; gradients were there before."""
+    """Bytes that a sum of twenty losses keeps alive; gradients were there before."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     data = torch.randn(32, 64)
@@ -230,13 +231,15 @@ print("after del y:     ", "gone" if watched.expired() else "alive")
 del row
 print("after del row:   ", "gone" if watched.expired() else "alive")
 found = [t for t in gc.get_objects() if type(t) is Tensor and t.shape == (512, 512)]
-print("seen by gc:      ", sum(t.untyped_storage()._cdata == watched.cdata for t in found))
-del found, result
+seen = [t for t in found if t.untyped_storage()._cdata == watched.cdata]
+print("seen by gc:      ", len(seen))
+del found, seen, result
 print("after del result:", "gone" if watched.expired() else "alive")
 
 for batch in (4, 1):
     part = torch.ones(batch, 10, 8)[:, 0].contiguous()
-    print(f"batch {batch}: shows {part.nbytes} bytes, holds {part.untyped_storage().nbytes()}")
+    held = part.untyped_storage().nbytes()
+    print(f"batch {batch}: shows {part.nbytes} bytes, holds {held}")
 
 # %% [markdown]
 # The name, the view and the graph of `result` held the storage, and it was gone when the last of them went. No garbage
@@ -340,7 +343,7 @@ blocks_explorer()
 #
 # `torch.cuda.memory._record_memory_history()` switches a recording on, and `_dump_snapshot("step.pickle")` writes down
 # what the last section drew: the segments with their blocks, and a list of events with stack frames. (The viewer at
-# `pytorch.org/memory_viz` draws such a file.) This snapshot was recorded on an H200. It shows the first step of
+# `pytorch.org/memory_viz` draws such a file.) The snapshot below was recorded on an H200. It shows the first step of
 # Linear(512, 2048), ReLU, Linear(2048, 512) with Adam and a batch of 1024. Forward and backward had run once before, so
 # that the libraries had taken their workspaces.
 #
@@ -354,9 +357,11 @@ print("\n".join(["", *lines[2:8], "...", lines[-1], ""]))
 print(program_at_the_peak(snapshot))
 
 # %% [markdown]
-# `torch.cuda._memory_viz` reads a snapshot on any machine. It draws each large segment as a row of blocks and lists the
-# events as a program. Its last line should say 24.0 MiB, which is what the recorded blocks come to at the end. On torch
-# 2.11 to 2.15 it says nonsense, because its counter is also the loop's number; add the entries up yourself.
+# `torch.cuda._memory_viz` reads a snapshot on any machine. It draws each large segment with a character for every 20
+# MiB: a letter if one block fills them, a star if several do, a digit if they are partly in use (8 for eight tenths)
+# and a blank if they are free. Below that it lists the events as a program. Its last line should say 24.0 MiB, which is
+# what the recorded blocks come to at the end. On torch 2.11 to 2.15 it says nonsense, because its counter is also the
+# loop's number; add the entries up yourself.
 #
 # The last table shows the program with what each line holds at the peak. `optimizer.step()` holds 24 of 34 MiB: in the
 # first step Adam makes its state, and forward has long let go. The 8 MiB without a frame are gradients, because
@@ -371,7 +376,8 @@ print(program_at_the_peak(snapshot))
 # %%
 _, peak, _ = measured(step_on_the_cpu())
 print(f"peak on the CPU, by the ledger: {peak:,} bytes")
-print(f"max_memory_allocated, H200:     {snapshot['recorded']['max_memory_allocated']:,} bytes")
+recorded = snapshot["recorded"]["max_memory_allocated"]
+print(f"max_memory_allocated, H200:     {recorded:,} bytes")
 
 # %% [markdown]
 # The GPU rounds each block up to 512 bytes. That is the whole difference.
@@ -393,8 +399,8 @@ print(f"max_memory_allocated, H200:     {snapshot['recorded']['max_memory_alloca
 def peak_with(segments: int) -> float:
     """The peak of a step, in sizes of the input."""
     torch.manual_seed(0)
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(16)))
-    data = torch.randn(1024, 64, requires_grad=True)
+    layers = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(16)]
+    model, data = nn.Sequential(*layers), torch.randn(1024, 64, requires_grad=True)
 
     def step():
         if segments:
@@ -406,7 +412,8 @@ def peak_with(segments: int) -> float:
 
 
 for segments in (0, 2, 4, 8, 16):
-    print(f"{segments or 'no':>2} segments: {peak_with(segments):5.2f} inputs at the peak")
+    peak = peak_with(segments)
+    print(f"{segments or 'no':>2} segments: {peak:5.2f} inputs at the peak")
 
 # %% [markdown]
 # Four. Few segments are long, and all of a segment is there again in backward. Many segments keep many inputs, and 16
@@ -428,14 +435,16 @@ def growth(block: nn.Module) -> float:
 
 
 plain = [nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)]
-print(f"Linear, GELU, Linear:            {growth(nn.Sequential(*plain)):.3f}")
-print(f"Linear, GELU, Linear, LayerNorm: {growth(nn.Sequential(*plain, nn.LayerNorm(64))):.3f}")
-print(f"Linear, GELU, Linear, Dropout:   {growth(nn.Sequential(*plain, nn.Dropout(0.1))):.3f}")
+for behind in ([], [nn.LayerNorm(64)], [nn.Dropout(0.1)]):
+    block = nn.Sequential(*plain, *behind)
+    print(f"{growth(block):.3f} for", ", ".join(type(layer).__name__ for layer in block))
 
 # %% [markdown]
 # The folklore says a third. The second run stops as soon as everything that was kept is there again, so a product at
 # the very end of a block isn't repeated, and the first of the three costs a sixth more. With something behind the
 # product that keeps a tensor for backward, such as LayerNorm its input or Dropout its mask, it is the whole third.
+# (Here the input needs a gradient. In a first block, whose input needs none, backward is cheaper, so the share is
+# larger.)
 
 # %% [markdown]
 # Other ways save memory without recomputing anything, if done right.
@@ -443,10 +452,10 @@ print(f"Linear, GELU, Linear, Dropout:   {growth(nn.Sequential(*plain, nn.Dropou
 
 # %% facts=["13-sum-of-microbatches", "13-inplace-relu"]
 def accumulated(parts: int, once: bool) -> float:
-    """MiB at the peak of a step in micro-batches; once: backward on the sum of the losses."""
+    """MiB at the peak of a step in micro-batches; once: one backward, on the summed losses."""
     torch.manual_seed(0)
-    model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())))
-    data = torch.randn(1024, 64)
+    layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())]
+    model, data = nn.Sequential(*layers), torch.randn(1024, 64)
 
     def step():
         total = 0
@@ -474,7 +483,8 @@ for inplace in (False, True):
 
 uncounted = peak_with(4)
 with FlopCounterMode(display=False):
-    print("4 segments, counting FLOPs takes half as much again:", peak_with(4) > 1.5 * uncounted)
+    more = peak_with(4) > 1.5 * uncounted
+print("4 segments, with FLOPs counted: half as much again:", more)
 
 # %% [markdown]
 # Micro-batches help if each has its own `backward()`. An in-place ReLU saves one activation at the peak and none of
@@ -502,20 +512,22 @@ for name, calls in (("never waits", step * 3), ("reads the loss", reading * 3)):
     print(f"{name:15}", in_words(calls))
 
 # %% [markdown]
-# 4166 and 4338 µs, with the short kernels first. Reading the loss costs little here, although Python stands still for
-# 3546 µs: the GPU has enough to do.
+# 4,166 and 4,338 µs. Python stands still for 3,546 µs, and that alone costs nothing, because the GPU works meanwhile.
+# What costs 86 µs in the second step and in the third is that nothing is queued right after the read: the GPU then gets
+# the short kernels no faster than Python queues them.
 
 # %% [markdown]
-# With short kernels it is another story. Choose a batch of 64, and compare how long the GPU is idle when the loss is
-# read in every step and when it is never read.
+# If all kernels are short, reading costs more. Choose a batch of 64, and compare how long the GPU is idle when the loss
+# is read in every step and when it is never read.
 
 # %%
 lanes_explorer()
 
 # %% [markdown]
-# Which lines wait? `waits(call)` counts them on the CPU. It watches Python calls such as `tolist`, and the operations,
-# and takes each tensor that was there before for one on the GPU. A TorchDispatchMode alone wouldn't do: on the CPU
-# `tolist`, `print`, `cpu` and `numpy` run no operation that it could see.
+# Which lines wait? `waits(call)` counts them on the CPU. It watches Python calls such as `tolist` as well as
+# operations, and treats each tensor that existed before the call as if it were on the GPU. A TorchDispatchMode alone
+# wouldn't do: on the CPU, `tolist`, `print`, `cpu` and `numpy` run no operation that it could see. (`waits` doesn't see
+# everything either: `torch.save` and pickling read the numbers too, and it counts nothing for them.)
 
 
 # %% facts=["13-dispatch-sees-waits", "13-mask-backward-waits", "13-clip-grad-norm-waits", "13-item-always-waits"]
@@ -579,7 +591,7 @@ for width, batch in ((256, 32), (4096, 16384)):
 # The small step is bound by Python, the large one by the GPU. On an H200 the kernels of these two steps took 102 and
 # 15,580 µs, and Python needed 1,480 and 2,460 to queue them. Its queue holds 1022 kernels; then Python has to wait.
 # Fewer kernels help where Python is the limit: one step of AdamW on 12 matrices queued 96 of them one by one, 8 with
-# `foreach` and 2 with `fused=True`, in 1071, 238 and 80 µs.
+# `foreach` and 2 with `fused=True`, in 1,071, 238 and 80 µs.
 #
 # To time a real step: warm up, synchronize, repeat. (Without synchronize, a product of two matrices of 4096 seemed to
 # take 0.2 ms there; it took 2.8.) Or let `torch.utils.benchmark` do all that, which uses one thread unless you say
@@ -606,9 +618,13 @@ for rows in (1, 64, 344, 345, 512, 4096):
     print(f"{rows:5} rows: {flops / moved:7.1f} FLOPs for each byte, bound by {bound}")
 
 # %% [markdown]
-# From 345 rows on. That is why generating text token by token is bound by memory traffic: on an H200 this product took
-# 13 µs with 1 row, 12 with 64, 25 with 512 and 173 with 4096. Operations without a product, such as GELU or a norm, are
-# bound by traffic on each of the machines below.
+# From 345 rows on. The ridge of this machine is 989 / 3.35 = 295 FLOPs for each byte. With few rows nearly all traffic
+# is the matrix. Each of its numbers has 2 bytes and takes part in 2 FLOPs for each row, so there are about as many
+# FLOPs for each byte as there are rows. The traffic of the rows themselves moves the limit from 295 to 345.
+#
+# That is why generating text token by token is bound by memory traffic: on an H200 this product took 13 µs with 1 row,
+# 12 with 64, 25 with 512 and 173 with 4096. Operations without a product, such as GELU or a norm, are bound by traffic
+# on each of the machines below.
 
 # %%
 roofline_explorer()
@@ -627,12 +643,15 @@ def counted_flops(call: Callable[[], object]) -> int:
 
 q = torch.randn(1, 4, 64, 32)
 on_meta = q.to("meta")
-print("attention on meta: ", counted_flops(lambda: F.scaled_dot_product_attention(*[on_meta] * 3)))
+attention = counted_flops(lambda: F.scaled_dot_product_attention(on_meta, on_meta, on_meta))
+print("attention on meta: ", attention)
 print("matrix times vector:", counted_flops(lambda: torch.randn(3, 4) @ torch.randn(4)))
 
-trained, frozen = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False).requires_grad_(False)
-for name, model in (("frozen last", (trained, frozen)), ("frozen first", (frozen, trained))):
-    net = nn.Sequential(*model)
+trained, frozen = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)
+frozen.requires_grad_(False)
+orders = {"frozen last": (trained, frozen), "frozen first": (frozen, trained)}
+for name, pair in orders.items():
+    net = nn.Sequential(*pair)
     total = counted_flops(lambda net=net: net(torch.randn(8, 64)).sum().backward())
     print(f"{name}: {total // (2 * 8 * 64 * 64)} products")
 
@@ -663,7 +682,7 @@ print(inspect.getsource(GPT))
 
 # %% facts=["13-profiler-total-adds-up"]
 def self_times(spans: list[tuple[str, int, int]]) -> Counter[str]:
-    """The time of each name without the spans inside it; spans are (name, begin, length)."""
+    """The time of each name without the spans inside; a span is (name, begin, length)."""
     own: Counter[str] = Counter()
     around: list[tuple[str, int, int]] = []
     for name, begin, length in sorted(spans, key=lambda span: (span[1], -span[2])):
@@ -687,7 +706,8 @@ spans = [
 ]
 for name, time in self_times(spans).items():
     print(f"{name:15} {time:2} µs itself")
-print("they add up to", self_times(spans).total(), "and the totals to", sum(s[2] for s in spans))
+totals = sum(length for _, _, length in spans)
+print("they add up to", self_times(spans).total(), "and the totals to", totals)
 
 # %% [markdown]
 # The self times add up to the time in which an operation ran; the totals count `addmm` within `linear` once more. On a
@@ -702,9 +722,9 @@ gap_every_third()
 #
 # ## On a GPU
 #
-# The cell does three things of this chapter on a real GPU: it makes one number, it runs the trace *in pieces* with a
-# limit of 100 MiB, and it lets PyTorch warn of the lines that wait, which `waits` counts as well. Without a CUDA device
-# it prints what it printed on another machine.
+# The cell repeats three things of this chapter on a real GPU: it makes a tensor of one number, it runs the trace *in
+# pieces* in a process that may use 100.5 MiB, and it lets PyTorch warn of the lines that wait, beside what `waits`
+# counts. Without a CUDA device it shows what it printed on an H200.
 
 
 # %% facts=["13-rounded-to-512", "13-item-always-waits"] varies="a CUDA device changes what is shown"
@@ -767,6 +787,10 @@ def pieces_and_waits() -> None:
 pieces_and_waits()
 
 # %% [markdown]
+# In the recorded run 139 GiB were free. What stopped the program was the limit, and the message names it: "100.50 MiB
+# allowed". The warnings and `waits` agree on which lines wait. Printing one number waits 8 times; `waits` counts the
+# call once.
+#
 # ## 13.9 Back to the message
 #
 # > Tried to allocate 58.00 MiB. … total capacity of 100.00 MiB of which 42.00 MiB is free. … 2.00 MiB is allocated by
@@ -774,15 +798,15 @@ pieces_and_waits()
 #
 # | what you see | what it is | what to do |
 # |---|---|---|
-# | allocated near the total | too much is alive at the peak | find the peak (section 13.1), then checkpoint (13.5) |
-# | much reserved but unallocated | fragmentation | section 13.3: free before something moves in; expandable segments |
-# | allocated grows from step to step | a holder that was forgotten | section 13.2: look for the holder |
+# | allocated near the total | too much is alive at the peak | find the peak (section 13.1), checkpoint (section 13.5) |
+# | much reserved but unallocated | fragmentation | expandable segments, or `empty_cache()` in time (section 13.3) |
+# | allocated grows from step to step | a holder that was forgotten | look for the holder (section 13.2) |
 # | one request larger than total minus allocated | a single tensor is too large | cut the operation into parts |
 #
-# In our message 2 of 100 MiB are allocated and 56 are reserved but unallocated: it is the second row.
+# In our message 2 of 100 MiB are allocated and 56 are reserved but unallocated, so the second row applies.
 #
 # `nvidia-smi` shows more than what is reserved. On an H200 it showed 612 MiB for a process that had reserved 2: the
-# CUDA context and the code of kernels lie on the GPU as well. "This process has … memory in use" counts them too.
+# CUDA context and the code of kernels are on the GPU as well. "This process has … memory in use" counts them too.
 #
 # ## Folklore, checked
 #

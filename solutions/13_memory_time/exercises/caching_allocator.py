@@ -264,8 +264,7 @@ misread = {
         misread_blocks.RoundsToPowersOfTwo,
     ],
     "A new segment has 2 MiB in the small pool; in the large one it has 20 MiB for requests under 10 MiB, else the "
-    "size "
-    "rounded up to a multiple of 2 MiB.": [
+    "size rounded up to a multiple of 2 MiB.": [
         misread_blocks.SegmentsAsAsked,
         misread_blocks.TenMiBGetTwenty,
         misread_blocks.LargeOnesAsAsked,
@@ -273,8 +272,7 @@ misread = {
     "free() gives nothing back to the driver: the block stays reserved and is used again. That is what the cache is "
     "for.": [misread_blocks.FreesToTheDriver],
     "When the driver has no room, all segments without a used block, of both pools, go back to it, and it is asked "
-    "once "
-    "more. Only then is it out of memory.": [
+    "once more. Only then is it out of memory.": [
         misread_blocks.AsksOnce,
         misread_blocks.EmptiesItsOwnPool,
         misread_blocks.EmptiesAsMuchAsNeeded,

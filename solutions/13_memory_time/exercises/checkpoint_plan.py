@@ -52,7 +52,7 @@ def plan(
     cost: list[float],
     budget: float,
 ) -> list[tuple[int, int]] | None:
-    """The segments (start, stop) of a chain to checkpoint, so that a step fits, or None."""
+    """The segments (start, stop) to checkpoint, so that a step fits, or None."""
     ### BEGIN SOLUTION
     layers = len(act)
     # for each layer: what may be kept before it, and for that the cheapest (cost, segments)

@@ -4,7 +4,7 @@
 # implement · solid · 20 min · 2 points
 #
 # Build an out-of-memory error with half of the memory free. You write no function but a short program for the allocator
-# of exercise 13.4, as a list of events; the check runs it on the course's own allocator. Then find the place at which
+# of Exercise 13.4, as a list of events; the check runs it on the course's own allocator. Then find the place at which
 # one `empty_cache()` would have saved the run.
 #
 # **Contract**
@@ -138,8 +138,7 @@ with check("fits-and-fails") as test:
     seen.that(
         events is not None,
         "The trace is a list of 1 to 12 events, ('alloc', name, MiB) or ('free', name). Names are strings, and sizes "
-        "are "
-        "plain numbers above 0, not NumPy's.",
+        "are plain numbers above 0, not NumPy's.",
         stage="type",
     )
     wrong = faulty_event(events)
@@ -205,8 +204,7 @@ with check("fits-and-fails") as test:
         f"With empty_cache() before event {place}, event {still} still finds no room.",
         mistake(
             "empty_cache() right before the request that fails changes nothing: the allocator has just done the same "
-            "by "
-            "itself. It must come while a segment is entirely free, BEFORE something that lives on moves into it.",
+            "by itself. It must come while a segment is entirely free, BEFORE something that lives on moves into it.",
             when=lambda seen: place == len(events) - 1,
         ),
     )

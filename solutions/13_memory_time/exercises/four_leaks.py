@@ -60,7 +60,7 @@ def evaluate(model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]]) -> floa
     return total / len(batches)
 
 
-def first_features(model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+def first_features(model: nn.Module, batches: Sequence) -> list[Tensor]:
     """The first position of each output, (batch, width)."""
     features = []
     with torch.no_grad():
@@ -82,7 +82,7 @@ def forget_frames(error: BaseException) -> None:
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, batches: Sequence) -> dict:
-    """Train on what can be trained on; returns the errors of the other batches by number."""
+    """Train on what can be trained on; returns the other batches' errors by number."""
     failed = {}
     for number, (x, y) in enumerate(batches):
         try:
@@ -124,7 +124,7 @@ def sizes(model: nn.Module, x: Tensor) -> list[float]:
 #     return (total / len(batches)).item()
 #
 #
-# def first_features(model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+# def first_features(model: nn.Module, batches: Sequence) -> list[Tensor]:
 #     """The first position of each output, (batch, width)."""
 #     raise NotImplementedError  # repair the code below, then delete this line
 #     features = []
@@ -134,7 +134,7 @@ def sizes(model: nn.Module, x: Tensor) -> list[float]:
 #
 #
 # def train(model: nn.Module, optimizer: torch.optim.Optimizer, batches: Sequence) -> dict:
-#     """Train on what can be trained on; returns the errors of the other batches by number."""
+#     """Train on what can be trained on; returns the other batches' errors by number."""
 #     raise NotImplementedError  # repair the code below, then delete this line
 #     failed = {}
 #     for number, (x, y) in enumerate(batches):
@@ -312,8 +312,7 @@ with check("four-leaks") as test:
         seen.that(
             not seen["usable"],
             "first_features: the features cannot be used in training later. A tensor made inside inference_mode stays "
-            "an "
-            "inference tensor.",
+            "an inference tensor.",
             stage="rule",
         )
 
@@ -456,8 +455,7 @@ with check("four-leaks") as test:
 
     frames = (
         "train: the errors that you keep hold the failed batches. An exception holds its traceback, the traceback "
-        "holds "
-        "frames, and the frames hold their variables (x, loss, the graph)."
+        "holds frames, and the frames hold their variables (x, loss, the graph)."
     )
 
     def judge_errors(seen, name, args, sentence, mixed="train: the weights must be those of the good batches."):

@@ -51,7 +51,7 @@ def train_epoch(
     batches: list[tuple[Tensor, Tensor]],
     lr: float,
 ) -> tuple[float, float, int]:
-    """An epoch of SGD with clipped gradients: mean loss, share of hits, skipped batches."""
+    """An epoch of SGD, gradients clipped: mean loss, share of hits, skipped batches."""
     parameters = list(model.parameters())
     sums = torch.zeros(4, dtype=torch.float64, device=parameters[0].device)
     for x, y in batches:
@@ -77,7 +77,7 @@ def train_epoch(
 # def train_epoch(
 #     model: nn.Module, batches: list[tuple[Tensor, Tensor]], lr: float
 # ) -> tuple[float, float, int]:
-#     """An epoch of SGD with clipped gradients: mean loss, share of hits, skipped batches."""
+#     """An epoch of SGD, gradients clipped: mean loss, share of hits, skipped batches."""
 #     raise NotImplementedError  # repair the code below, then delete this line
 #     losses, skipped, right, seen = [], 0, 0, 0
 #     for x, y in batches:

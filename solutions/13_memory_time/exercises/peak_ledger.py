@@ -10,7 +10,7 @@
 # **Contract**
 #
 # - `memory_of(call)` runs `call()` exactly once and returns a pair: the result of the call, the very object, and a dict
-#   with the three keys "peak", "left" and "at". "peak" and "left" are plain Python ints. If the call raises, its
+#   with the three keys `"peak"`, `"left"` and `"at"`. Peak and left are plain Python ints. If the call raises, its
 #   exception comes out, also a KeyboardInterrupt. Either way no mode of yours stays switched on.
 # - The storages count that operations make while the call runs, in forward, backward and the optimizer alike. Each
 #   storage counts once, with the size in bytes that it has when it is made, for as long as anybody holds it: a name,
@@ -18,9 +18,9 @@
 # - An operation's argument that was not made during the call existed before and never counts. This covers inputs,
 #   parameters, and what operations write into them, also by `out=`. What an earlier call of `memory_of` made also
 #   existed before.
-# - "peak" is the largest sum right after an operation. "at" is the name of the operation after which that sum was
-#   reached first, as in `func.overloadpacket.__name__`; it is "" if nothing was alive after any operation. "left" is
-#   the sum when the call has returned and its result is still held.
+# - `"peak"` is the largest sum right after an operation. `"at"` is the name of the operation after which that sum was
+#   reached first, as in `func.overloadpacket.__name__`; it is `""` if nothing was alive after any operation. `"left"`
+#   is the sum when the call has returned and its result is still held.
 # - The instrument itself keeps nothing alive, neither results nor inputs. It doesn't run Python's garbage collector
 #   either: a storage that only a reference cycle holds is still alive, and counts.
 # - Operations may return lists or tuples of tensors. All tensors are dense. Tensors that PyTorch makes from Python
@@ -351,8 +351,7 @@ with check("peak-ledger") as test:
 
     not_right_after = (
         "The peak is the largest sum right AFTER an operation, while its input and its output are both alive; yours "
-        "misses "
-        "that moment."
+        "misses that moment."
     )
 
     def reads(peak, left):

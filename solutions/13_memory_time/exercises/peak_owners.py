@@ -8,10 +8,10 @@
 #
 # **Contract**
 #
-# - `trace` is one list of a snapshot's `device_traces`. An entry is a dict with "action", "addr", "size" and "frames".
-#   Entries with the actions "oom" and "snapshot" may lack some of these. The trace is left as it is.
-# - A block is there from its "alloc" to its "free_completed". An address may be allocated again later, but there is no
-#   "alloc" of an address that is still allocated. A "free_completed" of an address that isn't allocated in the
+# - `trace` is one list of a snapshot's `device_traces`. An entry is a dict with `"action"`, `"addr"`, `"size"` and
+#   `"frames"`. Entries with the actions `"oom"` and `"snapshot"` may lack some of these. The trace is left as it is.
+# - A block is there from its `"alloc"` to its `"free_completed"`. An address may be allocated again later, but there is
+#   no `"alloc"` of an address that is still allocated. A `"free_completed"` of an address that isn't allocated in the
 #   recording is about a block from before, which never counts. All other actions neither allocate nor free.
 # - The function returns a pair: the peak in bytes, an int, which is the largest sum of the sizes that are allocated at
 #   one time, and a list of pairs (place, bytes) that says who held these bytes when the peak was reached first. A trace
@@ -125,8 +125,7 @@ with check("peak-owners") as test:
 
     which_frame = (
         "Frames begin with the innermost. The place is the first frame whose filename has no /torch/ in it, neither "
-        "the "
-        "first "
+        "the first "
         "of all nor the last."
     )
 

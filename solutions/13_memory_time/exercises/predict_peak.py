@@ -64,7 +64,7 @@ mib_alive = {
 ### END GIVEN
 
 # %% check="predict-peak" points=1
-"""Each number against the ledger of 13.1 on your torch; every right one earns its share."""
+"""Each number against the ledger of section 13.1 on your torch; every right one earns its share."""
 with check("predict-peak") as test:
     test("every program is run under a ledger")
     x = torch.ones(512, 512)
@@ -155,8 +155,7 @@ with check("predict-peak") as test:
                 (
                     6,
                     "Two tensors of the old graph are left, not three: once exp has run, nobody holds the result of "
-                    "the "
-                    "second sin.",
+                    "the second sin.",
                 ),
                 because=loop,
             ),
@@ -165,7 +164,7 @@ with check("predict-peak") as test:
                 of("peak", lambda: again(True)),
                 (5, "del y drops the old graph before the new one is built."),
                 (2, "While exp runs, its input is alive too."),
-                because="After del y nothing of the first turn is alive, so the peak is that of a single turn.",
+                because="After del y nothing of the first iteration is alive, so the peak is that of one iteration.",
             ),
         },
         points=1,

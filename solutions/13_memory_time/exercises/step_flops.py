@@ -8,7 +8,7 @@
 #
 # **Contract**
 #
-# - The network is the `GPT` whose code stands above, with `len(trained)` blocks. `heads` divides `width`. The batch
+# - The network is the `GPT` whose code is shown above, with `len(trained)` blocks. `heads` divides `width`. The batch
 #   holds `batch` texts of `length` tokens.
 # - A FLOP is a multiplication or an addition. Only matrix products count, as FlopCounterMode counts them; the mask
 #   saves nothing.
@@ -54,9 +54,9 @@ def step_flops(
     trained: Sequence[bool],
     train_read: bool,
 ) -> int:
-    """FLOPs of the matrix products of one training step of the GPT above, forward and backward.
+    """FLOPs of the matrix products of one training step of the GPT above.
 
-    trained: for each block whether its parameters are trained; train_read: the embedding's.
+    trained: for each block, whether its parameters are; train_read: the same of the embedding.
     """
     ### BEGIN SOLUTION
     tokens = batch * length
@@ -123,13 +123,11 @@ with check("step-flops") as test:
     half = "This is half of it: a multiplication and an addition are two FLOPs."
     rule = (
         "6 times parameters times tokens is a good rule of thumb. But the embedding is looked up and not multiplied, "
-        "and "
-        "attention has two products without parameters."
+        "and attention has two products without parameters."
     )
     attention = (
         "Attention multiplies twice without any weights: queries with keys, and the scores with the values. Each "
-        "takes 2 * "
-        "batch * length * length * width FLOPs. The mask saves nothing: the whole product is computed."
+        "takes 2 * batch * length * length * width FLOPs. The mask saves nothing: the whole product is computed."
     )
     heads = "More heads are narrower heads: together they are as wide as the model, and the count stays the same."
     backward = "Backward costs twice as much as forward: one product for the gradient of each factor."
@@ -192,11 +190,11 @@ with check("step-flops") as test:
     forward = "A frozen block is still run forward."
     norm = (
         "The norm of a trained block is trained too, so the input of its first product needs a gradient even if "
-        "nothing "
-        "before the block does."
+        "nothing before the block does."
     )
     nothing_before = (
-        "A frozen block needs no backward if nothing before it is trained: what it computes then needs no gradient."
+        "A frozen block needs no backward if nothing before it is trained: what it computes then needs no gradient. "
+        "Here the embedding is frozen as well (`train_read` is False)."
     )
     sizes = (11, 8, 2, 20, 6, 5, [False, False, True], False)
     seen = observe(step_flops, *sizes)
@@ -215,11 +213,19 @@ with check("step-flops") as test:
     test("the last blocks are frozen")
     passes_on = (
         "A frozen block behind something trained passes the gradient on: it saves the products for its own weights, "
-        "and no "
-        "others. In attention both factors are activations, so nothing is saved there."
+        "and no others. In attention both factors are activations, so nothing is saved there."
     )
     sizes = (11, 8, 2, 20, 6, 5, [True, False, False], True)
     judge_flops(observe(step_flops, *sizes), sizes, mistake(passes_on, when=lambda seen: True))
+
+    test("the embedding is trained, the first blocks are frozen")
+    from_read = (
+        "The embedding is trained here (`train_read` is True), so everything behind it needs a gradient: a frozen "
+        "block passes that gradient on, and the head computes the one of its input."
+    )
+    sizes = (11, 8, 2, 20, 6, 5, [False, False, True], True)
+    as_frozen = mistake(from_read, when=lambda seen: seen.value == counted(*sizes[:-1], False))
+    judge_flops(observe(step_flops, *sizes), sizes, as_frozen, mistake(passes_on, when=lambda seen: True))
 
     ### BEGIN HIDDEN TESTS
     test.hidden("only the head is trained; no block")
@@ -233,6 +239,7 @@ with check("step-flops") as test:
             observe(step_flops, *sizes),
             sizes,
             mistake(only, when=lambda seen, sizes=sizes: seen.value > counted(*sizes)),
+            mistake(from_read, when=lambda seen, sizes=sizes: sizes[-1]),
         )
     test.hidden("a frozen embedding before a trained block: its norm is trained")
     sizes = (11, 8, 2, 20, 6, 5, [True, True], False)

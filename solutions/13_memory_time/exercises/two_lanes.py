@@ -15,8 +15,8 @@
 #   this very call included.
 # - `depth` is an int of at least 1, or `math.inf`. As long as `depth` kernels are queued or running and haven't ended,
 #   Python doesn't begin the next call, whatever that call is.
-# - The result is a dict of plain Python numbers. "total" is when both are done. "stalled" is how long Python was
-#   blocked, by `waits` or by `depth`. "idle" is how long the GPU had nothing to do between the start of its first
+# - The result is a dict of plain Python numbers. `"total"` is when both are done. `"stalled"` is how long Python was
+#   blocked, by `waits` or by `depth`. `"idle"` is how long the GPU had nothing to do between the start of its first
 #   kernel and the end of its last. Without calls all three are 0.
 #
 # <details><summary>Hint 1</summary>
@@ -42,10 +42,10 @@
 
 
 # %% answer="two-lanes"
-def two_lanes(calls: list[tuple[int, int, bool]], depth: float = math.inf) -> dict[str, int]:
-    """When both lanes are done, how long the GPU is idle, how long Python stands still.
+def two_lanes(calls: list[tuple[int, int, bool]], depth: float = math.inf) -> dict:
+    """When both are done, how long the GPU is idle, how long Python stands still.
 
-    calls: (launch, work, waits). Returns {"total": ..., "idle": ..., "stalled": ...}.
+    calls: (launch, work, waits). Returns {"total": …, "idle": …, "stalled": …}.
     """
     ### BEGIN SOLUTION
     now = free = idle = stalled = 0
@@ -159,8 +159,7 @@ with check("two-lanes") as test:
 
     full = (
         "While `depth` kernels are queued and haven't ended (the running one counts), Python waits before the next "
-        "call "
-        "until the oldest of them has ended."
+        "call until the oldest of them has ended."
     )
     test.hidden("a queue of two")
     calls = [(1, 10, False), (1, 10, False), (1, 10, False), (1, 0, False), (1, 4, False)]

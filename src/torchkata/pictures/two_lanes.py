@@ -38,7 +38,7 @@ def draw_lanes(calls: Sequence[Call], depth: float = math.inf, title: str = "", 
     canvas = Canvas(LEFT + LENGTH + MARGIN, gpu + LANE + 62)
     canvas.title(title or "Two lanes")
     legend = "blue: queues a kernel; grey: stands still; green: the GPU works; red line: waits for the GPU"
-    canvas.note(MARGIN, 42, f"{legend}{'' if marked is None else '; outlined: work of its own'}")
+    canvas.note(MARGIN, 42, legend if marked is None else f"{legend}; outlined: Python's own work")
     canvas.text(MARGIN, TOP + LANE / 2, "Python", weight="bold")
     canvas.text(MARGIN, gpu + LANE / 2, "GPU", weight="bold")
     _lane(canvas, TOP, [(s.begins, s.queued) for s in spans], scale, SKY)

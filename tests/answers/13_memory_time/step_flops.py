@@ -275,10 +275,26 @@ def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
 
 
 # %% wrong: the embedding's flag is not asked
-# says: A frozen block needs no backward if nothing before it is trained:
+# says: Here the embedding is frozen as well (`train_read` is False).
 # earns: 1 of 2
 def step_flops(*sizes):
     return flops(*sizes[:-1], True)
+
+
+# %% wrong: the embedding never counts as trained
+# says: The embedding is trained here (`train_read` is True), so everything behind it needs a gradient
+# earns: 1 of 2
+def step_flops(*sizes):
+    return flops(*sizes[:-1], False)
+
+
+# %% wrong: the embedding's flag counts for the first block and not for the head
+# says: The embedding is trained here (`train_read` is True), so everything behind it needs a gradient
+# earns: 1 of 2
+# caught: hidden
+def step_flops(vocab, width, heads, hidden, length, batch, trained, train_read):
+    total = flops(vocab, width, heads, hidden, length, batch, trained, train_read)
+    return total - 2 * batch * length * width * vocab * (train_read and not any(trained))
 
 
 # %% wrong: a float
