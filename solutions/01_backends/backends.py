@@ -499,7 +499,8 @@ blame("cpu")
 # printing, `if` on a tensor, `nonzero()`, `x[mask]`, `unique()`. A copy from ordinary CPU memory to the GPU waits too;
 # one with `non_blocking=True` from *pinned* memory (which the system promises not to move) need not. To wait on purpose
 # there is `torch.accelerator.synchronize()`. If you time a GPU, call it before you look at the clock; without it you
-# measure the queueing. (The list follows the documentation; we have not run it on a GPU.)
+# measure the queueing. (The list follows the documentation. Section 13.6 has a counter that was compared with an H200,
+# and it agrees.)
 #
 # A trap on the CPU, before the exercise: labels may be stored as uint8, which holds 0 to 255. Is 255 ≥ 300?
 
@@ -698,8 +699,8 @@ print(run.stdout.strip())
 #
 # When is it read? It was changed *after* `import torch`, five times, and each change counted: the import does not start
 # CUDA. But `torch.cuda.is_available()` may, and most programs begin with it. By its source it asks CUDA itself, which
-# then reads the variable once and for all, and `is_initialized()` still says False afterwards. (We have read that, not
-# run it; the cell at the end of the chapter tries it where there is a GPU.) So set the variable in the shell, before
+# then reads the variable once and for all, and `is_initialized()` still says False afterwards. (The cell at the end of
+# the chapter tried it on a GPU: after that call the variable came too late.) So set the variable in the shell, before
 # Python starts.
 #
 # Two ways to write `with` look alike:
@@ -856,8 +857,8 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 # %% [markdown]
 # ## On a GPU
 #
-# Two claims of this chapter that only a GPU can show: which line is blamed (1.4), and when it is too late to hide a
-# card (1.6). Without one the cell shows what a machine with a GPU printed, and no exercise needs it.
+# Two claims of this chapter need a GPU: which line is blamed (section 1.4), and when it is too late to hide a card
+# (section 1.6). Without a GPU the cell shows a recorded run. No exercise needs it.
 
 
 # %% facts=["01-async-error-points-at-wrong-line", "01-visible-devices-before-import"] varies="a CUDA device changes it"
@@ -885,6 +886,10 @@ def blamed_and_hidden() -> None:
 blamed_and_hidden()
 
 # %% [markdown]
+# In the recorded run `double = loss * 2` is blamed, and with `CUDA_LAUNCH_BLOCKING=1` the faulty line. After
+# `is_available()` the variable only changes the count: PyTorch reads it again and says that there are 0 cards, but
+# CUDA has read it already, and the tensor is made.
+#
 # ## Back to the beginning
 #
 # *Expected all tensors to be on the same device*: you would now print `.device` of everything that meets in that line,

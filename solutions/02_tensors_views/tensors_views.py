@@ -397,11 +397,15 @@ optimizer.step()
 print("weight:          ", weight.tolist())
 print("detach():        ", detached.tolist(), " shares memory:", same_storage(detached, weight))
 print("detach().clone():", snapshot.tolist())
+base = weight[1:]._base
+print("_base:           ", base is weight, "for a slice,", detached._base, "for detach()")
 
 # %% [markdown]
 # `detach()` gives another tensor on the same cells, without gradient tracking. The optimizer writes into those cells in
 # place, so the "old" weights are the new ones. (`weight.data` shares the cells as well, and hides writes from autograd;
-# section 4.6 shows the harm.)
+# section 4.6 shows the harm.) You may meet `_base` in other people's code, where it is taken for the tensor that a view
+# looks at. It is a private attribute for autograd's own use, and a detached tensor has none although it shares all its
+# cells. So ask for the storage instead.
 #
 # What type does a number get when you name none?
 
@@ -709,8 +713,8 @@ print("quantile as mask:", x[x > torch.quantile(x, 0.25)].tolist())
 # %% [markdown]
 # ## On a GPU
 #
-# The order in memory costs time, too: a transposed copy reads or writes cells that lie far apart. The cell times it;
-# without a CUDA device it shows what a machine with one printed.
+# The order in memory also costs time: a transposed copy reads or writes cells that lie far apart. The cell times it.
+# Without a GPU it shows a recorded run, in which the transposed copy took nearly four times as long.
 
 
 # %% varies="a CUDA device changes what is shown"

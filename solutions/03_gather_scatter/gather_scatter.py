@@ -839,9 +839,9 @@ for sparse_grad in (False, True):
 #
 # ## On a GPU
 #
-# There thousands of threads write at the same time. The cell writes a million numbers to four cells, twenty times over,
-# and counts the different results; without a GPU it shows what a machine with one printed. No exercise needs it. (Check
-# labels on the CPU: an illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
+# On a GPU thousands of threads write at the same time. The cell writes a million numbers to four cells, twenty times
+# over, and counts the different results. Without a GPU it shows a recorded run. No exercise needs it. (Check labels on
+# the CPU: an illegal index on a GPU is reported late, by another line, as section 1.4 showed.)
 
 
 # %% facts=["03-scatter-later-overwrites-earlier"] varies="a CUDA device changes what is shown"
@@ -869,6 +869,9 @@ def twenty_races() -> None:
 twenty_races()
 
 # %% [markdown]
+# In the recorded run every one of the twenty sums of floats was different, because a float sum depends on the order of
+# its additions. The sums of integers agreed. And `scatter_` itself had three different outcomes.
+#
 # ## Folklore, checked
 #
 # What people say about gather and scatter, and what is so. Each row unfolds its proof: a few lines that run through

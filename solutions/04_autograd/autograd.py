@@ -584,8 +584,9 @@ for _ in range(3):
 
 # %% [markdown]
 # A graph lives as long as something refers to its end, and `total` refers to the graphs of all rounds, with all that
-# they keep. Memory grows until the loop ends, or the machine gives up. `.item()` takes the number and lets the graph
-# go. This is what hangs on `total` after three rounds:
+# they keep. Memory grows until the loop ends, or the machine gives up. (If the loop also calls `loss.backward()`, what
+# the nodes keep is freed, and only the nodes pile up; section 13.2 counts that.) `.item()` takes the number and lets
+# the graph go. This is what `total` holds after three rounds:
 
 # %%
 graph_explorer("4.5 a total that grows")
@@ -1109,7 +1110,7 @@ print(f"backward:  {w.grad.item():.4f}")
 # ## On a GPU
 #
 # In a training step on a GPU most lines only queue work and return; `.item()` needs the number and waits for all of it.
-# The cell times each line of a step; without a GPU it shows what a machine with one printed. No exercise needs it.
+# The cell times each line of a step. Without a GPU it shows a recorded run. No exercise needs it.
 
 
 # %% varies="a CUDA device changes what is shown"

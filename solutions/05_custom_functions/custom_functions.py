@@ -958,8 +958,9 @@ for function, inputs in faulty.items():
 
 # %% [markdown]
 # The transposed weight, which no shape gives away. The other two are right when they are alone, and gradcheck runs them
-# alone. For those you need tests of their own: a second branch whose gradient must stay right (5.3), an in-place change
-# between forward and backward that must raise (5.4), and, where memory is the point, a count of what is kept (5.1).
+# alone. For those you need tests of their own: a second branch whose gradient must stay right (section 5.3), an
+# in-place change between forward and backward that must raise (section 5.4), and, where memory is the point, a count of
+# what is kept (section 5.1).
 
 # %% [markdown]
 # **Now you know.** float64, tracked, random, away from kinks, all sizes different. gradcheck sees wrong numbers; writes
@@ -1520,8 +1521,8 @@ except Exception as error:
 # ## On a GPU
 #
 # Eight layers of swish, each on a tensor of 64 MiB: the plain formula keeps two tensors a layer, `LeanSwish` and
-# `F.silu` one. The cell prints what stays in memory, and the time; without a GPU it shows what a machine with one
-# printed. No exercise needs it.
+# `F.silu` one. The cell prints what stays in memory, and the time. Without a GPU it shows a recorded run. No exercise
+# needs it.
 
 
 # %% facts=["05-use-to-save-memory"] varies="a CUDA device changes what is shown"

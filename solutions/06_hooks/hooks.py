@@ -1162,8 +1162,8 @@ print("saved as", saved.dtype, "while the model has", model.head.weight.dtype)
 #
 # ## On a GPU
 #
-# Twelve weights of 16 MiB each take a step of plain SGD, after backward and inside it. The cell prints by how much the
-# peak of memory differs; without a GPU it shows what a machine with one printed. No exercise needs it.
+# Twelve weights of 16 MiB each take a step of plain SGD, after backward and inside it. The cell prints the peak of
+# memory for both. Without a GPU it shows a recorded run. No exercise needs it.
 
 
 # %% facts=["06-post-accumulate-grad-hook"] varies="a CUDA device changes what is shown"

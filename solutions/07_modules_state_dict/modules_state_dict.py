@@ -1145,9 +1145,8 @@ checkpoint_anatomy(checkpoint)
 # %% [markdown]
 # ## On a GPU
 #
-# Two things about checkpoints are different there. Each tensor in a file remembers its device, and dropout on the GPU
-# draws from a generator of its own. Without a GPU each cell shows what a machine with one printed. No exercise needs
-# them.
+# Two things about checkpoints are different on a GPU. Each tensor in a file remembers its device, and dropout draws
+# from a separate generator. Without a GPU each cell shows a recorded run. No exercise needs them.
 
 
 # %% facts=["07-save-load-state-dict"] varies="a CUDA device changes what is shown"

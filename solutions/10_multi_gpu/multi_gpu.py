@@ -458,9 +458,10 @@ print("with join:", run_on_ranks(uneven, True))
 # has. The sampler pads to avoid the first. `ddp.join()` is another way out: a rank that has run out of data answers
 # the others' all_reduces with zeros.
 #
-# In real life nobody looks. What ends a hang there is the group's timeout, by default 30 minutes with gloo and 10
-# with nccl; `init_process_group(timeout=…)` sets another one. With nccl PyTorch can then write the last collectives of
-# each rank into files, and a script compares them: the [flight
+# In real life nobody looks. To look yourself, run `py-spy dump --pid …` on each rank (`pip install py-spy`): it prints
+# the line at which the Python code of a running process stands. What ends a hang is the group's timeout, by default 30
+# minutes with gloo and 10 with nccl; `init_process_group(timeout=…)` sets another one. With nccl PyTorch can then write
+# the last collectives of each rank into files, and a script compares them: the [flight
 # recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html), which is switched on by
 # [variables named TORCH_NCCL_…](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html). A barrier
 # that says who is missing exists for gloo only:
@@ -1152,9 +1153,8 @@ print(fill(f"docstring: {advice}", 90))
 # %% [markdown]
 # ## On a GPU
 #
-# Without a CUDA device the first of the next cells shows what a machine with one printed; no exercise needs one. With
-# one GPU the first of them runs: a world of one with nccl. The second needs two, and measures what section 10.10
-# computes.
+# The first cell needs one GPU, for a world of one with nccl; without a GPU it shows a recorded run. The second needs
+# two, and measures what section 10.10 computes. No exercise needs a GPU.
 
 
 # %% facts=["10-init-process-group-nccl"] varies="a CUDA device changes what is shown"

@@ -1396,8 +1396,8 @@ print("bool('False') is", bool("False"))
 #
 # ## On a GPU
 #
-# One epoch over 4096 pictures that take some time to load, with and without workers, with and without pinned memory.
-# Without a GPU the cell shows what a machine with one printed. No exercise needs it.
+# The cell times an epoch over 4096 pictures that take some time to load, with and without workers, with and without
+# pinned memory. Without a GPU it shows a recorded run. No exercise needs it.
 
 
 # %% facts=["11-dataloader-num-workers"] varies="a CUDA device changes what is shown"

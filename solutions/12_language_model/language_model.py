@@ -365,12 +365,12 @@ out.sum().backward()
 print("batches that the norm has counted:", norm.num_batches_tracked.item())
 
 # %% [markdown]
-# The price is a second forward pass, about a third more time. And the second run must compute what the first computed,
-# or the gradient belongs to another function. If the block has dropout, it must drop the same places again. If the
-# first run was under autocast, the second must be, although backward is called outside of the region. The last lines
-# show that `torch.utils.checkpoint` takes care of this; a second run of your own has to do it itself. Nobody takes care
-# of what the block *writes*: a BatchNorm counts the batch twice. And dropout on a GPU draws from the GPU's own
-# generator, so there [that state](https://docs.pytorch.org/docs/stable/checkpoint.html) has to be restored as well.
+# The price is a second forward pass, about a third more arithmetic. And the second run must compute what the first
+# computed, or the gradient belongs to another function. If the block has dropout, it must drop the same places again.
+# If the first run was under autocast, the second must be, although backward is called outside of the region. The last
+# lines show that `torch.utils.checkpoint` takes care of this; a second run of your own has to do it itself. Nobody
+# takes care of what the block *writes*: a BatchNorm counts the batch twice. And dropout on a GPU draws from the GPU's
+# own generator, so there [that state](https://docs.pytorch.org/docs/stable/checkpoint.html) has to be restored as well.
 # Which stretches of a model are worth it, [section 13.5](../13_memory_time/memory_time.ipynb) plans.
 #
 # **Now you know.** Memory for backward is a choice: keep, or compute again.

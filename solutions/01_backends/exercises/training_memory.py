@@ -470,7 +470,7 @@ with check("training-memory") as test:
         parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
         kept = []
         torch.default_generator.manual_seed(3)
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.detach()) or kept[-1], lambda t: t):
             loss_fn(model(x), y)
         return [tensor for tensor in kept if tensor.untyped_storage().data_ptr() not in parameters]
 

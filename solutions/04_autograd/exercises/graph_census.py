@@ -5,7 +5,8 @@
 #
 # Memory that grows with every iteration is mostly a graph that somebody holds on to. Write the instrument that shows
 # it: the names of all nodes of a graph, with their numbers. Afterwards use it: print `census(total).total()` in a loop
-# with `total = total + loss` and in one with `total += loss.item()`.
+# with `total = total + loss` and in one with `total += loss.item()`, and `census(loss).total()` in the three steps of
+# section 4.5, with `retain_graph=True` and with `detach()`.
 #
 # **Contract**
 #

@@ -87,9 +87,9 @@ def kept(swiglu, a, b):
     own = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
 
     def note(tensor):
-        held.append(tensor)
+        held.append(tensor.detach())  # the storage without the graph, which would hold itself
         saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
+        return held[-1]
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         out = swiglu(a, b)

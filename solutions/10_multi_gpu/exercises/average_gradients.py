@@ -20,7 +20,7 @@
 #
 # **Rule.** torch.nn.parallel is not used.
 #
-# It comes back in exercise 12.10, where the ranks hold different numbers of targets.
+# It comes back in Exercise 12.10, where the ranks hold different numbers of targets.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -19,7 +19,7 @@
 #
 # Many scripts, nanoGPT's among them, go by the dimensions alone; they would decay a LayerNorm over two dimensions.
 #
-# In exercise 12.7 you write the step that these groups are made for.
+# In Exercise 12.7 you write the step that these groups are made for.
 #
 # <details><summary>Hint 1</summary>
 #

@@ -113,8 +113,9 @@ class _Film(Ledger):
         super().__init__(*parameters, *state, *gradients)
 
     def note_saved(self, tensor: Tensor) -> Tensor:
+        """Note what the graph keeps; what it then keeps is no part of the graph, which would hold itself."""
         self.saved.add(_name(tensor))
-        return tensor
+        return tensor.detach()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)

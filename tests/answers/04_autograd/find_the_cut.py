@@ -222,6 +222,17 @@ def agreement_loss(online, target, log_scale, view_a, view_b):
     return (log_scale.exp() * (1 - (p * t).sum(-1)) - log_scale).mean()
 
 
+# %% wrong: leaves out the target's parameters, and keeps its way back to view_b
+# says: The target's parameters are left out, but its way back to view_b is not
+# says: The first check is not passed yet
+# earns: 0 of 2
+def agreement_loss(online, target, log_scale, view_a, view_b):
+    constants = {name: p.detach() for name, p in target.named_parameters()}
+    t = torch.func.functional_call(target, constants, (view_b,))
+    agreement = F.cosine_similarity(online(view_a), t, dim=-1)
+    return (log_scale.exp() * (1 - agreement) - log_scale).mean()
+
+
 # %% wrong: a hook that sends zeros to the target
 # says: The target learns: the loss leads back to view_b, target.weight, target.bias.
 # says: The first check is not passed yet
