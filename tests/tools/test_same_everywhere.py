@@ -3,6 +3,7 @@ notebook's cells can do besides Python, and what a learner's cells leave behind 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -188,6 +189,16 @@ def test_the_kernel_itself(in_kernel: set[str]):
 
 def test_check(in_kernel: set[str], tmp_path: Path):
     assert by_check(tmp_path) == in_kernel
+
+
+@pytest.mark.exhaustive("an answer that torch's own compiler compiles with g++, in the sandbox")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
+@needs_bubblewrap
+def test_what_torch_compiles_with_g_plus_plus():
+    with Sandbox(SETUP, Limits(submission_seconds=600)) as sandbox, sandbox.session() as session:
+        session.allow(600)
+        reply = session.run_cell("@torch.compile\ndef double(x):\n    return x * 2\n\ndouble(torch.ones(3))")
+    assert reply.error is None, reply.error["message"]
 
 
 @needs_bubblewrap

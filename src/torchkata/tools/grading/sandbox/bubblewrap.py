@@ -25,6 +25,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # torch is forked: it must have no threads
     "PYTHONPATH": str(PACKAGE.parent),
     "PYTHONDONTWRITEBYTECODE": "1",
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # for torch.compile; they are larger than a file may be
 }
 
 

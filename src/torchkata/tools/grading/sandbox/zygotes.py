@@ -189,5 +189,6 @@ def _start(control: socket.socket, errors: IO[bytes], bare: Path | None) -> subp
 
 
 def _bare_environment(folder: Path) -> dict[str, str]:
-    wanted = ("MPLBACKEND", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-    return {name: bubblewrap.ENVIRONMENT[name] for name in wanted} | {"TMPDIR": str(folder)}
+    of_the_sandbox = {"PATH", "HOME", "USER", "LANG"}
+    wanted = {name: value for name, value in bubblewrap.ENVIRONMENT.items() if name not in of_the_sandbox}
+    return wanted | {"TMPDIR": str(folder)}
