@@ -37,7 +37,7 @@ from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
 
 SETUP = "import os\nimport torch\nfrom torch import Tensor, nn\n"
-LIMITS = Limits(exercise_seconds=20, memory=512 * MIB, processes=12, disk=4 * MIB)
+LIMITS = Limits(exercise_seconds=20, memory=512 * MIB, processes=12, disk=4 * MIB, files=200)
 
 
 def missing() -> str | None:
@@ -476,6 +476,20 @@ def test_nothing_of_the_course_or_the_machine_can_be_read(sandbox: Sandbox, tmp_
         assert ours == []
 
 
+FILES = """
+def probe():
+    counts = []
+    for place in ("/tmp/", "/dev/shm/"):
+        for count in range(10**6):
+            try:
+                os.close(os.open(f"{place}empty{count}", os.O_CREAT))
+            except OSError:
+                break
+        counts.append(count)
+    return counts
+"""
+
+
 @needs_bubblewrap
 def test_nothing_can_be_written_but_the_own_small_disk(sandbox: Sandbox):
     with sandbox.session() as session:
@@ -516,6 +530,10 @@ def test_nothing_can_be_written_but_the_own_small_disk(sandbox: Sandbox):
             """,
         )
         assert all(0 < size <= LIMITS.disk for size in written)
+        made = run(session, FILES)
+        assert all(0 < number <= LIMITS.files for number in made)
+        with sandbox.session() as neighbour:  # at the same time
+            assert all(number > LIMITS.files / 2 for number in run(neighbour, FILES))
 
 
 @needs_bubblewrap
@@ -641,10 +659,15 @@ def test_system_calls_that_no_exercise_needs_are_refused(sandbox: Sandbox):
                     ctypes.set_errno(0)
                     if getattr(libc, name)(*arguments) == -1 and ctypes.get_errno() == errno.EPERM:
                         refused.append(name)
+                try:
+                    import mmap
+                    mmap.mmap(-1, 4096)
+                except PermissionError:
+                    refused.append("mmap")
                 return refused
             """,
         )
-    assert refused == ["memfd_create", "shmget", "unshare", "setns", "ptrace", "process_vm_readv"]
+    assert refused == ["memfd_create", "shmget", "unshare", "setns", "ptrace", "process_vm_readv", "mmap"]
 
 
 @needs_bubblewrap
@@ -1253,6 +1276,39 @@ def test_the_processes_of_a_submission_share_its_memory(sandbox: Sandbox):
         few = "import time\nif os.fork() == 0:\n    x = bytearray(b'x') * 2**26\n    time.sleep(600)\ntime.sleep(0.6)"
     with sandbox.session() as session:
         assert session.run_cell(few).error is None
+
+
+MAPPED = """
+import mmap, time
+def probe():
+    for _ in range(6):
+        if os.fork() == 0:
+            held = mmap.mmap(-1, 2**27)
+            held[::4096] = bytes(len(held[::4096]))
+            time.sleep(600)
+    time.sleep(600)
+"""
+
+
+NOT_MAPPED = """
+import mmap
+def probe():
+    reasons = []
+    for place in (-1, os.open("/dev/zero", os.O_RDWR)):
+        try:
+            mmap.mmap(place, 2**20)
+        except OSError as error:
+            reasons.append(type(error).__name__)
+    return reasons
+"""
+
+
+@needs_bubblewrap
+def test_memory_that_processes_can_share_is_memory_too(sandbox: Sandbox, unfiltered: Sandbox):
+    with unfiltered.session() as session, pytest.raises(WorkerLost, match="memory together"):
+        run(session, MAPPED)
+    with sandbox.session() as session:
+        assert run(session, NOT_MAPPED) == ["PermissionError", "OSError"]
 
 
 @needs_bubblewrap

@@ -49,6 +49,7 @@ def command(inner: list[str]) -> list[str]:
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
         *_shown(),
         *("--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"),
+        *("--dev-bind", "/dev/null", "/dev/zero"),  # mapped, that would be memory that no limit counts
         *_bound(folders()),
         *_without_solutions(),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),

@@ -20,6 +20,7 @@ class Limits:
         memory: bytes that each process may map in addition to what is loaded.
         processes: processes and threads at a time; onnxruntime and gloo start some for each core.
         disk: bytes in each of the two places that can be written to, /tmp and /dev/shm; and of one file.
+        files: files and folders in each of the two.
         open_files: open files of each process.
         frame: bytes of one message on the boundary; cell_frame: of the reply to a cell, which says little.
         losses: how often a process is replaced by a fresh one.
@@ -35,6 +36,7 @@ class Limits:
     memory: int = 2048 * MIB
     processes: int = 128
     disk: int = 64 * MIB
+    files: int = 10_000
     open_files: int = 256
     frame: int = 64 * MIB
     cell_frame: int = MIB // 16

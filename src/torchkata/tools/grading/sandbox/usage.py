@@ -3,7 +3,6 @@ machine is not their own fault, and their memory."""
 
 from __future__ import annotations
 
-import mmap
 from contextlib import suppress
 
 import psutil
@@ -89,10 +88,10 @@ def _forgets_ended(process: int) -> bool:
 
 
 def _own_memory(process: int) -> int:
-    """Bytes of memory that a process holds and that lie in no file: as if nothing were shared with its parent."""
+    """Bytes of memory that a process holds and that lie in no file of a disk: as if nothing were shared with others."""
     try:
-        with open(f"/proc/{process}/statm", "rb", buffering=0) as file:
-            _, resident, shared, *_ = file.read().split()
+        with open(f"/proc/{process}/status", "rb", buffering=0) as file:
+            lines = file.read().splitlines()
     except OSError:
         return 0
-    return (int(resident) - int(shared)) * mmap.PAGESIZE
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith((b"RssAnon:", b"RssShmem:")))

@@ -83,27 +83,27 @@ def no_more_namespaces() -> None:
         file.write("0")
 
 
-def own_disk(size: int, kept: Iterable[str]) -> None:
-    """A fresh /tmp and /dev/shm of `size` bytes each, and a /proc that shows this process only.
+def own_disk(size: int, files: int, kept: Iterable[str]) -> None:
+    """A fresh /tmp and /dev/shm of `size` bytes and `files` files each, and a /proc that shows this process only.
 
     `kept` are folders in the old /tmp that are to be seen in the new one: there Python or this package may live.
     """
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     handles = {folder: os.open(folder, os.O_PATH) for folder in kept}
-    _mount_tmpfs("/tmp", size)
+    _mount_tmpfs("/tmp", size, files)
     for folder, handle in handles.items():
         os.makedirs(folder)
         _mount(f"/proc/self/fd/{handle}", folder, None, MS_BIND | MS_REC)
         os.close(handle)
     _cover_proc()
-    _mount_tmpfs("/dev/shm", size)
+    _mount_tmpfs("/dev/shm", size, files)
     os.makedirs("/tmp/work")
     os.chdir("/tmp/work")
 
 
 def _cover_proc() -> None:
     shown = "/dev/shm"  # where it is put together
-    _mount_tmpfs(shown, 65536)
+    _mount_tmpfs(shown, 65536, 100)
     os.mkdir(f"{shown}/self")
     _mount(os.path.realpath("/proc/self"), f"{shown}/self", None, MS_BIND)
     for name in SHOWN_OF_PROC:
@@ -112,8 +112,8 @@ def _cover_proc() -> None:
     _mount(shown, "/proc", None, MS_MOVE)
 
 
-def _mount_tmpfs(place: str, size: int) -> None:
-    _mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},nr_inodes=10000,mode=0700")
+def _mount_tmpfs(place: str, size: int, files: int) -> None:
+    _mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size},nr_inodes={files},mode=0700")
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:

@@ -14,7 +14,7 @@ REFUSED = (
     *("fsopen", "fsconfig", "fsmount", "fspick", "open_by_handle_at"),
     # other processes
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"),
-    # memory that no limit counts
+    # memory that no limit counts; see SHARED
     *("memfd_create", "memfd_secret", "shmget"),
     # parts of the kernel in which holes are found again and again
     *("keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd"),
@@ -22,6 +22,7 @@ REFUSED = (
 )
 # families of sockets that are allowed: for names, for the own loopback device, and to ask which devices there are
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
+SHARED = 0x21  # flags of mmap: memory that lies in no file and that several processes share
 
 
 def missing() -> str | None:
@@ -52,6 +53,7 @@ def _filter() -> Any:
     for family in {*range(NETLINK)} - {UNIX, INET, INET6}:
         _add(pyseccomp, made, "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
     _add(pyseccomp, made, "socket", pyseccomp.Arg(0, pyseccomp.GT, NETLINK))  # as those of virtual machines
+    _add(pyseccomp, made, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, SHARED, SHARED))
     return made
 
 

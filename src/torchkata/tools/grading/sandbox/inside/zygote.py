@@ -193,7 +193,7 @@ class _Branch:
             confine.first_to_go()
         if self._confined:
             confine.no_more_namespaces()
-            confine.own_disk(self._limits.disk, self._kept)
+            confine.own_disk(self._limits.disk, self._limits.files, self._kept)
             confine.own_keyring()
             confine.drop_capabilities()
         else:
