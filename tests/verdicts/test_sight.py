@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import copy
+import linecache
 import os
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.autograd.profiler import profile, record_function
 from torch.nn import functional as F
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from torchkata.verdicts import observe
+from torchkata.verdicts import observe, observe_scenario
 from torchkata.verdicts.judging import Failed, Seen
 from torchkata.verdicts.observing import run_answer
 
@@ -52,7 +55,72 @@ def without_the_profiler(labels):
     return labels + 1
 
 
+POOL = ThreadPoolExecutor(1)
+POOL.submit(int).result()  # its thread runs before anybody watches
+
+
+def in_a_thread_of_before(labels):
+    return POOL.submit(F.one_hot, labels, 4).result()
+
+
+def under_names_of_the_watchers(labels):
+    def work():
+        with record_function("torchkata: known"), record_function("PythonDispatchMode"):
+            return labels + 1
+
+    return POOL.submit(work).result()
+
+
+def with_a_profiler_of_its_own(labels):
+    torch._C._autograd._disable_profiler()
+    out = POOL.submit(torch.add, labels, 1).result()
+    profile(use_kineto=True).__enter__()
+    return out
+
+
+@torch.library.custom_op("torchkata_tests::pick", mutates_args=())
+def pick(labels: Tensor) -> Tensor:
+    return F.one_hot(labels, 4)
+
+
+def in_an_operation_of_its_own(labels):
+    return pick(labels)
+
+
+class Lazy(Tensor):
+    """One that does other work than it is asked for."""
+
+    @staticmethod
+    def __new__(cls, labels):
+        lazy = Tensor._make_wrapper_subclass(cls, labels.shape, dtype=labels.dtype)
+        lazy.labels = labels
+        return lazy
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return F.one_hot(args[0].labels, 4)
+
+
+def in_a_class_of_its_own(labels):
+    return Lazy(labels) + 1
+
+
+class Instead(TorchDispatchMode):
+    """One that does other work than it is asked for."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        with _disable_current_modes():
+            return F.one_hot(args[0], 4)
+
+
+def in_a_mode_of_its_own(labels):
+    with Instead():
+        return labels + 1
+
+
 HIDDEN = [in_a_thread, without_modes, below_the_dispatcher, without_the_profiler]
+HIDDEN += [in_a_thread_of_before, under_names_of_the_watchers, with_a_profiler_of_its_own]
+HIDDEN += [in_an_operation_of_its_own, in_a_class_of_its_own, in_a_mode_of_its_own]
 if hasattr(os, "fork"):
     HIDDEN.append(in_a_child)
 
@@ -62,6 +130,26 @@ def test_what_a_recorder_can_not_see_is_noticed(answer: Callable):
     with pytest.raises(Failed, match="can't watch") as failed:
         observe(answer, LABELS).avoided("eye")
     assert "`" not in failed.value.guarded, "which operation it was could carry data"
+
+
+@pytest.mark.filterwarnings("ignore:Warning only once for all operators")
+def test_an_operation_of_torch_that_does_something_else_is_noticed():
+    with torch.library._scoped_library("aten", "IMPL") as added:
+        added.impl("trace", lambda square: F.one_hot(square[0], 4), "CPU")
+        with pytest.raises(Failed, match="an operation of torch was replaced"):
+            observe(lambda labels: torch.trace(labels.expand(3, 3)), LABELS).avoided("eye")
+    observe(lambda labels: labels + 1, LABELS).avoided("eye")
+
+
+def test_an_operation_that_a_check_asks_for_need_not_be_seen():
+    source = "def asked(labels):\n    return torch.ops.{}.pick(labels)\n".format("torchkata_tests")
+    space: dict = {"torch": torch}
+    linecache.cache["<check>"] = (0, None, source.splitlines(keepends=True), "<check>")
+    exec(compile(source, "<check>", "exec"), space)
+    observe_scenario(space["asked"], LABELS).used("pick")
+    linecache.cache["<check>"] = (0, None, ["x.ops"], "<check>")
+    with pytest.raises(Failed, match="can't watch"):
+        observe_scenario(space["asked"], LABELS).used("pick")
 
 
 def test_it_costs_nothing_where_nobody_asks_for_operations():
@@ -127,6 +215,46 @@ def kept_for_show(labels):
 
 def by_scatter(labels):
     return torch.zeros(3, 3).scatter_(1, labels[:, None], 1.0).to(torch.float64).contiguous().t()
+
+
+def by_numpy_behind_it(labels):
+    out = torch.zeros(3, 3).scatter_(1, labels[:, None], 0.0)
+    out.numpy()[[0, 1, 2], labels.numpy()] = 1
+    return out
+
+
+def by_numpy_before_it(labels):
+    out = torch.zeros(3, 3)
+    array = np.asarray(out)
+    out.scatter_(1, labels[:, None], 0.0)
+    array[[0, 1, 2], labels.numpy()] = 1
+    return out.clone()
+
+
+def in_memory_of_numpy(labels):
+    array = np.zeros((3, 3), dtype=np.float32)
+    out = torch.from_numpy(array).scatter_(1, labels[:, None], 0.0)
+    array[[0, 1, 2], labels.numpy()] = 1
+    return out + 0
+
+
+def byte_by_byte(labels):
+    out = torch.zeros(3, 3, dtype=torch.uint8).scatter_(1, labels[:, None], 0)
+    for row, label in enumerate(labels.tolist()):
+        out.untyped_storage()[3 * row + label] = 1
+    return out
+
+
+@pytest.mark.parametrize("answer", [by_numpy_behind_it, by_numpy_before_it, in_memory_of_numpy, byte_by_byte])
+def test_what_somebody_else_may_have_written_comes_from_no_operation(answer: Callable):
+    with pytest.raises(Failed, match="NumPy could write into it"):
+        seen_by(answer).used("scatter_")
+
+
+def test_memory_that_is_looked_at_by_others_may_come_into_it():
+    observe(lambda x: torch.zeros(3, 3).scatter_(1, torch.from_numpy(x.numpy() * 1)[:, None], 1.0), LABELS).used(
+        "scatter_"
+    )
 
 
 def seen_by(answer: Callable) -> Seen:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from inspect import signature
-from types import FunctionType
+from types import CodeType, FunctionType
 
 from torchkata.verdicts import observing
 from torchkata.verdicts.judging import Seen
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
-from torchkata.verdicts.recording import asks_for_operations
+from torchkata.verdicts.recording import asks_for_operations, own_operators
+from torchkata.verdicts.sight import unseen
 from torchkata.verdicts.standins import StandIn, channel_of
 
 
@@ -27,6 +29,7 @@ def observe(answer: object, *args: object, **kwargs: object) -> Seen:
         noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs, recorded)
     else:
         noted = _cross(observing.run_answer(answer, args, kwargs, recorded))
+    noted = _without_own_operators(noted, sys._getframe(1).f_code)
     return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
 
 
@@ -43,6 +46,7 @@ def observe_scenario(scenario: FunctionType, *args: object) -> Seen:
         noted = channel.scenario(scenario, args, recorded)
     else:
         noted = _cross(observing.run_scenario(scenario, args, recorded))
+    noted = _without_own_operators(noted, scenario.__code__)
     story = (scenario.__doc__ or "").strip().partition("\n")[0]
     named = [p.name for p in signature(scenario).parameters.values() if p.kind is not p.VAR_POSITIONAL]
     return Seen(scenario.__name__, args, {}, noted, story=story, names=tuple(named))
@@ -55,6 +59,14 @@ def observe_value(answer: object) -> Seen:
     else:
         noted = _cross(observing.note_value(answer))
     return Seen("answer", (), {}, noted, is_value=True)
+
+
+def _without_own_operators(noted: Observation, code: CodeType) -> Observation:
+    """The observation without a complaint about operators that the check cell itself asks for."""
+    if not noted.lost:
+        return noted
+    known = {unseen(name) for name in own_operators(code)}
+    return replace(noted, lost=[what for what in noted.lost if what not in known])
 
 
 def _cross(noted: Observation) -> Observation:

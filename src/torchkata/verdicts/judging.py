@@ -267,7 +267,8 @@ class Seen:
         if not set(names) & set(self.op_names()):
             self._fail(Difference("rule", f"{' or '.join(names)} was not used"), mistakes, because)
         if self._came_without(names):
-            detail = f"{' or '.join(names)} was called, but what came back doesn't depend on it"
+            named = " or ".join(names)
+            detail = f"{named} was called, but what came back doesn't depend on it, or NumPy could write into it"
             self._fail(Difference("rule", detail), mistakes, because)
         return self
 

@@ -63,7 +63,7 @@ class Copier:
             return tuple([self.copy(v, depth + 1) for v in tuple.__iter__(value)])
         if isinstance(value, list):
             return [self.copy(v, depth + 1) for v in list.__iter__(value)]
-        if type(value) is not Tensor and _is_of_its_own_class(value):
+        if type(value) is not Tensor and is_own_class(type(value)):
             return self.copy(_plain_or_other(value), depth)
         if is_plain_tensor(value):
             return self._copy_tensor(value)
@@ -106,7 +106,7 @@ def taken(value: Any, depth: int = 0) -> Any:
         return _with(value, {key: taken(one, depth + 1) for key, one in value.items()})
     if kind is tuple or kind is list:
         return _with(value, kind([taken(one, depth + 1) for one in value]))
-    return _plain_tensor(value) if _is_of_its_own_class(value) else value
+    return _plain_tensor(value) if is_own_class(type(value)) else value
 
 
 def _with(value: Any, new: Any) -> Any:
@@ -123,9 +123,8 @@ def _plain_tensor(value: Tensor) -> Tensor:
         return _as_subclass(value, Tensor)
 
 
-def _is_of_its_own_class(value: object) -> bool:
-    """Whether a tensor's class is not one of torch's: those that stand in torch under their names."""
-    kind = type(value)
+def is_own_class(kind: type) -> bool:
+    """Whether it is a class of tensors that is not one of torch's: those that stand in torch under their names."""
     if not issubclass(kind, Tensor):
         return False
     module = sys.modules.get(kind.__module__) if kind.__module__.startswith("torch.") else None

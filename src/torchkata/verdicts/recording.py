@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -15,16 +16,19 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchkata.verdicts.plain import MAX_DEPTH, all_plain
-from torchkata.verdicts.sight import Sight, Unwatched
+from torchkata.verdicts.plain import MAX_DEPTH, all_plain, is_own_class
+from torchkata.verdicts.sight import TORCHS, Sight, Unwatched
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
 # the last one takes the recorder away for a while, and raises where there is none
 TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "in_sight", "_pop_mode_temporarily"])
+OWN_OPERATOR = re.compile(rf"\btorch\.ops\.(?!(?:{'|'.join(sorted(TORCHS))})\.)\w+\.(\w+)")
 LIFTS = frozenset(["_disable_current_modes", "_pop_mode_temporarily"])
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
+# Python-level calls by which somebody else than torch gets hold of a tensor's memory
+HANDS_OUT = frozenset(["numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"])
 # ATen operations that take a tensor only for its storage, shape, dtype or device
 READS_NOTHING = frozenset(
     ["detach", "set_"]
@@ -41,7 +45,8 @@ class Recorder:
     tensors whose values it read).
     Equal notes are one dict: a loop makes thousands, of few kinds.
 
-    It also knows of each storage which operations its values come from, and what happened out of its `sight`."""
+    It also knows of each storage which operations its values come from, and what happened out of its `sight`. Where
+    somebody else holds the memory, NumPy for one, nobody knows what wrote the values: they come from no operation."""
 
     def __init__(self, watched: dict[str, Tensor], sight: Sight | None = None):
         self.ops: list[dict] = []
@@ -51,6 +56,7 @@ class Recorder:
         self._watched = {t.untyped_storage()._cdata: name for name, t in watched.items()}
         self._bits: dict[str, int] = {}  # of each operation's name
         self._behind: dict[int, int] = {}  # by storage, the bits of the operations that its values come from
+        self._shared: set[int] = set()  # storages whose memory somebody else holds too
 
     @contextmanager
     def recording(self, phase: str) -> Iterator[None]:
@@ -70,6 +76,8 @@ class Recorder:
         if not view:
             with torch._C.DisableTorchFunctionSubclass():  # a subclass must not take this for a call of its own
                 read, made = _storages(tensors_in(*inputs)), _storages(out)
+                if any(storage in read and storage not in self._behind for storage in made):
+                    self._note_foreign(out)
             reads = [] if name in READS_NOTHING else self._names_of(read)
             self._note_origin(name, made, read)
         self._note((name, "aten", self.phase, view, device, elements, *reads))
@@ -83,11 +91,27 @@ class Recorder:
             known |= self._behind.get(storage, 0)
         return [name for name, bit in self._bits.items() if known & bit]
 
+    def note_shared(self, values: Iterable[object]) -> None:
+        """Somebody else gets hold of the memory of these tensors."""
+        with torch._C.DisableTorchFunctionSubclass():
+            storages = _storages(tensors_in(*values))
+        self._shared.update(storages)
+        for storage in storages:
+            self._behind.pop(storage, None)
+
+    def _note_foreign(self, written: list[Tensor]) -> None:
+        """Those of the tensors whose memory torch has not set aside itself, as after `torch.from_numpy`."""
+        storages = [t.untyped_storage() for t in written if t.layout == torch.strided]
+        self._shared.update(storage._cdata for storage in storages if not storage.resizable())
+
     def _note_origin(self, name: str, made: list[int], read: list[int]) -> None:
         bits = self._bits.setdefault(name, 1 << len(self._bits))
         for storage in read:
             bits |= self._behind.get(storage, 0)
-        self._behind.update(dict.fromkeys(made, bits))  # a new one may lie where an old one has been
+        if self._shared:
+            self._shared -= {*made} - {*read}  # a new one may lie where an old one has been
+            made = [storage for storage in made if storage not in self._shared]
+        self._behind.update(dict.fromkeys(made, bits))
 
     def _note(self, kind: tuple) -> None:
         op = self._kinds.get(kind)
@@ -119,6 +143,12 @@ def asks_for_operations(code: CodeType) -> bool:
         names = not lines or _names_operations("".join(lines))
         _known_sources[code.co_filename] = lines, names
     return names
+
+
+def own_operators(code: CodeType) -> set[str]:
+    """The operators, not torch's own, that the source in which this code stands calls by name, as torch.ops.kata.interp
+    is: of those that an exercise asks for, nobody has to see how they work."""
+    return set(OWN_OPERATOR.findall("".join(linecache.getlines(code.co_filename))))
 
 
 def lifts_modes(scenario: FunctionType) -> bool:
@@ -186,6 +216,8 @@ class _PythonCalls(TorchFunctionMode):
         with self.recorder.sight.known() if func in SHOWS and all_plain(args) else nullcontext():
             out = func(*args, **(kwargs or {}))
         name = _python_name(func)
+        if name in HANDS_OUT:
+            self.recorder.note_shared(args)
         reads = self.recorder.touched(args) if name in READS_VALUES else []
         self.recorder.note_call(name, reads)
         return out
@@ -208,11 +240,17 @@ class _AtenCalls(TorchDispatchMode):
         """No: to skip it, torch would import torch._dynamo, which takes a second, at the first observation."""
         return False
 
-    def __torch_dispatch__(self, func: OpOverload, types: object, args: tuple = (), kwargs: dict | None = None) -> Any:
-        out = func(*args, **(kwargs or {}))
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        with self.recorder.sight.seen(whole=_is_torchs(func) and not any(map(is_own_class, types))):
+            out = func(*args, **(kwargs or {}))
         inputs = (*args, *kwargs.values()) if kwargs else args
         self.recorder.note_operation(_aten_name(func), func.is_view, tensors_in(out), inputs)
         return out
+
+
+@cache
+def _is_torchs(func: OpOverload) -> bool:
+    return func.namespace in TORCHS
 
 
 @cache

@@ -1,19 +1,23 @@
 """What a recorder can't see: threads, other processes, and operations below the modes that record.
 
-A recorder's modes belong to one thread, and code that digs can lift them. torch's own profiler counts operations in
-all threads, below all modes, and marks those that a mode has seen; Python's audit events tell of threads and processes.
+A recorder's modes belong to one thread, code that digs can lift them, and an operation or a class of tensors of
+somebody's own does work that no mode sees. torch's own profiler counts operations in all threads, below all modes; the
+recorder marks there which ones it has seen. Python's audit events tell of threads and processes.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
+from torch import library
 from torch._C import _autograd as autograd
 from torch._C import _profiler as profiler
 
@@ -22,10 +26,17 @@ BEGUN = {
     **dict.fromkeys(("os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"), "a process was started"),
     **dict.fromkeys(("subprocess.Popen", "os.system", "os.exec", "pty.spawn"), "a process was started"),
 }
-MARK = "PythonDispatchMode"  # the profiler's event for what a mode has seen
-END, KNOWN = "torchkata: end", "torchkata: known"  # events of our own
+# of operations that are torch's own; what an operation of another namespace calls is not known
+TORCHS = frozenset(["aten", "c10d", "mkldnn", "quantized", "sparse"])
+# a kernel of such an operation, of a kind that torch itself does not add late
+ADDED = re.compile(rf"({'|'.join(sorted(TORCHS))})/.*/(?!Meta$|FuncTorch|Sparse)")
 _watching: Sight | None = None
 _listens = False
+
+
+def unseen(operation: str) -> str:
+    """That an operation of this name, or what it called, was not recorded."""
+    return f"`{operation}` ran where no recorder sees it"
 
 
 class Sight:
@@ -39,47 +50,59 @@ class Sight:
     def __init__(self) -> None:
         self.lost: list[str] = []
         self.called: list[str] = []
+        token = secrets.token_hex(8)  # a learner's code can have events of any name, but does not know these
+        names = (f"torchkata: {what} {token}" for what in ("begin", "end", "seen", "called", "known"))
+        self._begin, self._end, self._seen, self._called, self._known = names
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Inside, whatever a recorder of this thread can't see is noted."""
         global _watching
         _listen()
-        _start_counting()
+        _start_counting(self._begin)
         _watching = self
         try:
             yield
         finally:
             _watching = None
-            self._look_at(_counted())
+            self._look_at(_counted(self._end))
 
-    @staticmethod
-    def known() -> AbstractContextManager:
+    def seen(self, whole: bool) -> AbstractContextManager:
+        """Inside, an operation runs that a recorder notes: the whole of it, or only that it is called."""
+        return profiler._RecordFunctionFast(self._seen if whole else self._called)
+
+    def known(self) -> AbstractContextManager:
         """Inside, torch itself lifts the modes."""
-        return profiler._RecordFunctionFast(KNOWN)
+        return profiler._RecordFunctionFast(self._known)
 
     def note(self, what: str) -> None:
         if what not in self.lost:
             self.lost.append(what)
 
     def _look_at(self, events: list[Any]) -> None:
-        if not events or events[-1].name != END:
+        if not {self._begin, self._end} <= {event.name for event in events}:
             self.note("the profiler that counts operations was stopped")
-        for event in events:
-            self._look_below(event, "")
+        if _kernels_from_python() - _kernels_of_torch:
+            self.note("an operation of torch was replaced")
+        self._look_below(events, "")
 
-    def _look_below(self, event: Any, outermost: str) -> None:
-        if event.name in (MARK, KNOWN):
-            return
+    def _look_below(self, events: Iterable[Any], outermost: str) -> None:
+        for event in events:
+            if event.name == self._called:
+                for operation in event.children:
+                    self._look_below(operation.children, outermost)
+            elif event.name not in (self._seen, self._known):
+                self._look_at_operation(event, outermost)
+
+    def _look_at_operation(self, event: Any, outermost: str) -> None:
         space, _, name = event.name.partition("::")
         if is_operation := name.isidentifier() and space.isidentifier():
             outermost = outermost or name
             if name not in self.called:
                 self.called.append(name)
-        for child in event.children:
-            self._look_below(child, outermost)
+        self._look_below(event.children, outermost)
         if is_operation and not event.children and _computes(space, name):
-            self.note(f"`{outermost}` ran where no recorder sees it")
+            self.note(unseen(outermost))
 
 
 class Unwatched(Sight):
@@ -89,8 +112,10 @@ class Unwatched(Sight):
     def watching(self) -> Iterator[None]:
         yield
 
-    @staticmethod
-    def known() -> AbstractContextManager:
+    def seen(self, whole: bool) -> AbstractContextManager:
+        return nullcontext()
+
+    def known(self) -> AbstractContextManager:
         return nullcontext()
 
 
@@ -107,7 +132,8 @@ def _heard(event: str, _: tuple) -> None:
         _watching.note(BEGUN[event])
 
 
-def _start_counting() -> None:
+def _start_counting(begin: str) -> None:
+    """Count from an event of this name on."""
     if autograd._profiler_enabled():  # somebody has left it on
         autograd._disable_profiler()
     _be_quiet()
@@ -117,6 +143,8 @@ def _start_counting() -> None:
     settings = torch.autograd.ProfilerConfig(state, *[False] * 5, everywhere)  # type: ignore[call-arg, arg-type]
     autograd._prepare_profiler(settings, kinds)
     autograd._enable_profiler(settings, kinds)
+    with profiler._RecordFunctionFast(begin):
+        pass
 
 
 @cache
@@ -125,11 +153,25 @@ def _be_quiet() -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 
-def _counted() -> list[Any]:
-    """The events since the start, with an end of our own, if nobody has stopped the count."""
-    with profiler._RecordFunctionFast(END):
+def _counted(end: str) -> list[Any]:
+    """The events since the start, with a last one of this name."""
+    with profiler._RecordFunctionFast(end):
         pass
     return autograd._disable_profiler().experimental_event_tree()
+
+
+@lru_cache(maxsize=1)
+def _kernels_among(_: int) -> set[str]:
+    """The kernels that torch's own operations have got from Python. To look for them takes a millisecond: it is done
+    again when the number of all such kernels has changed."""
+    return {name for name in library._impls if ADDED.match(name)}
+
+
+def _kernels_from_python() -> set[str]:
+    return _kernels_among(len(library._impls))
+
+
+_kernels_of_torch = _kernels_from_python()
 
 
 @cache
