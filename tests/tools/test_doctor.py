@@ -11,7 +11,7 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from torchkata import hardware
 from torchkata.hardware import machine_report
 from torchkata.tools import doctor
-from torchkata.tools.grading.sandbox import bubblewrap
+from torchkata.tools.grading.sandbox import bubblewrap, unlimited, usage
 from torchkata.tools.grading.sandbox.inside import syscalls
 
 
@@ -166,7 +166,7 @@ def test_no_chapters(course):
 
 
 def test_the_sandbox_for_grading(course, monkeypatch):
-    monkeypatch.setattr(bubblewrap, "program", lambda: "bwrap")
+    monkeypatch.setattr(bubblewrap, "try_out", lambda: None)
     monkeypatch.setattr(syscalls, "missing", lambda: None)
     assert finding("Sandbox for grading", course).state == "good"
     monkeypatch.setattr(syscalls, "missing", lambda: "pip install pyseccomp")
@@ -176,6 +176,36 @@ def test_the_sandbox_for_grading(course, monkeypatch):
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
     monkeypatch.setattr(bubblewrap.sys, "platform", "linux")
     assert "apt-get install bubblewrap" in finding("Sandbox for grading", course).advice
+    assert "Without the sandbox a submission has your rights" in finding("Limits in grading", course).advice
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox for submissions needs Linux")
+def test_a_sandbox_that_does_not_work(course, monkeypatch, tmp_path):
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho bwrap: setting up uid map: Permission denied >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "program", lambda: str(broken))
+    found = finding("Sandbox for grading", course)
+    assert (found.value, found.state) == ("not there", "note")
+    assert "uid map: Permission denied. The sandbox needs user namespaces" in found.advice
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limits are Linux's")
+def test_what_is_not_limited_is_said(course, monkeypatch):
+    def said(sandboxed=True, missing=None, watched=True):
+        monkeypatch.setattr(doctor, "_why_no_sandbox", lambda: "" if sandboxed else "no bubblewrap")
+        monkeypatch.setattr(syscalls, "missing", lambda: missing)
+        monkeypatch.setattr(usage, "can_watch", lambda: watched)
+        return finding("Limits in grading", course).advice
+
+    assert said() == f"{unlimited.WATCHED} {unlimited.IN_SOCKETS}"
+    assert said(watched=False) == f"{unlimited.UNWATCHED} {unlimited.IN_SOCKETS}"
+    assert "hold memory that nobody counts. To change that: pip install pyseccomp." in said(
+        missing="pip install pyseccomp"
+    )
+    assert said(sandboxed=False).startswith(unlimited.NO_SANDBOX)
+    monkeypatch.setattr(unlimited.sys, "platform", "darwin")
+    assert said(sandboxed=False) == f"{unlimited.NO_SANDBOX} {unlimited.NOT_LINUX}"
 
 
 def test_who_does_not_grade_hears_nothing_of_it(course, monkeypatch):

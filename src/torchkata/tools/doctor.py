@@ -184,16 +184,28 @@ def _classroom() -> Iterator[Finding]:
     """The sandbox of `torchkata grade`; nothing where that is not installed."""
     if find_spec("nbgrader") is None:
         return
-    from torchkata.tools.grading.sandbox import bubblewrap
+    from torchkata.tools.grading.sandbox import usage
     from torchkata.tools.grading.sandbox.inside import syscalls
+    from torchkata.tools.grading.sandbox.unlimited import unlimited
+
+    unfiltered, why_not = syscalls.missing(), _why_no_sandbox()
+    if why_not:
+        yield Finding("Sandbox for grading", "not there", "note", why_not)
+    elif unfiltered:
+        advice = f"Submissions are kept in without it; for one wall more: {unfiltered}"
+        yield Finding("Sandbox for grading", "bubblewrap, without a filter of system calls", "note", advice)
+    else:
+        yield Finding("Sandbox for grading", "bubblewrap, with a filter of system calls")
+    said = unlimited(not why_not, unfiltered, watched=usage.can_watch())
+    yield Finding("Limits in grading", f"{len(said)} things are not limited", "note", " ".join(said))
+
+
+def _why_no_sandbox() -> str:
+    """Why submissions can't be run behind the boundary here; empty where they can."""
+    from torchkata.tools.grading.sandbox import bubblewrap
 
     try:
-        bubblewrap.program()
+        bubblewrap.try_out()
     except CourseError as error:
-        yield Finding("Sandbox for grading", "not there", "note", str(error))
-        return
-    if (what := syscalls.missing()) is not None:
-        advice = f"Submissions are kept in without it; for one wall more: {what}"
-        yield Finding("Sandbox for grading", "bubblewrap, without a filter of system calls", "note", advice)
-        return
-    yield Finding("Sandbox for grading", "bubblewrap, with a filter of system calls")
+        return str(error)
+    return ""

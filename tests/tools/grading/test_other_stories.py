@@ -3,11 +3,14 @@ of what a scenario asks."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from torchkata.tools.grading import referee
 from torchkata.tools.grading.chapter import MasterChapter
-from torchkata.tools.grading.records import ExerciseMark, Submission, SubmittedCell
+from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
+from torchkata.tools.grading.sandbox import unlimited
 from torchkata.tools.grading.sandbox.session import Sandbox
 from torchkata.tools.source import notebook_of
 
@@ -86,6 +89,14 @@ def sandbox(master: MasterChapter):
 def graded(master: MasterChapter, sandbox: Sandbox, source: str) -> ExerciseMark:
     submission = Submission("ada", "96_stories", [SubmittedCell("answer", "double", source)])
     return referee.grade(submission, master, sandbox).marks[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere more is said")
+def test_a_record_says_what_was_not_limited(master: MasterChapter, sandbox: Sandbox):
+    submission = Submission("ada", "96_stories", [SubmittedCell("answer", "double", HONEST)])
+    record = referee.grade(submission, master, sandbox)
+    assert record.not_limited == [unlimited.NO_SANDBOX, unlimited.WATCHED]
+    assert Record.from_json(record.to_json()) == record
 
 
 def test_the_truth_is_believed(master: MasterChapter, sandbox: Sandbox):

@@ -63,6 +63,7 @@ class Run:
             "not_graded": {refusal.student: refusal.reason for refusal in self.refused},
             "about_the_class": list(self.overview.notes) if self.overview else [],
             "not_sandboxed": [record.student for record in self.records if not record.sandboxed],
+            "not_limited": sorted({said for record in self.records for said in record.not_limited}),
         }
 
 

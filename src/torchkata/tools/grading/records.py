@@ -134,6 +134,7 @@ class Record:
         final: false for the first run of a submission that was cut off: it is run once more, alone.
         handed_in: when that was, as in Submission.
         counted: what the gradebook said when the student's page was written last; None where `points` is what counts.
+        not_limited: what was not limited while it ran, on the machine where it ran, in sentences for the teacher.
     """
 
     student: str
@@ -149,6 +150,7 @@ class Record:
     final: bool = True
     handed_in: str = ""
     counted: Counted | None = None
+    not_limited: list[str] = field(default_factory=list)
 
     @property
     def final_points(self) -> float:

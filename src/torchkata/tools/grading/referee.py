@@ -65,6 +65,7 @@ def grade(
         seconds=round(seconds, 4),
         stages={name: round(s, 4) for name, s in (run.stages | {"judge": seconds - waited}).items()},
         handed_in=submission.handed_in,
+        not_limited=run.not_limited,
     )
 
 
@@ -140,6 +141,7 @@ class _Run:
         self._defined: set[str] = set()  # those names of answers that exist now
         self._session: SubmissionSession | None = None
         self.notes: list[str] = []
+        self.not_limited: list[str] = []
         self.stopped: list[str] = []  # notes on own cells that stopped: they may be why an answer fails
         self.stages = {"fork": 0.0, "cells": 0.0, "observe": 0.0, "end": 0.0}
 
@@ -281,6 +283,7 @@ class _Run:
             raise WorkerLost("processes of this submission ended too often")
         began = time.monotonic()
         session = self._sandbox.session()
+        self.not_limited = session.not_limited
         self.stages["fork"] += time.monotonic() - began
         session.allow(self._left)
         try:

@@ -26,7 +26,7 @@ import torch
 
 from torchkata.tools.course import course_root
 from torchkata.tools.errors import CourseError
-from torchkata.tools.grading.sandbox import bubblewrap, messages, usage, wire
+from torchkata.tools.grading.sandbox import bubblewrap, messages, unlimited, usage, wire
 from torchkata.tools.grading.sandbox.inside import confine, syscalls
 from torchkata.tools.grading.sandbox.limits import MIB, Limits
 from torchkata.tools.grading.sandbox.messages import Caps, TooLarge, decode, encode
@@ -1309,6 +1309,19 @@ def test_memory_that_processes_can_share_is_memory_too(sandbox: Sandbox, unfilte
         run(session, MAPPED)
     with sandbox.session() as session:
         assert run(session, NOT_MAPPED) == ["PermissionError", "OSError"]
+
+
+@needs_bubblewrap
+def test_what_is_not_limited_here_is_said(sandbox: Sandbox, unfiltered: Sandbox, monkeypatch: pytest.MonkeyPatch):
+    with sandbox.session() as session:
+        without = [unlimited.UNFILTERED.format(syscalls.missing())] if syscalls.missing() else []
+        assert session.not_limited == [unlimited.WATCHED, *without, unlimited.IN_SOCKETS]
+    with unfiltered.session() as session:
+        assert [one for one in session.not_limited if "System calls are not filtered" in one]
+    known = Sandbox._process_behind_handle
+    monkeypatch.setattr(Sandbox, "_process_behind_handle", staticmethod(lambda control: known(control) and None))
+    with sandbox.session() as session:
+        assert unlimited.UNWATCHED in session.not_limited and unlimited.WATCHED not in session.not_limited
 
 
 @needs_bubblewrap

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from torchkata.tools.errors import CourseError
 INSTALL = (
     "Install bubblewrap (Debian and Ubuntu: `apt-get install bubblewrap`; Fedora: `dnf install bubblewrap`). "
     "`--no-sandbox` grades without it: then submissions can read and change whatever you can."
+)
+NAMESPACES = (
+    "The sandbox needs user namespaces, within bubblewrap too: some systems switch them off "
+    "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)."
+)
+TRIES = (
+    "from torchkata.tools.grading.sandbox.inside import confine\n"
+    "confine.give_up_root()\nconfine.own_network()\nconfine.enter_namespaces()"
 )
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr, or folders, beside it
 ENVIRONMENT = {
@@ -55,6 +64,17 @@ def command(inner: list[str]) -> list[str]:
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
         *inner,
     ]
+
+
+def try_out() -> None:
+    """Raises CourseError where nothing could be run in the sandbox: where bubblewrap is missing or does not work, or
+    where a worker could have no namespaces of its own in it."""
+    tried = subprocess.run(
+        command([sys.executable, "-P", "-s", "-c", TRIES]), capture_output=True, text=True, timeout=60, check=False
+    )
+    if tried.returncode:
+        last = next(iter(tried.stderr.strip().splitlines()[-1:]), "it gives no reason")
+        raise CourseError(f"The sandbox for submissions does not work here: {last}. {NAMESPACES}")
 
 
 def _user() -> list[str]:

@@ -18,13 +18,14 @@ from typing import TypeVar
 from torchkata.base.names import names_of
 from torchkata.base.system import how_it_ended
 from torchkata.tools.errors import CourseError
-from torchkata.tools.grading.sandbox import wire
+from torchkata.tools.grading.sandbox import bubblewrap, wire
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import DEFAULT_CAPS, Caps, decode, encode
 from torchkata.tools.grading.sandbox.replies import error_from, names_from, observation_from, parameters_of
 from torchkata.tools.grading.sandbox.scenarios import scenario_source
+from torchkata.tools.grading.sandbox.unlimited import unlimited
 from torchkata.tools.grading.sandbox.usage import Usage
-from torchkata.tools.grading.sandbox.zygotes import NAMESPACES, BranchClient, SharedZygote
+from torchkata.tools.grading.sandbox.zygotes import BranchClient, SharedZygote
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
 from torchkata.verdicts.standins import StandIn
@@ -102,8 +103,11 @@ class Sandbox:
                 raise
         if told["error"] or told["worker"] is None:
             ours.close()
-            raise CourseError(f"A worker could not be started: {told['error'] or 'no reason is known'}. {NAMESPACES}")
-        return SubmissionSession(self, ours, told["worker"], Usage(told["process"]))
+            raise CourseError(
+                f"A worker could not be started: {told['error'] or 'no reason is known'}. {bubblewrap.NAMESPACES}"
+            )
+        not_limited = unlimited(self.enabled, told["unfiltered"], told["process"] is not None)
+        return SubmissionSession(self, ours, told["worker"], Usage(told["process"]), not_limited)
 
     def end_worker(self, number: int) -> int:
         """End a worker and all its processes; its exit code, or minus the number of the signal that ended it."""
@@ -140,10 +144,14 @@ class SubmissionSession:
         waited: seconds spent waiting for replies.
         uncounted: those of them that don't count.
         left: seconds that the worker may still take.
+        not_limited: what is not limited for it on this machine, in sentences.
     """
 
-    def __init__(self, sandbox: Sandbox, sock: socket.socket, worker: int, usage: Usage):
+    def __init__(
+        self, sandbox: Sandbox, sock: socket.socket, worker: int, usage: Usage, not_limited: Collection[str] = ()
+    ):
         self._sandbox, self._sock, self._worker, self._usage = sandbox, sock, worker, usage
+        self.not_limited = [*not_limited]
         self._number = 0
         self._sources: list[str] = []
         self._lost: WorkerLost | None = None

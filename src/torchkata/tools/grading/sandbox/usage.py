@@ -3,6 +3,7 @@ machine is not their own fault, and their memory."""
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 import psutil
@@ -43,6 +44,14 @@ class Usage:
         if self.process is None:
             return 0
         return sum(max(0, _own_memory(one.pid) - self._shared) for one in _family(self.process))
+
+
+def can_watch() -> bool:
+    """Whether the kernel gives handles of processes, by which it is known here which process to measure."""
+    with suppress(OSError, AttributeError):
+        os.close(os.pidfd_open(os.getpid()))
+        return True
+    return False
 
 
 def _family(process: int) -> list[psutil.Process]:

@@ -23,10 +23,6 @@ from torchkata.tools.grading.sandbox.limits import Limits
 
 CONTROL_FRAME = 2**20
 CONTROL_SECONDS = 120.0  # the zygote does nothing that takes long, but may have to wait for a CPU
-NAMESPACES = (
-    "The sandbox needs user namespaces, within bubblewrap too: some systems switch them off "
-    "(sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)."
-)
 REASON = re.compile(r"bwrap: |\w*(Error|Exception|Killed)\b")
 
 
@@ -104,7 +100,7 @@ class SharedZygote:
                 socket.send_fds(self._control, [b"F"], [theirs.fileno()])
             told = json.loads(wire.receive(ours, CONTROL_FRAME, CONTROL_SECONDS))
             if told["error"]:
-                raise CourseError(f"The sandbox could not be started: {told['error']}. {NAMESPACES}")
+                raise CourseError(f"The sandbox could not be started: {told['error']}. {bubblewrap.NAMESPACES}")
             return ours
         except OSError as error:
             ours.close()

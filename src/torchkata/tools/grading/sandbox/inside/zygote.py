@@ -117,6 +117,7 @@ class _Branch:
     ):
         self._control, self._module, self._limits = control, module, limits
         self._confined, self._kept, self._filtered = confined, kept, filtered
+        self._unfiltered = syscalls.missing() if filtered else "nobody asked for it"
         self._workers: set[int] = set()
         if confine.LINUX:
             confine.adopt_orphans()
@@ -143,7 +144,7 @@ class _Branch:
             self._in_child(sock, write)
         os.close(sock)
         os.close(write)
-        told: dict = {"worker": None if self._confined else first, "error": ""}
+        told: dict = {"worker": None if self._confined else first, "error": "", "unfiltered": self._unfiltered}
         with os.fdopen(read) as pipe:
             for line in pipe:  # ends when the worker is confined, or has failed
                 told |= json.loads(line)
