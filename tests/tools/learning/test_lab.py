@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import psutil
 import pytest
@@ -18,6 +19,17 @@ def course(tmp_path):
 
 
 # ---------------------------------------------------------------- lab
+
+
+def wait_until(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+def listens(process):
+    """Whether a kernel has loaded all that it needs."""
+    return any(one.status == psutil.CONN_LISTEN for one in process.net_connections())
 
 
 @pytest.fixture
@@ -37,8 +49,13 @@ def test_lab_serves_the_workbook_and_leaves_no_process_behind(server, course):
     assert f"http://127.0.0.1:{server.port}/lab" in log
     assert "New in your workbook: 03_gather_scatter" in log
 
-    server.ask("api/kernels", method="POST")
+    reached = course / "reached"
+    for module in ("ipykernel_launcher", "traitlets", "zmq"):  # beside the notebook, of somebody else
+        (course / "workbook" / "03_gather_scatter" / f"{module}.py").write_text(f"open({str(reached)!r}, 'w')\n")
+    server.ask("api/kernels", method="POST", data=b'{"path": "03_gather_scatter/gather_scatter.ipynb"}')
     children = psutil.Process(server.process.pid).children(recursive=True)
+    wait_until(lambda: reached.exists() or any(map(listens, children)))
+    assert not reached.exists(), "a module in the notebook's folder ran with the rights of whoever opens it"
     assert children, "the kernel should run"
     server.process.terminate()
     server.process.wait(timeout=60)
