@@ -19,9 +19,11 @@ from torchkata.tools.errors import CourseError
 from torchkata.tools.grading import referee
 from torchkata.tools.grading.chapter import MasterChapter, points_of
 from torchkata.tools.grading.records import ExerciseMark, Record, Submission, SubmittedCell
+from torchkata.tools.grading.sandbox import usage
 from torchkata.tools.grading.sandbox.limits import Limits
 from torchkata.tools.grading.sandbox.messages import encode
 from torchkata.tools.grading.sandbox.session import Sandbox
+from torchkata.tools.grading.sandbox.usage import Usage
 from torchkata.tools.grading.stopping import PYTHON
 from torchkata.tools.source import notebook_of
 from torchkata.verdicts.originals import answers_elsewhere, put_back_torch
@@ -310,6 +312,39 @@ def test_a_time_out_ends_the_exercise_and_no_more(grade):
     record = grade(*answers(double=GOOD["double"] + LOOP), exercise_seconds=1.0)
     assert states(record) == ALL_SOLVED | {"double": "cut off"}
     assert mark(record, "double").points == 0 and "it took too long" in mark(record, "double").verdict
+
+
+SHORT_CHILDREN = """
+import os, time
+def busy(end):
+    while time.process_time() < end: pass
+def double(x):
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    while True:
+        for _ in range(16):
+            if os.fork() == 0:
+                busy(time.process_time() + 0.02)
+                os._exit(0)
+        busy(time.process_time() + 0.02)
+        for _ in range(16):
+            os.wait()
+"""
+
+
+@needs_bubblewrap
+def test_what_ended_children_took_is_the_submissions_time(grade, monkeypatch: pytest.MonkeyPatch):
+    """They take the one CPU from the process that is waited for, which is not the fault of others."""
+    taken, starved = [], Usage.starved
+
+    def noting(own: Usage, seconds: float) -> float:
+        family = usage._family(own.process)
+        taken.append(sum(usage._cpu_seconds(one) + usage._of_ended(one.pid) for one in family) - own._ran - own._ended)
+        return starved(own, seconds)
+
+    monkeypatch.setattr(Usage, "starved", noting)
+    record = grade(*answers(double=SHORT_CHILDREN), exercise_seconds=1.0)
+    assert states(record) == ALL_SOLVED | {"double": "cut off"}
+    assert 0.1 < max(taken) < 1.5  # seconds of a CPU, however busy the machine is
 
 
 def test_an_answer_cell_that_never_ends(grade):
