@@ -1,5 +1,5 @@
 """An answer that replaces torch while it is called, or returns a tensor that tells another story later, decides nothing
-of what a scenario asks."""
+of what a scenario asks; and none chooses what a page says of a hidden test."""
 
 from __future__ import annotations
 
@@ -113,3 +113,98 @@ def test_a_story_is_not(master: MasterChapter, sandbox: Sandbox, source: str):
 
 def test_what_was_replaced_is_named(master: MasterChapter, sandbox: Sandbox):
     assert "Your code replaced torch.equal while it ran" in graded(master, sandbox, STORIES["torch.equal"]).verdict
+
+
+# ---------------------------------------------------------------- data of hidden tests
+
+HIDDEN = '''
+# %% answer="secret"
+def secret(x):
+    ### BEGIN SOLUTION
+    return x * 2
+    ### END SOLUTION
+
+# %% check="secret" points=1
+"""Everything that a page can say of a hidden test."""
+with check("secret") as test:
+
+    def told(secret, x):
+        """What a scenario gives back."""
+        return secret(x)
+
+    ### BEGIN HIDDEN TESTS
+    test.hidden("not to be told")
+    x = torch.tensor([1.0, 2.0, 4.0], requires_grad=True)
+    seen = observe(secret, x)
+    seen.returns(torch.tensor([2.0, 4.0, 8.0])).leaves_arguments_alone().owns_its_memory().warned_nothing()
+    seen.gives_gradients(lambda x: x * 2)
+    seen.avoided("eye", "sin").used("mul")
+    observe_scenario(told, secret, x).returns(torch.tensor([2.0, 4.0, 8.0]))
+    observe(secret, torch.tensor([])).raises(ValueError)
+    ### END HIDDEN TESTS
+'''
+
+MANY = ", ".join(f"n{number}=0" for number in range(60))
+ROADS = {
+    "values": "def secret(x): return x * {k}",
+    "shape": "def secret(x): return torch.zeros(0, {k}, 1)",
+    "items of a list": "def secret(x): return [0] * {k}",
+    "a key": "def secret(x): return {{'k{k}': x}}",
+    "a number": "def secret(x): return {k}",
+    "a text": "def secret(x): return 'k{k}'",
+    "a class": "def secret(x): return type('K{k}', (), {{}})()",
+    "an exception's class": "def secret(x): raise type('K{k}', (ValueError,), {{}})",
+    "an exception's message": "def secret(x): raise ValueError('k{k}')",
+    "a function's name": "def k{k}(): raise ValueError\ndef secret(x): k{k}()",
+    "a line": "def secret(x):\n" + "    \n" * 3 + "    if {k} == 3: raise ValueError\n    raise ValueError",
+    "printed": "def secret(x): print('k{k}')",
+    "the message of a warning": "import warnings\ndef secret(x):\n    warnings.warn('k{k}')\n    return x * 2",
+    "a warning's class": (
+        "import warnings\ndef secret(x):\n    warnings.warn('', type('K{k}', (UserWarning,), {{}}))\n    return x * 2"
+    ),
+    "where an argument was changed": "def secret(x):\n    out = x * 2\n    x.data[{k} - 3] = 9.0\n    return out",
+    "a parameter's name": (
+        f"def secret(x): return (x * 2).detach() + 0 * x\ndef many({MANY}): pass\nimport inspect\n"
+        "secret.__signature__ = inspect.Signature([inspect.Parameter('n{k}', inspect.Parameter.POSITIONAL_ONLY)])"
+    ),
+    "one of very many parameters": (
+        f"def secret(x, {MANY}): return (x * 2).detach() + 0 * x\nimport inspect\n"
+        "secret.__signature__ = inspect.Signature([inspect.Parameter('n{k}', inspect.Parameter.POSITIONAL_ONLY)])"
+    ),
+    "a gradient": "def secret(x): return (x * 2).detach() + {k} * (x - x.detach())",
+    "the message of a backward pass": """
+class Fn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 2
+    @staticmethod
+    def backward(ctx, g): raise ValueError("k{k}")
+secret = Fn.apply
+""",
+    "an operation": (
+        "schema = '(Tensor x) -> Tensor'\n"
+        "pick = torch.library.custom_op('stories::k{k}', lambda x: x * 1, mutates_args=(), schema=schema)\n"
+        "def secret(x): return (x * 2).detach() + 0 * pick(x.detach()) + 2 * (x - x.detach()).sin()"
+    ),
+    "a story's result": "def secret(x): return x * 2 if x.requires_grad else x * {k}",
+    "what it replaced": "def secret(x):\n    torch.equal = lambda *a: {k}\n    return x * 2",
+    "how it was refused": (
+        "def secret(x):\n    if not len(x): raise type('K{k}', (KeyError,), {{}})('k{k}')\n    return x * 2"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def hidden(master: MasterChapter) -> MasterChapter:
+    setup, _, _ = SOURCE.lstrip().partition("# %% answer")
+    return MasterChapter.from_notebook("95_hidden", notebook_of(setup + HIDDEN.lstrip(), "hidden.py"))
+
+
+@pytest.mark.parametrize("source", ROADS.values(), ids=ROADS.keys())
+def test_a_page_says_nothing_of_a_hidden_test_that_an_answer_can_choose(hidden, sandbox: Sandbox, source: str):
+    said = set()
+    for secret in (3, 5):
+        cells = [SubmittedCell("answer", "secret", source.format(k=secret))]
+        mark = referee.grade(Submission("ada", "95_hidden", cells), hidden, sandbox).marks[0]
+        assert mark.points == 0 and mark.state == "wrong", mark.verdict
+        said.add(mark.verdict)
+    assert len(said) == 1

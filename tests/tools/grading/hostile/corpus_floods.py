@@ -66,9 +66,49 @@ def memory_flood(it: HandIn):
 
 
 @attack(nbgrader_safe=False)
+def memory_that_is_shared(it: HandIn):
+    """Takes memory that several processes share, which no limit of a process counts."""
+    it.answer_one(
+        """
+        import mmap, os, time
+        def flood():
+            for _ in range(12):
+                if os.fork() == 0:
+                    try:
+                        held = mmap.mmap(os.open("/dev/zero", os.O_RDWR) if _ % 2 else -1, 400 * 2**20)
+                        held[::4096] = bytes(len(held) // 4096)
+                        time.sleep(600)
+                    finally:
+                        os._exit(0)
+            time.sleep(600)
+        """,
+        "flood()",
+    )
+
+
+@attack(nbgrader_safe=False)
 def memory_of_torch(it: HandIn):
     """Lets torch allocate terabytes, and touch a few gigabytes."""
     it.answer_all("", "torch.ones(2**33, dtype=torch.uint8)\nreturn torch.empty(2**42)")
+
+
+@attack(nbgrader_safe=False)
+def short_children(it: HandIn):
+    """Never ends, and lets short children take the time."""
+    it.answer_one(
+        """
+        import os, time
+        def flood():
+            while True:
+                for _ in range(8):
+                    if os.fork() == 0:
+                        sum(range(10**5))
+                        os._exit(0)
+                for _ in range(8):
+                    os.wait()
+        """,
+        "flood()",
+    )
 
 
 @attack(nbgrader_safe=False)

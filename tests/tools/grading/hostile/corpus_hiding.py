@@ -112,3 +112,73 @@ with _disable_current_modes(), torch._C.DisableTorchFunction():
     return work()
 """,
 )
+
+
+def hiding_above(name: str, tries: str, above: str, way: str) -> Callable[[HandIn], None]:
+    """The same with something that is defined above the answer."""
+
+    def fill(it: HandIn) -> None:
+        hidden(it, way)
+        cell = it.cell("one-hot-scatter")
+        cell["source"] = f"{above}\n{cell['source']}"
+
+    fill.__name__, fill.__doc__ = name, tries
+    return attack()(fill)
+
+
+hiding_above(
+    "rule_broken_in_an_old_thread",
+    "Does the forbidden work in a thread that runs already, under the names that the watchers use.",
+    """
+from concurrent.futures import ThreadPoolExecutor
+POOL = ThreadPoolExecutor(1)
+POOL.submit(int).result()
+def named(work):
+    with torch.profiler.record_function("torchkata: known"), torch.profiler.record_function("PythonDispatchMode"):
+        return work()
+""",
+    "return POOL.submit(named, work).result()",
+)
+hiding_above(
+    "rule_broken_in_an_operation",
+    "Does the forbidden work in an operation of its own, named scatter.",
+    """
+@torch.library.custom_op("mine::scatter", mutates_args=())
+def scatter(labels: Tensor, num_classes: int) -> Tensor:
+    return F.one_hot(labels, num_classes)
+""",
+    """
+ignored = torch.zeros_like(labels, dtype=torch.bool) if ignore_index is None else labels == ignore_index
+rows = scatter(labels.masked_fill(ignored, 0), num_classes).to(dtype) * (1 - smooth) + smooth / num_classes
+return rows.masked_fill(ignored.unsqueeze(-1), 0)
+""",
+)
+hiding_above(
+    "rule_broken_in_a_class",
+    "Does the forbidden work in a class of tensors that is asked for a scatter.",
+    """
+class Lazy(Tensor):
+    @staticmethod
+    def __new__(cls, rows):
+        lazy = Tensor._make_wrapper_subclass(cls, rows().shape, dtype=torch.float32)
+        lazy.rows = rows
+        return lazy
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return args[0].rows()
+""",
+    "return torch.scatter(Lazy(work), -1, labels.unsqueeze(-1), 1.0)",
+)
+hiding_above(
+    "rule_broken_by_numpy",
+    "Scatters, and lets NumPy write the result into the same memory.",
+    "import numpy",
+    """
+out = torch.zeros(*labels.shape, num_classes, dtype=dtype).scatter_(-1, labels.clamp(min=0).unsqueeze(-1), 0.0)
+rows = numpy.eye(num_classes)[labels.clamp(min=0).numpy()] * (1 - smooth) + smooth / num_classes
+if ignore_index is not None:
+    rows[labels.numpy() == ignore_index] = 0
+out.numpy()[...] = rows
+return out
+""",
+)

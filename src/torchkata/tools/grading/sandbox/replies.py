@@ -16,6 +16,7 @@ _T = TypeVar("_T")
 FIELDS = Observation.__dataclass_fields__.keys() - {"seconds"}
 MAX_MESSAGE = 10_000  # characters of an exception's message or of a line of code
 MAX_NAME = 200
+MOST_PARAMETERS = 40  # which one of very many is named could be data
 UNNAMED = ("<module>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # functions without a name
 
 
@@ -58,8 +59,10 @@ def _renamed(values: dict, names: dict[str, str]) -> dict:
 
 
 def parameters_of(answer: str, sources: list[str]) -> set[str]:
-    """The names of the parameters of the learner's functions of this name, and of the methods of such a class."""
-    return set().union(*(_parameters(source).get(answer, frozenset()) for source in sources))
+    """The names of the parameters of the learner's functions of this name, and of the methods of such a class; none
+    where there are more than any exercise asks for."""
+    names = set().union(*(_parameters(source).get(answer, frozenset()) for source in sources))
+    return names if len(names) <= MOST_PARAMETERS else set()
 
 
 @lru_cache(maxsize=256)
