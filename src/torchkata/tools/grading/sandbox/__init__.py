@@ -25,8 +25,8 @@ Loading torch takes seconds and forking takes milliseconds; that is why there is
 learner's code. On a cluster each machine's judge starts a zygote of its own.
 
 Everything in `inside/` runs below bubblewrap. The rest of this package runs in the main process (`zygotes`,
-`bubblewrap`), in the judge (`session`, `replies`, `scenarios`, `usage`), or on both sides (`wire`, `messages`,
-`limits`).
+`bubblewrap`), in the judge (`session`, `replies`, `scenarios`, `usage`, `unlimited`), or on both sides (`wire`,
+`messages`, `limits`).
 
 What each process can see
 =========================
@@ -70,13 +70,14 @@ What a worker says its answer did *is* taken as what the answer did, since the l
 that instead. It earns points only if the check cell, which the worker never sees, finds it right. While a scenario
 runs, torch is put back after each call and results are taken as plain tensors (`inside/asking.py`), so an answer that
 replaces `torch.equal` or returns a tensor of its own class decides nothing. Where a check asks which operations ran,
-torch's profiler counts them a second time, in all threads and below all modes, and Python's audit events tell of other
-processes (`verdicts/sight.py`); and an operation that was asked for must be one that the result comes from.
+torch's profiler counts them a second time, in all threads, below all modes, and in classes and operations of the
+learner's own, and Python's audit events tell of other processes (`verdicts/sight.py`); and an operation that was asked
+for must be one that the result comes from, in memory that only torch writes to.
 
 One limit remains: all of this runs in the worker. Code that digs into these very objects, or into the interpreter's
 memory, can falsify what is reported of operations. `reaching.py` shows the teacher the lines of a submission that look
-like that. A rule about something other than torch's operations (no NumPy, messages to neighbours only) is asked for,
-and checked only as far as its own check cell does.
+like that. A rule about something other than torch's operations (no NumPy, no loop in Python) is asked for, and checked
+only as far as its own check cell does. And a result depends on an operation whatever it was multiplied with afterwards.
 
 These are never asked of a worker: points and verdicts (the judge computes them), how long something took (measured in
 the judge; `usage` subtracts the time in which the machine was busy with others), how the worker ended (the branch gets
@@ -87,15 +88,17 @@ Which limit is held where (the numbers are in `limits.py`)
 
 seconds for an exercise, a cell, a submission     the judge, while it waits for a reply; the branch kills the worker
 memory, processes, open files, file size, CPU     the kernel, by limits that the worker sets on itself before it begins
-disk                                              the kernel: /tmp and /dev/shm are file systems of a fixed size
+disk, number of files                             the kernel: /tmp and /dev/shm are file systems of a fixed size
+memory that processes share                       the kernel: there is none but files in /dev/shm (`inside/syscalls.py`)
 size and shape of a message                       the judge, while it reads
 memory of all processes of a submission           the judge, a few times a second while it waits (`usage.py`)
 time and memory for judging one exercise          the kernel, in the judge (`watchdog.py`): a reply can be slow to judge
 a whole submission, whatever happens              the main process (`pool.py`), which then kills the judge
 
 A judge that is ended by such a limit, or by a signal, costs the exercise or own cell that it was at; a new judge marks
-the rest, on a machine of a cluster too (`judge.py`). Not limited for each submission: how many open files are on their
-way in sockets, which the kernel counts for all workers together.
+the rest, on a machine of a cluster too (`judge.py`). What is not limited on a machine is said by `torchkata doctor` and
+in each record (`unlimited.py`). Never limited for each submission is how many open files are on their way in sockets,
+which the kernel counts for all workers together.
 
 A worker is the first process of its process namespace, so killing it ends everything that it started. Closing the
 judge's socket ends the branch, closing the main process's socket ends the zygote, and bubblewrap dies with its parent.
