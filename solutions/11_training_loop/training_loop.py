@@ -1014,23 +1014,8 @@ print("eval:  unchanged:", torch.equal(dropout(ones), ones))
 #
 # ### Batch norm
 #
-# 20,000 numbers from a very skewed distribution go through batch norm, and as many from a normal one. Afterwards both
-# have mean 0 and variance 1.
-
-# %% facts=["11-batchnorm-gives-standard-normal"]
-generator = torch.Generator().manual_seed(0)
-skewed = -torch.rand(20_000, 1, generator=generator).log()
-normal = torch.randn(20_000, 1, generator=generator)
-
-for name, data in (("skewed", skewed), ("normal", normal)):
-    y = nn.BatchNorm1d(1)(data).detach()
-    mean, skewness = abs(y.mean().item()), abs((y**3).mean().item())
-    print(f"{name}: mean {mean:.2f}, variance {y.var():.2f}", end=", ")
-    print(f"skewness {skewness:.1f}, smallest {y.min():.0f}")
-
-# %% [markdown]
-# Mean and variance are shifted and scaled; the shape of the distribution stays. No value of the skewed numbers lies
-# below -1, where a normal sample goes down to -4. "Normalised" does not mean normally distributed.
+# Batch norm shifts and scales the numbers of each channel to mean 0 and variance 1. The shape of their distribution
+# stays, so "normalised" does not mean normally distributed.
 #
 # **Predict.** The batch (0, 2) goes through batch norm, with `momentum=1.0`, so that the running statistics are those
 # of this batch alone. What comes out in train mode, and what for the same batch in eval mode afterwards?
