@@ -91,7 +91,7 @@ def draw_ring(world: int, step: int) -> Picture:
         _draw_transfer(canvas, sender, receiver, chunk)
     legend = (
         "In a box: the number; below it the ranks that are in it. Outlined: came in this step.",
-        "White: the rank's own number. Orange: a part of the sum. Green, all: complete.",
+        "No colour: the rank's own number. Orange: a part of the sum. Green, all: complete.",
     )
     canvas.notes(MARGIN, canvas.height - 24, legend, step=13)
     moves = "; ".join(f"rank {s} sends chunk {chunk} to rank {r}" for s, r, chunk in state.transfers) or "nothing sent"
