@@ -76,7 +76,7 @@ def judge_numbers(seen, expected, where, *first):
     pairs = [(n, right) for n, right in zip(seen.value, expected, strict=True) if right and isinstance(n, int)]
     seen.returns(
         expected,
-        mistake("The result must be a Counter: {detail}.", stage="type"),
+        mistake("The result must be a Counter.", stage="type"),
         *first,
         mistake(
             "One node is missing in every graph: t.grad_fn itself, or the AccumulateGrad of the leaf.",
@@ -174,10 +174,6 @@ with check("graph-census") as test:
         [3, 3, 6],
         "x * x",
         none_raises,
-        mistake(
-            "An edge to None (an input that is not tracked, such as the 2 in h * 2) is no node.",
-            when=lambda seen: seen.value == [3, 3, 7],
-        ),
         mistake(
             "The same graph, counted again, gives another number: something is kept from call to call, such as a set "
             "that is made only once. Begin every call with an empty one.",
@@ -286,10 +282,6 @@ with check("graph-census") as test:
         mistake(
             "Neither an edge to None nor a tensor without grad_fn has nodes to count: {detail}.",
             raises="'NoneType' object has no attribute 'n",
-        ),
-        mistake(
-            "Nothing hangs on a sum of plain numbers: a tensor without grad_fn gives an empty Counter.",
-            when=lambda seen: seen.value[3:] != [0, 0, 0],
         ),
     )
 

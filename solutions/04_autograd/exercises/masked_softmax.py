@@ -191,8 +191,8 @@ with check("masked-softmax") as test:
     )
 
     nan_from_masked = mistake(
-        "The gradient is nan: a masked score was multiplied or added, not replaced. Masked scores must not enter the "
-        "computation.",
+        "The gradient is nan: masked scores took part in the computation and were multiplied by 0, or selected away, "
+        "afterwards. Replace them before anything is computed from them.",
         when=lambda seen: seen.gradient(0).isnan().any(),
     )
 
@@ -242,8 +242,9 @@ with check("masked-softmax") as test:
         mistake(
             "Masked places took part in a row's maximum or sum: valid scores may be as low as -1e4. The number that "
             "stands in for a masked score must be far below all of them, such as torch.finfo(dtype).min.",
-            when=lambda seen: seen.value.isfinite().all(),
+            when=lambda seen: seen.value.isfinite().all() and (seen.value.sum(-1) < 0.99).any(),
         ),
+        because=values_wrong,
         rtol=5e-3,  # logsumexp keeps only three digits of scores this large
         atol=1e-6,
     )
@@ -289,9 +290,13 @@ with check("masked-softmax") as test:
         )
 
     test.hidden("an expanded mask, scores that are not contiguous")
-    some_mask = torch.tensor([True, False, True, True]).expand(3, 4)
-    seen = observe(masked_softmax, torch.randn(4, 3, generator=generator).t(), some_mask)
-    seen.returns(row_by_row, mistake("An expanded mask must work, too: {detail}.", raises="."), because=values_wrong)
+    some_mask = torch.tensor([True, False, True, True]).expand(2, 3, 4)
+    seen = observe(masked_softmax, torch.randn(4, 3, 2, generator=generator).permute(2, 1, 0), some_mask)
+    seen.returns(
+        row_by_row,
+        mistake("An expanded mask and scores that are not contiguous must work, too: {detail}.", raises="."),
+        because=values_wrong,
+    )
     seen.leaves_arguments_alone()
 
     test.hidden("float64, float16 and bfloat16 keep their dtype")
@@ -307,6 +312,15 @@ with check("masked-softmax") as test:
             rtol=rtol,
             atol=atol,
         )
+
+    test.hidden("float64: a valid score far below all numbers of float32")
+    some_scores = torch.tensor([[-1e300, 5, 7], [2, -1e300, 3]], dtype=torch.float64)
+    lowest = (
+        "In float64 valid scores may lie below all numbers of float32, and a masked place with such a number then "
+        "counts for more than they do: fill with torch.finfo(scores.dtype).min, or with -inf."
+    )
+    seen = observe(masked_softmax, some_scores, torch.tensor([[True, False, False], [True, True, False]]))
+    seen.returns(row_by_row, because=lowest)
 
     overflow = mistake(
         "Result and gradient hold nan: exp(1e4) is inf. Subtract the row's maximum before the exponential.",

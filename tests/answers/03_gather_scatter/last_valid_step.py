@@ -455,3 +455,24 @@ def last_step(h, lengths):
 def last_step(h, lengths):
     chosen = F.one_hot(lengths.long(), h.shape[1] + 1)[:, None, 1:].to(h.dtype)
     return (chosen @ h).squeeze(1)
+
+
+# %% wrong: sums the valid steps
+# says: Those are sums over the valid steps; asked for is the last one.
+# says: The first check is not passed yet, and this one goes on from there: begin with that one.
+# earns: 0 of 3
+def last_step(h, lengths):
+    valid = torch.arange(h.shape[1])[None, :, None] < lengths[:, None, None]
+    return torch.where(valid, h, 0).sum(1)
+
+
+# %% wrong: repairs nan in the padding, and leaves inf there
+# says: An inf in the padding leaked into the result: multiplying by a 0/1 mask makes it nan. Select
+# earns: 2 of 3
+# caught: hidden
+def last_step(h, lengths):
+    if (lengths < 0).any() or (lengths > h.shape[1]).any():
+        raise ValueError("a length is outside of 0..T")
+    is_last = (torch.arange(h.shape[1])[None] == lengths[:, None] - 1)[..., None]
+    clean = torch.where(h.isnan() & ~is_last, 0, h)
+    return (clean * is_last).sum(1)

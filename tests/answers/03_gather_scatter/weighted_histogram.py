@@ -359,3 +359,13 @@ def weighted_histogram(bins, weights, n):
 def weighted_histogram(bins, weights, n):
     wide = torch.promote_types(weights.dtype, torch.float32) if weights.is_floating_point() else weights.dtype
     return weights.new_zeros(n, dtype=wide).index_add(0, bins.flatten(), weights.flatten().to(wide)).to(weights.dtype)
+
+
+# %% wrong: warns of its own deprecated helper
+# says: A deprecated call was used:
+# earns: 1 of 2
+def weighted_histogram(bins, weights, n):
+    import warnings
+
+    warnings.warn("this way of counting is deprecated", DeprecationWarning)
+    return weights.new_zeros(n).index_add(0, bins.flatten(), weights.flatten())

@@ -282,3 +282,21 @@ def pairwise_distance(x):
     s = (x[:, None] - x).square().sum(-1)
     far = s > 1e-20
     return torch.where(far, torch.where(far, s, 1.0).sqrt(), 0.0)
+
+
+# %% wrong: a square divided by its root
+# says: The result is nan somewhere.
+# says: The distances themselves are not right yet: see the check above.
+# earns: 0 of 1
+def pairwise_distance(x):
+    squares = (x[:, None] - x).square().sum(-1)
+    return squares / squares.sqrt()
+
+
+# %% wrong: computes in float32
+# says: The distances have the dtype of x:
+# earns: 0.5 of 1
+def pairwise_distance(x):
+    squares = (x.float()[:, None] - x.float()).square().sum(-1)
+    apart = squares > 0
+    return torch.where(apart, torch.where(apart, squares, 1.0).sqrt(), 0.0)

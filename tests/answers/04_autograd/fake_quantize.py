@@ -433,3 +433,16 @@ def fake_quantize(x, step, limit):
     k = x / step
     k = k + (k.round() - k).detach()
     return k.clamp(-limit, limit) * step
+
+
+# %% wrong: limits one step too early below 0
+# says: The values are not those of the grid.
+# says: An infinite x becomes ±limit * step, and nan stays nan.
+# earns: 0 of 2
+# caught: hidden
+def fake_quantize(x, step, limit):
+    if not step > 0 or limit < 1:
+        raise ValueError("step must be positive, and limit at least 1")
+    on_grid = (x / step).round().clamp(-limit + (limit > 3), limit) * step
+    tracked = x.clamp(-limit * step, limit * step)
+    return tracked + (on_grid - tracked).detach()

@@ -458,3 +458,16 @@ def leaky_scan(x, w, conf):
             h = h.detach()
         outs.append(h)
     return torch.stack(outs) if outs else torch.zeros_like(x)
+
+
+# %% wrong: goes through NumPy, which has no bfloat16
+# says: It must work for
+# earns: 1.5 of 2
+# caught: hidden
+def leaky_scan(x, w, conf):
+    g = conf * torch.sigmoid(x * w)
+    h, outs = torch.zeros(x.shape[1:], dtype=x.dtype), []
+    for t in range(len(x)):
+        h = h + g[t] * (x[t] - h)
+        outs.append(torch.from_numpy(h.detach().numpy()) + h - h.detach())
+    return torch.stack(outs) if outs else torch.zeros_like(x)

@@ -276,3 +276,21 @@ def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
     torch.manual_seed(0)
     w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5
     return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device, requires_grad=True)
+
+
+# %% wrong: scales the gradient by a hook
+# says: One step of SGD does not move w and b by lr * gradient.
+# earns: 0 of 1
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5).requires_grad_()
+    w.register_hook(lambda g: g / n_in**0.5)
+    return w, torch.zeros(n_out, dtype=dtype, device=device).requires_grad_()
+
+
+# %% wrong: numbers around 0.1
+# says: The mean of w must be 0.
+# earns: 0 of 1
+# caught: hidden
+def init_layer(n_in, n_out, dtype=torch.float32, device="cpu"):
+    w = (torch.randn(n_in, n_out, dtype=dtype, device=device) + 0.1) / n_in**0.5
+    return w.requires_grad_(), torch.zeros(n_out, dtype=dtype, device=device).requires_grad_()

@@ -361,3 +361,71 @@ def penalised_loss(model, x, y, lam):
     out = model(x)
     (g,) = torch.autograd.grad(out, x, torch.ones_like(out), create_graph=True)
     return F.mse_loss(out, y) + lam * ((g.norm(2, dim=1) - 1) ** 2).mean()
+
+
+# %% wrong: subtracts 1 from the norms in place
+# says: The call of loss.backward() raised:
+# earns: 0 of 2
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    norms = torch.linalg.vector_norm(g.flatten(1), dim=1)
+    norms -= 1
+    return F.mse_loss(out, y) + lam * norms.square().mean()
+
+
+# %% wrong: a loss without its graph
+# says: No gradient reaches the parameters.
+# earns: 0 of 2
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    norms = torch.linalg.vector_norm(g.flatten(1), dim=1)
+    return (F.mse_loss(out, y) + lam * (norms - 1).square().mean()).detach()
+
+
+# %% wrong: one of the two factors of the square is detached
+# says: The gradient of the parameters is not that of the formula.
+# earns: 0 of 2
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    norms = torch.linalg.vector_norm(g.flatten(1), dim=1)
+    return F.mse_loss(out, y) + lam * ((norms - 1) * (norms.detach() - 1)).mean()
+
+
+# %% wrong: the norm as a square over a norm
+# says: A sample with zero gradient gives nan: nan came out as the loss.
+# earns: 1 of 2
+# caught: hidden
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    g = g.flatten(1)
+    norms = (g * g).sum(1) / torch.linalg.vector_norm(g, dim=1)
+    return F.mse_loss(out, y) + lam * (norms - 1).square().mean()
+
+
+# %% wrong: the mean squared error alone
+# says: The penalty is missing: that is the mean squared error alone.
+# says: The loss is wrong
+# earns: 0 of 2
+def penalised_loss(model, x, y, lam):
+    return F.mse_loss(model(x.detach()), y)
+
+
+# %% wrong: leaves recording switched off
+# says: Gradient recording was switched off and not on again.
+# earns: 1 of 2
+def penalised_loss(model, x, y, lam):
+    x = x.detach().requires_grad_()
+    out = model(x)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    norms = torch.linalg.vector_norm(g.flatten(1), dim=1)
+    loss = F.mse_loss(out, y) + lam * (norms - 1).square().mean()
+    torch.set_grad_enabled(False)
+    return loss

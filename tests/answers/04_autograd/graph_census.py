@@ -478,3 +478,41 @@ def census(t):
                 seen.add(node)
                 waiting.append(node)
     return Counter(type(node).__name__ for node in seen)
+
+
+# %% wrong: returns how many nodes there are
+# says: The result must be a Counter; yours is of type
+# says: The result must be a Counter.
+# earns: 0 of 1
+def census(t):
+    waiting = [] if t.grad_fn is None else [t.grad_fn]
+    seen = set(waiting)
+    while waiting:
+        for node, _ in waiting.pop().next_functions:
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return len(seen) if seen else Counter()
+
+
+# %% wrong: the node of t alone
+# says: The counts are wrong. There are
+# says: Nodes are missing: from t.grad_fn all entries of next_functions are followed, then those of the
+# earns: 0 of 1
+def census(t):
+    return Counter() if t.grad_fn is None else Counter([type(t.grad_fn).__name__])
+
+
+# %% wrong: a thousand nodes at most
+# says: The chain has 3000 AddBackward0 and one AccumulateGrad.
+# earns: 0.5 of 1
+# caught: hidden
+def census(t):
+    waiting = [] if t.grad_fn is None else [t.grad_fn]
+    seen = set(waiting)
+    while waiting and len(seen) < 1000:
+        for node, _ in waiting.pop().next_functions:
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return Counter(type(node).__name__ for node in seen)

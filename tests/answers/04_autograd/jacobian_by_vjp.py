@@ -415,3 +415,63 @@ def jacobian(fn, x):
     batch = x.detach().repeat(size, *[1] * x.dim()).requires_grad_()
     y = fn(batch)
     return torch.autograd.grad(y, batch, torch.eye(size))[0]
+
+
+# %% wrong: returns a sparse matrix
+# says: Return an ordinary tensor, not a sparse one.
+# earns: 0 of 2
+def jacobian(fn, x):
+    x = x.detach().requires_grad_()
+    y = fn(x)
+    rows = x.new_zeros(y.numel(), *x.shape)
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            (row,) = torch.autograd.grad(y, x, v.view(y.shape), retain_graph=True, materialize_grads=True)
+            rows[i] = row
+    return rows.view(y.shape + x.shape).to_sparse()
+
+
+# %% wrong: rounds the derivatives to two digits
+# says: The derivatives are wrong for
+# earns: 1 of 2
+# caught: hidden
+def jacobian(fn, x):
+    x = x.detach().requires_grad_()
+    y = fn(x)
+    rows = x.new_zeros(y.numel(), *x.shape)
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            (row,) = torch.autograd.grad(y, x, v.view(y.shape), retain_graph=True, materialize_grads=True)
+            rows[i] = row
+    return rows.view(y.shape + x.shape).round(decimals=2)
+
+
+# %% wrong: empties its own leaf, which has the memory of x
+# says: The values of x were changed.
+# earns: 1 of 2
+def jacobian(fn, x):
+    own = x.detach().requires_grad_()
+    y = fn(own)
+    rows = x.new_zeros(y.numel(), *x.shape)
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            (row,) = torch.autograd.grad(y, own, v.view(y.shape), retain_graph=True, materialize_grads=True)
+            rows[i] = row
+    with torch.no_grad():
+        own.zero_()
+    return rows.view(y.shape + x.shape)
+
+
+# %% wrong: switches recording off for the copy of the rows, and not on again
+# says: Gradient recording was switched off and not on again.
+# earns: 1 of 2
+def jacobian(fn, x):
+    own = x.detach().requires_grad_()
+    y = fn(own)
+    rows = x.new_zeros(y.numel(), *x.shape)
+    if y.requires_grad:
+        for i, v in enumerate(torch.eye(y.numel(), dtype=y.dtype)):
+            (row,) = torch.autograd.grad(y, own, v.view(y.shape), retain_graph=True, materialize_grads=True)
+            torch.set_grad_enabled(False)
+            rows[i] = row
+    return rows.view(y.shape + x.shape)

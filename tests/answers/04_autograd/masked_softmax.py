@@ -319,3 +319,55 @@ def masked_softmax(scores, mask):
 # %% right: selection with -inf, the row without valid entries repaired afterwards
 def masked_softmax(scores, mask):
     return scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0)
+
+
+# %% wrong: fills with the lowest number of float32, whatever the dtype
+# says: In float64 valid scores may lie below all numbers of float32
+# earns: 1.5 of 2
+# caught: hidden
+def masked_softmax(scores, mask):
+    kept = torch.where(mask, scores, torch.finfo(torch.float32).min)
+    return torch.where(mask, kept.softmax(-1), 0.0)
+
+
+# %% wrong: scores below 0 count as 0
+# says: The probabilities are not those of softmax over the valid entries.
+# says: The probabilities are not right yet, and so the gradient is not: see the check above.
+# says: The probabilities are not those of softmax over the valid entries:
+# earns: 0 of 2
+# caught: hidden
+def masked_softmax(scores, mask):
+    positive = torch.where(scores < 0, 0.0, scores)
+    kept = torch.where(mask, positive, torch.finfo(scores.dtype).min)
+    return torch.where(mask, kept.softmax(-1), 0.0)
+
+
+# %% wrong: exponentials of all scores, selected afterwards
+# says: The gradient is nan: masked scores took part in the computation and were multiplied by 0, or
+# earns: 1.5 of 2
+def masked_softmax(scores, mask):
+    largest = torch.where(mask, scores, -torch.inf).amax(-1, keepdim=True).detach().nan_to_num(neginf=0.0)
+    powers = torch.where(mask, (scores - largest).exp(), 0.0)
+    total = powers.sum(-1, keepdim=True)
+    return powers / torch.where(total == 0, 1.0, total)
+
+
+# %% wrong: asks for the mask's last dimension
+# says: A single True or False must work, too:
+# earns: 1.5 of 2
+# caught: hidden
+def masked_softmax(scores, mask):
+    mask = mask.expand(*scores.shape[:-1], mask.shape[-1])
+    kept = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+    return torch.where(mask, kept.softmax(-1), 0.0)
+
+
+# %% wrong: a view of the scores, which need not be contiguous
+# says: An expanded mask and scores that are not contiguous must work, too:
+# earns: 1.5 of 2
+# caught: hidden
+def masked_softmax(scores, mask):
+    rows = scores.view(-1, scores.shape[-1])
+    mask = mask.expand(scores.shape).reshape(rows.shape)
+    kept = torch.where(mask, rows, torch.finfo(scores.dtype).min)
+    return torch.where(mask, kept.softmax(-1), 0.0).view(scores.shape)

@@ -1084,3 +1084,56 @@ class Value:
                     arrived[parent] = 0.0
                     waiting.append(parent)
                 arrived[parent] += gradient * slope
+
+
+# %% wrong: the slopes of a product exchanged
+# says: The derivative of
+# says: The derivatives are wrong: expected [7, 0] and [6, -4], got
+# says: The first backward is wrong already: the check above says more.
+# earns: 0 of 3
+class Value(Base):
+    def __mul__(self, o):
+        o = Value.wrap(o)
+        return Value(self.data * o.data, ((self, self.data), (o, o.data)))
+
+
+# %% wrong: the slope of -a is 1
+# says: The derivative of
+# says: The derivatives of -(a * b) are wrong already: the check above says more.
+# earns: 1 of 3
+class Value(Base):
+    def __neg__(self):
+        return Value(-self.data, ((self, 1.0),))
+
+    def __sub__(self, o):
+        o = Value.wrap(o)
+        return Value(self.data - o.data, ((self, 1.0), (o, -1.0)))
+
+
+# %% wrong: the inputs of a sum in a dict, where v + v has one
+# says: The derivatives of longer expressions differ from those of torch. Where a single operation is
+# says: The derivative of v = v + v, thirty times, is 2 ** 30.
+# earns: 1 of 3
+class Value(Base):
+    def __add__(self, o):
+        o = Value.wrap(o)
+        return Value(self.data + o.data, tuple({self: 1.0, o: 1.0}.items()))
+
+    __radd__ = __add__
+
+
+# %% wrong: 2 - a is 2 + a
+# says: The value of
+# earns: 2 of 3
+class Value(Base):
+    def __rsub__(self, o):
+        return Value.wrap(o) + self
+
+
+# %% wrong: a thousand nodes at most
+# says: The derivative of a chain of additions is 1.
+# earns: 2 of 3
+# caught: hidden
+class Value(Base):
+    def order(self):
+        return super().order()[-1000:]

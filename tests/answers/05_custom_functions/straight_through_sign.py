@@ -475,3 +475,80 @@ class Step(torch.autograd.Function):
 
 def ste_sign(x):
     return Step.apply(x)
+
+
+# %% wrong: the gradient passes below -1, too
+# says: Between -1 and 1 the incoming gradient passes unchanged, outside nothing does:
+# says: The gradient of the step itself is not right yet: see the check above.
+# earns: 0 of 2
+class Sign(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x >= 0, 1, -1).to(x.dtype).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (ctx.saved_tensors[0] < 1)
+
+
+def ste_sign(x):
+    return Sign.apply(x)
+
+
+# %% wrong: numbers just below 0 count as 0
+# says: The step must be +1 where x >= 0, and -1 where x < 0.
+# says: The values are wrong: the values differ.
+# earns: 0 of 2
+# caught: hidden
+class Sign(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x >= -0.05, 1, -1).to(x.dtype).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (ctx.saved_tensors[0].abs() < 1)
+
+
+def ste_sign(x):
+    return Sign.apply(x)
+
+
+# %% wrong: the step in float32, whatever the dtype of x
+# says: The dtype must be kept:
+# earns: 1 of 2
+class Sign(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x >= 0, 1.0, -1.0).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (ctx.saved_tensors[0].abs() < 1)
+
+
+def ste_sign(x):
+    return Sign.apply(x)
+
+
+# %% wrong: ones from the CPU
+# says: The result must be on the device of x:
+# earns: 1 of 2
+# caught: hidden
+class Sign(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ones = torch.ones(x.shape, dtype=x.dtype)
+        return torch.where(x >= 0, ones, -ones).masked_fill(x.isnan(), torch.nan)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (ctx.saved_tensors[0].abs() < 1)
+
+
+def ste_sign(x):
+    return Sign.apply(x)
