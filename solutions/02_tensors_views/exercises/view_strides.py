@@ -399,6 +399,7 @@ with check("view-strides") as test:
         raises="MemoryError|OverflowError",
     )
     judge(observe(view_strides, (3**35, 5), (5, 1), (-1, 5)), (5, 1), whole, walked, rounded)
+    judge(observe(view_strides, (3**40,), (1,), (3**19, 3**19, 9)), (3**21, 9, 1), whole, walked, rounded)
 
     test.hidden("a thousand random layouts: sizes of 1 and 0, strides of 0, and -1")
     longer = [lambda n: n, lambda n: n, lambda n: n + 2, lambda n: 0]

@@ -12,7 +12,8 @@
 # - These work, with the results of the dense matrix: `torch.matmul(E, t)`, `torch.matmul(t, E)`, `E @ t`, `t @ E` and
 #   `t.matmul(E)` for t of shape (n,), (n, m) or (m, n), as it fits; `torch.trace(E)` and `torch.diagonal(E)`, which are
 #   tensors. A float64 t gives a float64 result.
-# - `torch.add(E, F)` and `torch.matmul(E, F)` of two ScaledEyes give a ScaledEye.
+# - `torch.add(E, F)` and `torch.matmul(E, F)` of two ScaledEyes give a ScaledEye. What comes of `torch.add` with
+#   anything else is left open.
 # - Further arguments, such as `alpha` of `torch.add` or `offset` of `torch.diagonal`, need not be understood, but must
 #   not be ignored: they raise TypeError, or the result is right.
 # - If c requires grad, gradients reach it. A size that does not fit raises ValueError or RuntimeError.

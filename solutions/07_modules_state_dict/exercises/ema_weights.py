@@ -173,13 +173,18 @@ def story(answer, kind, decay, shifts):
     return facts
 
 
+whole_entries = "Integer entries cannot be averaged: copy them."
+keeps_model = (
+    "The EMA keeps the model itself: a module that you assign to self is registered, so that ema.parameters(), "
+    "state_dict() and to() reach it too. Keep the names alone."
+)
 known = [
     mistake(
         "A buffer name must not contain a dot (KeyError): encode the dots and decode them in average().",
         raises="buffer name can",
     ),
     mistake(
-        "Integer entries cannot be averaged: copy them.",
+        whole_entries,
         raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
     ),
     mistake("super().__init__() comes first in __init__.", raises="before Module.__init__"),
@@ -259,9 +264,17 @@ def judge(seen, decay):
                 when=lambda seen, still=still, whole=whole: {*whole} <= {*still},
             ),
         )
+        floating = [name for name in average if average[name].is_floating_point()]
         seen.that(
             not wrong,
             f"The average is not decay * average + (1 - decay) * current: {', '.join(wrong)}.",
+            mistake(
+                "An update took over the model's values as they are. Each one, the first too, moves the average by "
+                "1 - decay of the way.",
+                when=lambda seen, average=average, current=current, floating=floating: all(
+                    torch.equal(average[name], current[name].to(average[name])) for name in floating
+                ),
+            ),
             mistake(
                 "decay and 1 - decay are exchanged: the average moved almost all the way.",
                 when=lambda seen, average=average, exchanged=exchanged: same_state(average, exchanged),
@@ -287,11 +300,7 @@ def judge(seen, decay):
     seen.that(
         not seen["trainable"],
         "ema.parameters() holds trainable parameters: an optimizer would train the average.",
-        mistake(
-            "The EMA keeps the model itself: a module that you assign to self is registered, so that ema.parameters(), "
-            "state_dict() and to() reach it too. Keep the names alone.",
-            when=lambda seen: seen["kept model"],
-        ),
+        mistake(keeps_model, when=lambda seen: seen["kept model"]),
         stage="gradient",
     )
     seen.that(
@@ -354,6 +363,7 @@ with check("ema-weights") as test:
                 parameter -= 0.1 * parameter.grad
         graphs = [name for name, tensor in ema.average().items() if tensor.grad_fn is not None]
         filled = [name for name, parameter in ema.named_parameters() if parameter.grad is not None]
+        facts["kept model"] = any(one is net for one in ema.modules())
         return facts | {"after": copies_of(ema.average()), "graphs": graphs, "filled": filled}
 
     known_here = [
@@ -362,7 +372,7 @@ with check("ema-weights") as test:
             raises="buffer name can",
         ),
         mistake(
-            "Integer entries cannot be averaged: copy them.",
+            whole_entries,
             raises="can't be cast to the desired output type Long|not implemented for 'Long'|dtype .*[lL]ong",
         ),
     ]
@@ -380,6 +390,7 @@ with check("ema-weights") as test:
     seen.that(
         not seen["graphs"] and not seen["filled"],
         "The averages require grad (or grow a graph): update under no_grad, from detached values.",
+        mistake(keeps_model, when=lambda seen: seen["kept model"]),
         stage="gradient",
     )
 
@@ -454,14 +465,17 @@ with check("ema-weights") as test:
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter.add_(1 / 4)
+        moved = copies_of(net.state_dict())
         ema.update(net)
         average = copies_of(ema.average())
         now = copies_of(net.state_dict())
+        changed = any(not torch.equal(moved[name], now[name]) for name in now)
         ema.copy_to(net)
         back = copies_of(net.state_dict())
         ema.to("meta")
         devices = sorted({tensor.device.type for tensor in ema.average().values()})
-        return {"start": start, "average": average, "model": now, "back": back, "devices": devices}
+        facts = {"start": start, "average": average, "model": now, "back": back, "devices": devices}
+        return facts | {"changed": changed}
 
     not_moved = (
         "ema.state_dict() (or ema.to()) does not reach the averages: plain attributes and dicts are neither saved nor "
@@ -484,7 +498,8 @@ with check("ema-weights") as test:
             kinds = {tensor.dtype for tensor in seen[key].values()}
             kept = "update() must keep the dtype that the averages have." if key == "average" else not_moved
             kept = "copy_to must leave the model's dtypes alone." if key == "back" else kept
-            seen.that(kinds == {dtype, torch.int64}, kept, stage="dtype")
+            averaged_too = mistake(whole_entries, when=lambda seen, kinds=kinds: torch.int64 not in kinds)
+            seen.that(kinds == {dtype, torch.int64}, kept, averaged_too, stage="dtype")
         floating = [name for name, tensor in seen["start"].items() if tensor.is_floating_point()]
         wanted = {n: 0.75 * seen["start"][n].double() + 0.25 * seen["model"][n].double() for n in floating}
         tolerance = 2e-2 if ema_dtype == torch.bfloat16 else 1e-5
@@ -493,6 +508,7 @@ with check("ema-weights") as test:
         seen.that(
             exact,
             "After a cast of the EMA an update gives something else than decay * average + (1 - decay) * current.",
+            mistake("update() changed the model.", when=lambda seen: seen["changed"]),
             mistake(
                 "The average is computed in the model's dtype and loses precision: compute in its own.",
                 when=lambda seen, coarse=coarse: coarse,
@@ -573,6 +589,13 @@ with check("ema-weights") as test:
         seen.that(
             same_state(seen["after"], seen["wanted"]),
             not_saved,
+            mistake(
+                whole_entries,
+                when=lambda seen: any(
+                    tensor.is_floating_point() != seen["model"][name].is_floating_point()
+                    for name, tensor in seen["wanted"].items()
+                ),
+            ),
             mistake(
                 "The averages are buffers with persistent=False, which ema.state_dict() leaves out: register them as "
                 "persistent ones.",

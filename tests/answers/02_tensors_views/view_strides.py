@@ -673,3 +673,31 @@ def view_strides(shape, stride, new_shape):
             return None
     strides += [1] * len(left)
     return tuple(reversed(strides))
+
+
+# %% wrong: keeps what is left of a run as a float
+# says: Sizes are whole numbers: use // and %, for a float holds integers up to 2**53 only.
+# earns: 2 of 3
+# caught: hidden
+def view_strides(shape, stride, new_shape):
+    count, known = math.prod(shape), math.prod(size for size in new_shape if size != -1)
+    sizes = [count // known if size == -1 and known else size for size in new_shape]
+    if list(new_shape).count(-1) > 1 or min(sizes, default=0) < 0 or math.prod(sizes) != count:
+        raise ValueError(f"{count} elements can't have the shape {tuple(new_shape)}")
+    if count == 0:
+        return (0,) * len(sizes)
+    runs = []
+    for size, step in zip(reversed(shape), reversed(stride), strict=True):
+        if runs and step == runs[-1][0] * runs[-1][1]:
+            runs[-1][0] *= size
+        elif size != 1:
+            runs.append([size, step])
+    found, left, step = [], 1, 1
+    for size in reversed(sizes):
+        if left == 1 and size != 1:
+            left, step = runs.pop(0)
+        if left % size:
+            return None
+        found.append(step)
+        left, step = left / size, step * size
+    return tuple(reversed(found))

@@ -248,7 +248,6 @@ class EMA(Base):
 # %% wrong: turns the integer counter into a float
 # says: Integer entries cannot be averaged: copy them
 # says: A second copy_to must bring the averages of that moment into the model.
-# says: ema.state_dict() (or ema.to()) does not reach the averages: plain attributes
 # earns: 0 of 3
 class EMA(Base):
     @torch.no_grad()
@@ -356,7 +355,6 @@ class EMA(Base):
 
 # %% wrong: keeps the model itself as a child
 # says: The EMA keeps the model itself: a module that you assign to self is registered, so that
-# says: The averages require grad (or grow a graph): update under no_grad, from
 # earns: 0 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
@@ -406,7 +404,6 @@ class EMA(Base):
 
 # %% wrong: works in place on the model's tensors
 # says: update() changed the model
-# says: After a cast of the EMA an update gives something else than decay * average +
 # earns: 0 of 3
 class EMA(Base):
     def step(self, average, current):
@@ -416,7 +413,6 @@ class EMA(Base):
 
 # %% wrong: writes the averages into the model at once
 # says: update() changed the model
-# says: The average is computed in the model's dtype and loses precision: compute in
 # earns: 0 of 3
 class EMA(Base):
     def update(self, model):
@@ -621,9 +617,8 @@ class EMA(Base):
 
 
 # %% wrong: the first update copies
-# says: The average is not decay * average + (1 - decay) * current
+# says: An update took over the model's values as they are.
 # says: After a cast of the EMA an update gives something else than decay * average + (1 - decay) * current.
-# says: Decay and 1 - decay are exchanged: the average moved almost all the way.
 # earns: 0 of 3
 class EMA(Base):
     def update(self, model):
@@ -634,7 +629,7 @@ class EMA(Base):
 
 
 # %% wrong: the ready-made one, whose first update copies
-# says: The average is not decay * average + (1 - decay) * current
+# says: An update took over the model's values as they are.
 # says: After a cast of the EMA an update gives something else than decay * average +
 # says: ema.parameters() holds trainable parameters: an optimizer would train the
 # earns: 0 of 3
@@ -676,7 +671,6 @@ class EMA(Base):
 
 # %% wrong: keeps the model beside right buffers
 # says: The EMA keeps the model itself: a module that you assign to self is registered, so that
-# says: The averages require grad (or grow a graph): update under no_grad, from detached values.
 # earns: 0 of 3
 class EMA(Base):
     def __init__(self, model, decay=0.999):
