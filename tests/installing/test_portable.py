@@ -30,7 +30,14 @@ ALLOWED = {
         "joined by hand": SANDBOX,
         "no encoding": "the kernel's files are ASCII",
     },
-    "torchkata/tools/grading/sandbox/usage.py": {"joined by hand": SANDBOX},
+    "torchkata/tools/grading/sandbox/usage.py": {
+        "joined by hand": SANDBOX,
+        "Unix only": "where there are no such handles, it says so",
+    },
+    "torchkata/tools/mutant_worker.py": {
+        "fork": "torchkata mutants refuses to run where there is none",
+        "Unix only": "torchkata mutants refuses to run there",
+    },
     "torchkata/tools/grading/watchdog.py": {
         "no encoding": "the kernel's files in /proc are ASCII",
         "Unix only": "the pool calls it on Linux alone",

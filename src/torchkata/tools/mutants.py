@@ -65,8 +65,10 @@ def mutants_in(chapter: Chapter, only: Sequence[str] = ()) -> dict[str, list[Mut
 def try_out(chapter: Chapter, mutants: Mapping[str, Sequence[Mutant]]) -> Iterator[Tried]:
     """Run the check cells of these exercises on each of their mutants, in another process.
 
-    Raises CourseError where a solution itself does not earn full points, or the process ends early.
+    Raises CourseError where a solution itself does not earn full points, where the process ends early, and on Windows.
     """
+    if not hasattr(os, "fork"):
+        raise CourseError("torchkata mutants forks a process for each mutant, which Windows can't: run it on Linux.")
     cells = {exercise: [cell for cell in _cells(chapter) if exercise_of(cell) == exercise] for exercise in mutants}
     order = {
         "setup": next(cell.source for cell in _cells(chapter) if cell.metadata.get("setup")),

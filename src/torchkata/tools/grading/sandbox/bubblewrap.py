@@ -70,7 +70,11 @@ def try_out() -> None:
     """Raises CourseError where nothing could be run in the sandbox: where bubblewrap is missing or does not work, or
     where a worker could have no namespaces of its own in it."""
     tried = subprocess.run(
-        command([sys.executable, "-P", "-s", "-c", TRIES]), capture_output=True, text=True, timeout=60, check=False
+        command([sys.executable, "-P", "-s", "-c", TRIES]),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
     )
     if tried.returncode:
         last = next(iter(tried.stderr.strip().splitlines()[-1:]), "it gives no reason")
