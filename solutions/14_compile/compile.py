@@ -33,3 +33,6 @@ from torchkata.verdicts import (
 )
 
 # %% exercise="write-a-backend"
+# %% exercise="what-happened"
+# %% exercise="how-many-graphs"
+# %% exercise="once-or-every-time"

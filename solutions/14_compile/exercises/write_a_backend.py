@@ -69,19 +69,11 @@ def swapping(swaps: dict, seen: list) -> Callable[[fx.GraphModule, list], Callab
 
 
 # %% helpers="write-a-backend"
-CALLABLE = (
+NO_CALLABLE = mistake(
     "The backend must return a callable. It gets the graph and examples of the inputs once, when it compiles; what it "
-    "returns runs in each call, with the inputs of that call."
+    "returns runs in each call, with the inputs of that call.",
+    raises="callable|BackendCompilerFailed.*NoneType",
 )
-RECOMPILE = (
-    "The compiled function still does what it did before the exchange. After changing a graph, call recompile() on its "
-    "module, and return what is new."
-)
-
-
-def is_callable(backend):
-    """A mistake: a backend that returned no callable."""
-    return mistake(CALLABLE, raises="callable|BackendCompilerFailed.*NoneType|TypeError: '.*' object is not callable")
 
 
 # %% check="write-a-backend" points=1
@@ -101,7 +93,7 @@ with check("write-a-backend") as test:
         return {"seen": seen, "first": first, "second": second}
 
     test("the calls of the graph are noted as they came in")
-    seen = observe_scenario(two_calls, swapping).expecting(is_callable(swapping))
+    seen = observe_scenario(two_calls, swapping).expecting(NO_CALLABLE)
     names, calls = seen["seen"], ["relu", "sub", "relu", "relu", "mul", "add"]
     is_list = isinstance(names, list) and len(names) > 0
     first = names[0] if is_list else None
@@ -140,10 +132,12 @@ with check("write-a-backend") as test:
     plain, all_three = torch.tensor([9.0, 0.0]), torch.tensor([3.0, 3.0])
     seen.that(
         torch.is_tensor(seen["first"]) and seen["first"].tolist() == [3.0, 1.0],
-        "For x = [3, -1], -x + F.relu(x - 1) * x.relu() is [3, 1], but the compiled function returned {detail}.".replace(
-            "{detail}", str(seen["first"].tolist() if torch.is_tensor(seen["first"]) else seen["first"])
+        "For x = [3, -1], -x + F.relu(x - 1) * x.relu() is [3, 1]. The compiled function returned something else.",
+        mistake(
+            "The compiled function still does what it did before the exchange. After changing a graph, call "
+            "recompile() on its module, and return what is new.",
+            when=lambda seen: torch.equal(seen["first"], plain),
         ),
-        mistake(RECOMPILE, when=lambda seen: torch.equal(seen["first"], plain)),
         mistake(
             "Three different things are called relu here: torch.relu, F.relu and the method. Compare node.target "
             "itself, not a name.",
@@ -170,7 +164,7 @@ with check("write-a-backend") as test:
         """Exchange F.leaky_relu and the method clamp; call with an x that requires a gradient, then with another."""
         seen, runs = [], []
 
-        def steep(x, negative_slope):
+        def steep(x, negative_slope, inplace=False):
             return x * negative_slope * 10
 
         def between(x, min, max):
@@ -189,7 +183,7 @@ with check("write-a-backend") as test:
             tracked = out.requires_grad
             if tracked:
                 out.sum().backward()
-            again = compiled(x.detach())
+            again = compiled(x.detach() / 2)
         return {
             "out": out,
             "tracked": tracked,
@@ -243,7 +237,7 @@ with check("write-a-backend") as test:
 
     ### BEGIN HIDDEN TESTS
     test.hidden("keywords and methods")
-    seen = observe_scenario(keywords_and_methods, swapping).expecting(is_callable(swapping))
+    seen = observe_scenario(keywords_and_methods, swapping).expecting(NO_CALLABLE)
     seen.expecting(
         mistake(
             "A new function must get the arguments of the old call, keywords included; for a method the tensor comes "
@@ -295,7 +289,7 @@ with check("write-a-backend") as test:
         "An x that requires no gradient needs a second graph, so `seen` should hold two lists.",
     )
     seen.that(
-        torch.allclose(seen["again"], with_methods) and seen["swaps"] == 2,
+        torch.allclose(seen["again"], x / 2 * 9 + 5) and seen["swaps"] == 2,
         "In the first graph the calls were exchanged, in the second one not. `swaps` must be left as it is.",
     )
     test.hidden("two functions that change places")
@@ -306,12 +300,7 @@ with check("write-a-backend") as test:
         mistake(
             "torch.sin and torch.cos change places. You exchanged a call that had come in for another: each call is "
             "exchanged once, and what came in stays.",
-            when=lambda seen: seen["out"].tolist() in ([0.0, 0.0], [3.0, 3.0]),
-        ),
-        mistake(
-            "torch.sin and torch.cos change places. You exchanged a call that had come in for another: each call is "
-            "exchanged once, and what came in stays.",
-            when=lambda seen: seen["out"].tolist() == [1.0, 1.0],
+            when=lambda seen: seen["out"].tolist() in ([0.0, 0.0], [1.0, 1.0], [3.0, 3.0]),
         ),
     )
     test.hidden("a string names a method")

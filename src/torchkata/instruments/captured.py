@@ -3,9 +3,10 @@ needed."""
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
@@ -40,8 +41,8 @@ class Counting:
 
 @contextmanager
 def fresh_compiler() -> Iterator[None]:
-    """Inside, nothing has been compiled, all settings of the compiler are as at the chapter's beginning, and it logs no
-    warnings. Afterwards settings, stance and logs are as before, and nothing has been compiled."""
+    """Inside, nothing has been compiled, all settings of the compiler are as at the chapter's beginning, and nothing
+    is written to stderr. Afterwards settings, stance and logs are as before, and nothing has been compiled."""
     before = [module.get_config_copy() for module in _MODULES]
     levels = [logging.getLogger(name).level for name in _LOGS]
     torch._dynamo.reset()
@@ -49,7 +50,7 @@ def fresh_compiler() -> Iterator[None]:
         _set(_SETTINGS)
         for name in _LOGS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        with torch.compiler.set_stance("default"):
+        with torch.compiler.set_stance("default"), redirect_stderr(io.StringIO()):
             yield
     finally:
         for name, level in zip(_LOGS, levels, strict=True):

@@ -148,9 +148,6 @@ def swapping(swaps, seen):
 
 # %% wrong: later calls compute with the examples
 # says: The second call returned the numbers of the first.
-# says: In the first graph the calls were exchanged, in the second one not.
-# says: f adds 1 to its argument in place
-# says: In place
 # earns: 1 of 2
 # lesson
 def swapping(swaps, seen):
@@ -201,8 +198,8 @@ def swapping(swaps, seen):
 
 # %% wrong: notes node.name
 # says: You noted node.name, a label that is made unique
-# says: nothing
-# earns: 1 of 2
+# says: A function that breaks between
+# earns: 0 of 2
 # lesson
 def swapping(swaps, seen):
     return rewriting(swaps, seen, name_of=lambda node: node.name)
@@ -227,7 +224,6 @@ def swapping(swaps, seen):
 
 # %% wrong: notes when the graph runs
 # says: appended when the graph runs
-# says: nothing
 # earns: 1 of 2
 # lesson
 def swapping(swaps, seen):
@@ -254,7 +250,6 @@ def swapping(swaps, seen):
 
 # %% wrong: notes functions only
 # says: A call of a method must be noted too
-# says: nothing
 # earns: 1 of 2
 def swapping(swaps, seen):
     def note(seen, names):
@@ -358,7 +353,6 @@ def swapping(swaps, seen):
 
 # %% wrong: a TorchFunctionMode that exchanges functions while the graph runs
 # says: The calls of the method clamp were not exchanged.
-# says: Nothing
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
