@@ -35,4 +35,7 @@ from torchkata.verdicts import (
 # %% exercise="write-a-backend"
 # %% exercise="what-happened"
 # %% exercise="how-many-graphs"
+# %% exercise="over-the-limit"
+# %% exercise="one-graph-for-all-sizes"
+# %% exercise="mend-the-breaks"
 # %% exercise="once-or-every-time"

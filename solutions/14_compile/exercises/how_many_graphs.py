@@ -81,8 +81,8 @@ def item(given, name, truth, *mistakes, because):
     value = given.get(name, ...) if isinstance(given, dict) else ...
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     form = [] if is_number else [(value, f"Write a plain number of graphs in place of {value!r}, such as 7.")]
-    told = [(wrong, f"There are {truth}. {sentence}") for wrong, sentence in mistakes if wrong != truth]
-    return prediction(truth, *form, *told, because=f"There are {truth}. {because}")
+    told = [(wrong, f"It is {truth}. {sentence}") for wrong, sentence in mistakes if wrong != truth]
+    return prediction(truth, *form, *told, because=f"It is {truth}. {because}")
 
 
 def made(function, calls):

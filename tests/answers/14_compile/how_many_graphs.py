@@ -22,7 +22,7 @@ graphs = {name: __import__("numpy").int64(number) for name, number in reversed(T
 
 
 # %% wrong: every size compiles
-# says: There are 2. The second size makes a graph with a symbol
+# says: It is 2. The second size makes a graph with a symbol
 # earns: 1.8 of 2
 # lesson
 graphs = TRUE | {"sizes 5, 6, 7, 8": 4}
@@ -149,7 +149,7 @@ graphs = TRUE | {"five steps of training": 2}
 
 
 # %% wrong: some other number
-# says: There are 1. Parameters are inputs
+# says: It is 1. Parameters are inputs
 # earns: 1.8 of 2
 graphs = TRUE | {"five steps of training": 4}
 
