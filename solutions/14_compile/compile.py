@@ -21,6 +21,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchkata.instruments.captured import Counting, fresh_compiler, graphs_after, settings_changed
+from torchkata.instruments.cut import cut_of
 from torchkata.verdicts import (
     FIRST_CHECK_FIRST,
     check,
@@ -39,3 +40,6 @@ from torchkata.verdicts import (
 # %% exercise="one-graph-for-all-sizes"
 # %% exercise="mend-the-breaks"
 # %% exercise="once-or-every-time"
+# %% exercise="kept-for-backward"
+# %% exercise="fuse-pointwise"
+# %% exercise="separate-the-two"

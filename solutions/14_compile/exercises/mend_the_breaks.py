@@ -136,7 +136,7 @@ def scored(score, core, xs, log, gradients):
 def judge_story(seen, xs, names, log=()):
     """The line, the log, the result and the runs, for each x."""
     broken = mistake(
-        "core still breaks, so it doesn't compile with fullgraph=True: something in it needs Python. ({detail})",
+        "`core` still breaks, so it doesn't compile with fullgraph=True: something in it needs Python.",
         stage="raised",
         raises="Unsupported|UserError|Data-dependent|data-dependent|graph break|Could not guard",
     )
@@ -145,14 +145,14 @@ def judge_story(seen, xs, names, log=()):
         line, notes, result = as_it_was(x, log)
         seen.that(
             one["runs"] == 1,
-            f"With {name} core ran {one['runs']} times: once is enough.",
-            mistake(f"With {name} score did not call core.", when=lambda seen, one=one: one["runs"] == 0),
+            f"With {name} `core` ran {one['runs']} times: once is enough.",
+            mistake(f"With {name} `score` did not call `core`.", when=lambda seen, one=one: one["runs"] == 0),
         )
         seen.that(
             one["printed"] == line + "\n",
             f"With {name} score must print {line!r}; it printed {one['printed']!r}.",
             mistake(
-                f"With {name} nothing was printed. Printing belongs into score.",
+                f"With {name} nothing was printed. Printing belongs into `score`.",
                 when=lambda seen, one=one: not one["printed"],
             ),
         )
@@ -176,7 +176,7 @@ def judge_story(seen, xs, names, log=()):
         seen.that(one["log"] == notes, f"With {name} the log must be {notes}; it is {one['log']}.")
     seen.that(
         seen["graphs"] == 1,
-        f"core made {seen['graphs']} graphs for x of one shape; one should do.",
+        f"`core` made {seen['graphs']} graphs for x of one shape; one should do.",
     )
 
 
@@ -236,7 +236,7 @@ with check("mend-the-breaks") as test:
         more = [name for name in seen["names"] if name not in reads]
         seen.that(
             not more,
-            f"score computes `{more[0] if more else ''}` itself. Tensors are computed in core; score reads single numbers, "
+            f"`score` computes `{more[0] if more else ''}` itself. Tensors are computed in core; score reads single numbers, "
             "prints and notes.",
         )
     test.hidden("strings and ints in the log, after what was in it")
@@ -248,7 +248,7 @@ with check("mend-the-breaks") as test:
         f"The log holds strings and ints, as before. Yours holds {', '.join(types)}; a tensor in it would keep its memory.",
     )
     seen.that(
-        all(torch.equal(one["x"], x) for one, x in zip(seen["told"], xs, strict=True)), "x itself was changed."
+        all(torch.equal(one["x"], x) for one, x in zip(seen["told"], xs, strict=True)), "`x` itself was changed."
     )
     test.hidden("an outlier below, and one at exactly 2")
     below = [-samples()[1], torch.tensor([2.0, -2.0, 0, 0, 0, 0, 0, 0, 0])]

@@ -66,12 +66,6 @@ def score(x, log, core=core):
 # %% right: everything in one tensor, cut by slices
 def core(x):
     result, spread, flat, clipped, place = parts(x)
-    facts = torch.stack([spread.double(), flat.double(), clipped.double(), place.double()])
-    return torch.cat([result.double(), facts]).to(torch.float64)
-
-
-def core(x):
-    result, spread, flat, clipped, place = parts(x)
     return torch.cat([result, torch.stack([n.to(x.dtype) for n in (spread, flat, clipped, place)])])
 
 
@@ -119,7 +113,7 @@ def core(x):
 
 
 # %% wrong: print in core
-# says: core still breaks
+# says: `core` still breaks
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -130,7 +124,7 @@ def core(x):
 
 
 # %% wrong: print in a disabled function
-# says: core still breaks
+# says: `core` still breaks
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -146,7 +140,7 @@ def core(x):
 
 
 # %% wrong: an if on data
-# says: core still breaks
+# says: `core` still breaks
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -157,7 +151,7 @@ def core(x):
 
 
 # %% wrong: an if on a captured item()
-# says: core still breaks
+# says: `core` still breaks
 # says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
@@ -169,7 +163,6 @@ def core(x):
 
 # %% wrong: divides by 0
 # says: With a flat x the result is nan
-# says: The first check is not passed yet
 # earns: 0 of 3
 # lesson
 def core(x):
@@ -178,7 +171,6 @@ def core(x):
 
 # %% wrong: prints no more
 # says: With a plain x nothing was printed.
-# says: The first check is not passed yet
 # earns: 0 of 3
 def score(x, log, core=core):
     import contextlib
@@ -223,15 +215,14 @@ def score(x, log, core=core):
 
 
 # %% wrong: does not call core
-# says: With a plain x score did not call core.
-# says: The first check is not passed yet
+# says: With a plain x `score` did not call `core`.
 # earns: 0 of 3
 def score(x, log, core=core):
     return tell(parts(x), log)
 
 
 # %% wrong: calls core twice
-# says: With a plain x core ran 2 times
+# says: With a plain x `core` ran 2 times
 # says: The first check is not passed yet
 # earns: 0 of 3
 def score(x, log, core=core):
@@ -239,12 +230,16 @@ def score(x, log, core=core):
     return tell(core(x), log)
 
 
-# %% wrong: makes a graph for each x
-# says: graphs for x of one shape
+# %% wrong: makes a graph for each call
+# says: `core` made 4 graphs for x of one shape; one should do.
 # says: The first check is not passed yet
 # earns: 0 of 3
-def score(x, log, core=core):
-    return tell(core(x + 0.0 if log else x), log)
+CALLS = []
+
+
+def core(x):
+    CALLS.append(1)
+    return parts(x)
 
 
 # %% wrong: where() over nan
@@ -280,7 +275,7 @@ def core(x):
 
 
 # %% wrong: a small core, the rest in score
-# says: score computes `
+# says: `score` computes `
 # earns: 1 of 3
 # caught: hidden
 def core(x):
@@ -302,7 +297,7 @@ def score(x, log, core=core):
 
 
 # %% wrong: argmax in score
-# says: score computes `argmax` itself.
+# says: `score` computes `argmax` itself.
 # earns: 1 of 3
 # caught: hidden
 def score(x, log, core=core):
@@ -408,7 +403,7 @@ def core(x):
 
 
 # %% wrong: writes into x
-# says: x itself was changed.
+# says: `x` itself was changed.
 # earns: 1 of 3
 # caught: hidden
 def core(x):
