@@ -122,8 +122,8 @@ with check("separate-the-two") as test:
             return f"A call fails when it is compiled ({type(error).__name__})."
         if counts[0] == counts[1]:
             return (
-                f"Both functions have {counts[0]} graphs after these calls. Which of the two asks for something that "
-                "the other one does not need to know?"
+                f"After these calls both functions have the same number of graphs, {counts[0]}. Which of the two asks for "
+                "something that the other one does not need to know?"
             )
         return None
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from typing import Any
 
 import torch
@@ -41,30 +42,19 @@ class Counting:
 
 @contextmanager
 def fresh_compiler() -> Iterator[None]:
-    """Inside, nothing has been compiled, all settings of the compiler are as at the chapter's beginning, and nothing
-    is written to stderr. Afterwards settings, stance and logs are as before, and nothing has been compiled."""
-    before = [module.get_config_copy() for module in _MODULES]
-    levels = [logging.getLogger(name).level for name in _LOGS]
-    torch._dynamo.reset()
-    try:
-        _set(_SETTINGS)
+    """Inside, nothing has been compiled, all settings of the compiler are as at the chapter's beginning, and nothing is
+    written to stderr. Afterwards settings, stance and logs are as before, and nothing has been compiled."""
+    with ExitStack() as stack:
+        stack.callback(torch._dynamo.reset)
+        for module, settings in zip(_MODULES, _SETTINGS, strict=True):
+            stack.enter_context(module.patch(settings))
         for name in _LOGS:
+            stack.callback(logging.getLogger(name).setLevel, logging.getLogger(name).level)
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        with torch.compiler.set_stance("default"), redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        for name, level in zip(_LOGS, levels, strict=True):
-            logging.getLogger(name).setLevel(level)
-        _set(before)
+        stack.enter_context(torch.compiler.set_stance("default"))
+        stack.enter_context(redirect_stderr(io.StringIO()))
         torch._dynamo.reset()
-
-
-def _set(wanted: list[dict[str, Any]]) -> None:
-    for module, settings in zip(_MODULES, wanted, strict=True):
-        now = module.get_config_copy()
-        for name, value in settings.items():
-            if now[name] != value:
-                setattr(module, name, value)
+        yield
 
 
 def settings_changed() -> list[str]:
@@ -89,3 +79,47 @@ def graphs_after(function: Callable[..., Any], *calls: tuple, **options: Any) ->
             compiled(*args)
             counts.append(len(backend.graphs))
     return counts
+
+
+class _Noting(logging.Handler):
+    """Keeps the messages that it gets."""
+
+    def __init__(self, messages: list[str]) -> None:
+        super().__init__()
+        self._messages = messages
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._messages.append(record.getMessage())
+
+
+@contextmanager
+def logged(name: str) -> Iterator[list[str]]:
+    """Collect what one of torch's loggers says inside, in place of showing it on stderr."""
+    logger, messages = logging.getLogger(name), list[str]()
+    before, handler = (logger.level, logger.propagate), _Noting(messages)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield messages
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+@contextmanager
+def recompiles() -> Iterator[list[str]]:
+    """Collect why functions are compiled again inside: what `TORCH_LOGS=recompiles` shows."""
+    torch._logging.set_logs(recompiles=True)
+    try:
+        with logged("torch._dynamo.guards.__recompiles") as messages:
+            yield messages
+    finally:
+        torch._logging.set_logs()
+
+
+def reasons(messages: list[str]) -> list[str]:
+    """Of each message on a recompile the guards that failed, one for each entry of the cache that was asked."""
+    entries = [re.findall(r"^ *- (\d+/\d+: [^#\n]*[^#\s])", message, re.M) for message in messages]
+    return ["; ".join(found) for found in entries]

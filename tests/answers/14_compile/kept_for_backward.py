@@ -164,7 +164,7 @@ def kept(fn, inputs, recompute):
 
 # %% wrong: never the min-cut
 # says: x alone is kept, and two sines are computed again.
-# says: This check builds on the first one
+# says: The first check is not passed yet
 # earns: 0 of 2
 # lesson
 def kept(fn, inputs, recompute):

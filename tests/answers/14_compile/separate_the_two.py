@@ -33,7 +33,6 @@ calls = {
 
 
 # %% wrong: one call each
-# says: long = [(tensor(shape=(4,), dtype=torch.float32),)]: Both functions have 1 graphs
 # says: None of the items is right yet.
 # earns: 0 of 1
 # lesson
@@ -41,47 +40,47 @@ calls = {name: some[:1] for name, some in RIGHT.items()}
 
 
 # %% wrong: sizes on one side of 8
-# says: Both functions have 2 graphs after these calls.
+# says: the same number of graphs, 2.
 # earns: 0.67 of 1
 # lesson
 calls = RIGHT | {"long": [(ones(4),), (ones(5),), (ones(6),)]}
 
 
 # %% wrong: both sides of 8, but two calls only
-# says: Both functions have 2 graphs after these calls.
+# says: the same number of graphs, 2.
 # earns: 0.67 of 1
 # lesson
 calls = RIGHT | {"long": [(ones(4),), (ones(9),)]}
 
 
 # %% wrong: twice the same n
-# says: Both functions have 1 graphs after these calls.
+# says: the same number of graphs, 1.
 # earns: 0.67 of 1
 calls = RIGHT | {"power": [(ones(2), 2), (ones(2), 2)]}
 
 
 # %% wrong: two values of n
-# says: Both functions have 2 graphs after these calls.
+# says: the same number of graphs, 2.
 # earns: 0.67 of 1
 # lesson
 calls = RIGHT | {"power": [(ones(2), 2), (ones(2), 3)]}
 
 
 # %% wrong: the same keys, other values
-# says: graphs after these calls.
+# says: the same number of graphs
 # earns: 0.67 of 1
 # lesson
 calls = RIGHT | {"option": [(ones(2), {"shift": 1.0}), (ones(2), {"shift": 2.0})]}
 
 
 # %% wrong: another dtype
-# says: Both functions have 2 graphs after these calls.
+# says: the same number of graphs, 2.
 # earns: 0.67 of 1
 calls = RIGHT | {"option": [(ones(2), {"shift": 1.0}), (ones(2).double(), {"shift": 1.0})]}
 
 
 # %% wrong: another size with the same keys
-# says: Both functions have 2 graphs after these calls.
+# says: the same number of graphs, 2.
 # earns: 0.67 of 1
 calls = RIGHT | {"option": [(ones(2), {"shift": 1.0}), (ones(3), {"shift": 1.0})]}
 
