@@ -176,7 +176,8 @@ def judge_fused(seen, story, size, name):
         mixed = next((one for one in came if len(one) > 1 and not all(kinds[node] for node in one)), None)
         seen.that(
             mixed is None,
-            f"{name}: {', '.join(mixed or [])} are in one group, but not all of it is pointwise. A target is a function "
+            f"{name}: {', '.join(mixed or [])} are in one group, but not all of it is pointwise. A target is a "
+            "function "
             "or the name of a method, and `pointwise` holds targets.",
         )
         reads = {call[0]: str([call[2], call[3]]) for call in story[1]}
@@ -194,7 +195,8 @@ def judge_fused(seen, story, size, name):
             False,
             f"{name}: more can be fused. {', '.join(right[small])} are one group.",
             mistake(
-                f"{name}: {', '.join(next((list(one) for one in came if list(one) not in groups), []))} are in one group, "
+                f"{name}: {', '.join(next((list(one) for one in came if list(one) not in groups), []))} are in one "
+                "group, "
                 "although not each of them is read by the next only.",
                 when=lambda seen: len(right[small]) <= len(own[small]),
             ),
@@ -206,7 +208,8 @@ def judge_fused(seen, story, size, name):
     )
     seen.that(
         seen["after"] == after,
-        f"{name}: after fusing, {after} bytes move, not {seen['after']}. A group reads what comes from outside, each node "
+        f"{name}: after fusing, {after} bytes move, not {seen['after']}. A group reads what comes from outside, "
+        "each node "
         "once, and writes its last result only.",
     )
     seen.that(seen["same"], f"{name}: the graph was changed. It must be left as it is.")

@@ -132,7 +132,7 @@ with check("how-many-graphs") as test:
                 (2, "The symbol stands for sizes from 2 on; 1 and 0 each need a graph of their own."),
                 (3, "1 and 0 are two cases, and neither is the symbol."),
                 (5, "9 fits the graph that the 6 has made."),
-                because="5 is a number, 6 makes the symbol, and 1 and 0 are never the symbol. 9 fits the graph of the 6.",
+                because="5 is a number, 6 makes the symbol, and 1 and 0 are never it. 9 fits the graph of the 6.",
             ),
             "an argument s: 2, 3, 4, 5": item(
                 given,

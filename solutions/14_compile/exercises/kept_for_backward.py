@@ -129,7 +129,10 @@ with check("kept-for-backward") as test:
         bytes_kept == 2400,
         f"Three sines of 300 numbers keep x and two results. Of these, 2400 bytes are not an input's; you say "
         f"{bytes_kept}.",
-        mistake("`x` itself is kept as well, but x is there anyway: inputs don't count.", when=lambda seen: bytes_kept in (3600, 3612)),
+        mistake(
+            "`x` itself is kept as well, but x is there anyway: inputs don't count.",
+            when=lambda seen: bytes_kept in (3600, 3612),
+        ),
         mistake(
             "The first output of the forward graph is the result of fn. What is kept for backward comes after it.",
             when=lambda seen: bytes_kept == 2412,
@@ -223,11 +226,16 @@ with check("kept-for-backward") as test:
         (
             "products",
             512,
-            "relu(x @ w) @ v hands out one result of 512 bytes, perhaps twice, and views of inputs such as w.t(): count "
+            "relu(x @ w) @ v hands out one result of 512 bytes, perhaps twice, and views of inputs such as w.t(): "
+            "count "
             "each storage once, and none of an input.",
         ),
         ("products again", 512, "With recompute=True relu(x @ w) @ v keeps 512 bytes besides its inputs."),
-        ("exp", 200, "`exp` keeps its own result, 200 bytes. That one counts, although it is the result of fn as well."),
+        (
+            "exp",
+            200,
+            "`exp` keeps its own result, 200 bytes. That one counts, although it is the result of fn as well.",
+        ),
         ("a mask", 250, "A mask of 50 booleans takes 50 bytes, and exp keeps 200: count bytes, not numbers."),
     ):
         came = seen[name]
@@ -242,11 +250,13 @@ with check("kept-for-backward") as test:
     seen, wanted = observe_scenario(column, kept), numbers_of(cut_of(lambda x: x.sin()[:, 1].cos(), [x], False))
     seen.that(
         seen["kept"] == wanted["kept"],
-        f"x.sin()[:, 1].cos() keeps a view, and with it the whole storage of {wanted['kept']} bytes, not {seen['kept']}.",
+        f"x.sin()[:, 1].cos() keeps a view, and with it the whole storage of {wanted['kept']} bytes, not "
+        f"{seen['kept']}.",
     )
     seen.that(
         [seen["forward"], seen["backward"]] == [wanted["forward"], wanted["backward"]],
-        "The graphs have symbols for sizes. Earlier compilations don't count, and torch.compile's own settings do: call "
+        "The graphs have symbols for sizes. Earlier compilations don't count, and torch.compile's own settings do: "
+        "call "
         "torch._dynamo.reset() first.",
     )
     test.hidden("a call with two results")

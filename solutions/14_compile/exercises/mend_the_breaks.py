@@ -162,7 +162,9 @@ def judge_story(seen, xs, names, log=()):
             stage="type",
         )
         seen.that(
-            one["result"].dtype == x.dtype, f"With {name} the result must have the dtype of x, {x.dtype}.", stage="dtype"
+            one["result"].dtype == x.dtype,
+            f"With {name} the result must have the dtype of x, {x.dtype}.",
+            stage="dtype",
         )
         digits = 1e-9 if x.dtype == torch.float64 else 1e-4
         seen.that(
@@ -236,7 +238,8 @@ with check("mend-the-breaks") as test:
         more = [name for name in seen["names"] if name not in reads]
         seen.that(
             not more,
-            f"`score` computes `{more[0] if more else ''}` itself. Tensors are computed in core; score reads single numbers, "
+            f"`score` computes `{more[0] if more else ''}` itself. Tensors are computed in core; score reads single "
+            "numbers, "
             "prints and notes.",
         )
     test.hidden("strings and ints in the log, after what was in it")
@@ -245,11 +248,10 @@ with check("mend-the-breaks") as test:
     types = sorted({name for one in seen["told"] for name in one["types"]})
     seen.that(
         types == ["int", "str"],
-        f"The log holds strings and ints, as before. Yours holds {', '.join(types)}; a tensor in it would keep its memory.",
+        f"The log holds strings and ints, as before. Yours holds {', '.join(types)}; a tensor in it would keep its "
+        "memory.",
     )
-    seen.that(
-        all(torch.equal(one["x"], x) for one, x in zip(seen["told"], xs, strict=True)), "`x` itself was changed."
-    )
+    seen.that(all(torch.equal(one["x"], x) for one, x in zip(seen["told"], xs, strict=True)), "`x` itself was changed.")
     test.hidden("an outlier below, and one at exactly 2")
     below = [-samples()[1], torch.tensor([2.0, -2.0, 0, 0, 0, 0, 0, 0, 0])]
     seen = observe_scenario(scored, score, core, below, [], False)
@@ -264,7 +266,9 @@ with check("mend-the-breaks") as test:
     judge_story(seen, small, ["very small numbers, which are not flat,"])
     test.hidden("float64")
     double = [x.double() for x in xs]
-    judge_story(observe_scenario(scored, score, core, double, [], False), double, [f"{name} in float64" for name in NAMES])
+    judge_story(
+        observe_scenario(scored, score, core, double, [], False), double, [f"{name} in float64" for name in NAMES]
+    )
     test.hidden("gradients")
     seen = observe_scenario(scored, score, core, xs, [], True)
     for x, name, one in zip(xs, NAMES, seen["told"], strict=True):

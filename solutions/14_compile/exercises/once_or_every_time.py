@@ -187,14 +187,14 @@ with check("once-or-every-time") as test:
             "a forward hook, registered before the first call": item(
                 "a forward hook, registered before the first call",
                 hooked(lambda lin, hook: lin.register_forward_hook(hook), after=False),
-                because="A hook that is there at the first call is part of what is traced, and what it does to Python's "
-                "objects is done again after every run.",
+                because="A hook that is there at the first call is part of what is traced, and what it does to "
+                "Python's objects is done again after every run.",
             ),
             "a forward hook, registered after the first call": item(
                 "a forward hook, registered after the first call",
                 hooked(lambda lin, hook: lin.register_forward_hook(hook), after=True),
-                because="For speed, hooks of modules are not guarded, so later ones are overlooked. Register them first, "
-                "or call torch.compiler.reset().",
+                because="For speed, hooks of modules are not guarded, so later ones are overlooked. Register them "
+                "first, or call torch.compiler.reset().",
             ),
             "a hook on lin.weight, registered after the first call": item(
                 "a hook on lin.weight, registered after the first call",

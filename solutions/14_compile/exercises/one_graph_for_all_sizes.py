@@ -101,9 +101,7 @@ def judge_counts(seen, sizes, most):
             "There is more than one graph for one length: the function breaks. Nothing in it may be left to Python.",
             when=lambda seen: counts[0] > 1,
         ),
-        mistake(
-            "There is no graph at all: the whole function is left to Python.", when=lambda seen: counts[0] == 0
-        ),
+        mistake("There is no graph at all: the whole function is left to Python.", when=lambda seen: counts[0] == 0),
         mistake(
             "There is a graph for each length, each longer than the one before: the Python loop was unrolled. Compute "
             "bias without a loop over T.",
@@ -159,7 +157,8 @@ with check("one-graph-for-all-sizes") as test:
     test.hidden("default settings and fullgraph")
     short = observe_scenario(lengths, attend, (4, 5, 7, 6), True, False)
     short.that(
-        short["counts"] in ([1, 1, 1, 1], [1, 1, 1, 2]) and is_close(short["outs"][0], wanted(torch.sin(torch.arange(12.0)).reshape(4, 3))),
+        short["counts"] in ([1, 1, 1, 1], [1, 1, 1, 2])
+        and is_close(short["outs"][0], wanted(torch.sin(torch.arange(12.0)).reshape(4, 3))),
         "This check builds on the first one, which doesn't pass yet. Fix that first.",
     )
     judge_counts(observe_scenario(lengths, attend, (3, 4, 9, 100, 6), False, True), (3, 4, 9, 100, 6), 2)
@@ -167,7 +166,9 @@ with check("one-graph-for-all-sizes") as test:
     seen = observe_scenario(lengths, attend, (4, 5, 100, 200, 2), True, True)
     judge_counts(seen, (4, 5, 100, 200, 2), 1)
     x = torch.sin(torch.arange(600.0)).reshape(200, 3)
-    seen.that(is_close(seen["outs"][3], wanted(x)), "Compiled, for T = 200 the numbers are not those of the given function.")
+    seen.that(
+        is_close(seen["outs"][3], wanted(x)), "Compiled, for T = 200 the numbers are not those of the given function."
+    )
     for T in (100, 1, 1000):
         test.hidden(f"the numbers for T = {T}")
         x = torch.sin(torch.arange(3.0 * T)).reshape(T, 3)
@@ -179,7 +180,9 @@ with check("one-graph-for-all-sizes") as test:
     observe(attend, x).returns(wanted(x), because="For D = 5 the numbers are not those of the given function.")
     test.hidden("large numbers")
     x = torch.tensor([[20.0, 4.0], [-20.0, 8.0], [12.0, -16.0]]) * 5
-    observe(attend, x).returns(wanted(x), because="Large scores give other numbers, or nan: softmax subtracts the maximum.")
+    observe(attend, x).returns(
+        wanted(x), because="Large scores give other numbers, or nan: softmax subtracts the maximum."
+    )
     test.hidden("a place of the future with a very large number")
     x = torch.tensor([[1.0], [1e10]])
     observe(attend, x).returns(

@@ -240,9 +240,7 @@ with check("over-the-limit") as test:
     seen = observe_scenario(two_readers, Reader)
     means = [vector(0), (vector(0) + vector(1)) / 2, vector(2), (vector(0) + vector(1) + vector(3)) / 3]
     weight, bias = torch.linspace(-1, 1, 16).reshape(4, 4), torch.linspace(-0.2, 0.3, 4)
-    outs = [
-        torch.tanh(F.linear(mean, weight, bias)) / n**0.5 for mean, n in zip(means, (1, 2, 1, 3), strict=True)
-    ]
+    outs = [torch.tanh(F.linear(mean, weight, bias)) / n**0.5 for mean, n in zip(means, (1, 2, 1, 3), strict=True)]
     seen.that(
         all(map(same_numbers, seen["outs"], outs)) and seen["steps"] == [3, 1],
         "Each module counts and averages for itself. Here two modules share something.",

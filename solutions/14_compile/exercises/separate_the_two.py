@@ -122,7 +122,8 @@ with check("separate-the-two") as test:
             return f"A call fails when it is compiled ({type(error).__name__})."
         if counts[0] == counts[1]:
             return (
-                f"After these calls both functions have the same number of graphs, {counts[0]}. Which of the two asks for "
+                f"After these calls both functions have the same number of graphs, {counts[0]}. Which of the two "
+                "asks for "
                 "something that the other one does not need to know?"
             )
         return None
@@ -133,7 +134,9 @@ with check("separate-the-two") as test:
     wrong = {name: in_words(name, given[name]) for name in PAIRS if given.get(name, ...) is not ...}
     test.points = seen.predicts(
         {
-            name: prediction(given[name]) if wrong.get(name, "") is None else prediction("", because=wrong.get(name, ""))
+            name: prediction(given[name])
+            if wrong.get(name, "") is None
+            else prediction("", because=wrong.get(name, ""))
             for name in PAIRS
         },
         points=1,

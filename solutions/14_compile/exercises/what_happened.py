@@ -116,7 +116,8 @@ with check("what-happened") as test:
             when=lambda seen: pairs[-1] == (2, 4),
         ),
         mistake(
-            "Sizes 5, 5, 6, 7: the second and the fourth call find a graph that fits. You compiled anew for every call.",
+            "Sizes 5, 5, 6, 7: the second and the fourth call find a graph that fits. You compiled anew for every "
+            "call.",
             when=lambda seen: pairs == [(1, 1)] * 4,
         ),
         mistake(
@@ -134,7 +135,8 @@ with check("what-happened") as test:
     again = as_pairs(seen["second"])
     seen.that(
         again == truth,
-        f"Asked the same a second time, you say {again}. What the first time left behind was still there: begin with an "
+        f"Asked the same a second time, you say {again}. What the first time left behind was still there: begin "
+        "with an "
         "empty cache.",
     )
     test("a function that breaks in two")

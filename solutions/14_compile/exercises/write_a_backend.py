@@ -101,9 +101,7 @@ with check("write-a-backend") as test:
         is_list and len(names) == 1 and first == calls,
         f"`seen` must hold one list, {calls}, but it is {names}.",
         mistake("Nothing was noted in `seen`: append one list per graph.", when=lambda seen: not is_list),
-        mistake(
-            "`seen` gets one list per graph, not the names one by one.", when=lambda seen: isinstance(first, str)
-        ),
+        mistake("`seen` gets one list per graph, not the names one by one.", when=lambda seen: isinstance(first, str)),
         mistake(
             "`seen` gets one list per graph, appended while the graph is compiled. After two calls of one graph there "
             "is more than one list: yours are appended when the graph runs.",
@@ -269,7 +267,8 @@ with check("write-a-backend") as test:
     )
     seen.that(
         seen["once"] == 2,
-        "The graph ran more than once for one call, or while it was compiled. A backend looks at the graph and rewrites "
+        "The graph ran more than once for one call, or while it was compiled. A backend looks at the graph and "
+        "rewrites "
         "it; it computes nothing.",
         mistake(
             "The graph did not run in the first call of the compiled function.", when=lambda seen: seen["once"] < 2
@@ -278,7 +277,8 @@ with check("write-a-backend") as test:
     test.hidden("gradients flow")
     seen.that(
         seen["tracked"] is True,
-        "The result has no gradient, although x requires one. Let autograd record the graph's calls, as it would record "
+        "The result has no gradient, although x requires one. Let autograd record the graph's calls, as it would "
+        "record "
         "those of f.",
         stage="gradient",
     )

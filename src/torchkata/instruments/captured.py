@@ -6,8 +6,9 @@ from __future__ import annotations
 import io
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
 from typing import Any
 
 import torch
@@ -16,8 +17,22 @@ import torch._functorch.config
 from torch import fx
 
 _MODULES = (torch._dynamo.config, torch._functorch.config)
-_SETTINGS = [module.get_config_copy() for module in _MODULES]  # before a learner's code has run
 _LOGS = ("torch._dynamo", "torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
+
+
+def _settings(module: Any) -> dict[str, Any]:
+    """The settings of a module, without those that are deprecated: reading these warns."""
+    kept = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        for name, value in module.get_config_copy().items():
+            with suppress(FutureWarning):
+                getattr(module, name)
+                kept[name] = value
+    return kept
+
+
+_SETTINGS = [_settings(module) for module in _MODULES]  # before a learner's code has run
 
 
 class Counting:
@@ -63,7 +78,7 @@ def settings_changed() -> list[str]:
         name
         for module, settings in zip(_MODULES, _SETTINGS, strict=True)
         for name, value in module.get_config_copy().items()
-        if settings[name] != value
+        if name in settings and settings[name] != value
     ]
 
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from functorch.compile import default_partition, make_boxed_func, min_cut_rematerialization_partition
+from functorch.compile import (  # type: ignore[import-untyped]  # functorch tells no types
+    default_partition,
+    make_boxed_func,
+    min_cut_rematerialization_partition,
+)
 from torch import Tensor, fx
 from torch._dynamo.backends.common import aot_autograd
 

@@ -1,5 +1,4 @@
 # corners: none
-import torch
 from torch import fx
 
 
@@ -78,9 +77,7 @@ def fuse(graph, pointwise, size):
             free.discard(node)
             if node.target in pointwise:
                 todo += [
-                    a
-                    for a in node.all_input_nodes
-                    if a in free and a.target in pointwise and list(a.users) == [node]
+                    a for a in node.all_input_nodes if a in free and a.target in pointwise and list(a.users) == [node]
                 ]
         groups.append(sorted(members, key=place.get))
     before = after = 0

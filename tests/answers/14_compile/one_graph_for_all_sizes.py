@@ -123,7 +123,9 @@ def attend(x):
 # lesson
 @functools.cache
 def bias_of(T):
-    return torch.stack([torch.stack([torch.tensor(-0.5 * (i - j) if j <= i else -math.inf) for j in range(T)]) for i in range(T)])
+    return torch.stack(
+        [torch.stack([torch.tensor(-0.5 * (i - j) if j <= i else -math.inf) for j in range(T)]) for i in range(T)]
+    )
 
 
 attend = with_bias(bias_of)

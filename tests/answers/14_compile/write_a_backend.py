@@ -85,9 +85,7 @@ def swapping(swaps, seen):
             return super().call_method(target, args, kwargs)
 
     def backend(module, examples):
-        seen.append(
-            [getattr(n.target, "__name__", n.target) for n in module.graph.nodes if n.op.startswith("call_")]
-        )
+        seen.append([getattr(n.target, "__name__", n.target) for n in module.graph.nodes if n.op.startswith("call_")])
         return Swapper(module).transform()
 
     return backend
@@ -165,9 +163,7 @@ def swapping(swaps, seen):
 # lesson
 def swapping(swaps, seen):
     by_name = {getattr(key, "__name__", key): value for key, value in swaps.items()}
-    return rewriting(
-        swaps, seen, new_for=lambda node, _: by_name.get(getattr(node.target, "__name__", node.target))
-    )
+    return rewriting(swaps, seen, new_for=lambda node, _: by_name.get(getattr(node.target, "__name__", node.target)))
 
 
 # %% wrong: notes after the exchange
@@ -177,9 +173,7 @@ def swapping(swaps, seen):
 def swapping(swaps, seen):
     def backend(module, examples):
         rewriting(swaps, [])(module, examples)
-        seen.append(
-            [getattr(n.target, "__name__", n.target) for n in module.graph.nodes if n.op.startswith("call_")]
-        )
+        seen.append([getattr(n.target, "__name__", n.target) for n in module.graph.nodes if n.op.startswith("call_")])
         return module
 
     return backend
@@ -255,9 +249,7 @@ def swapping(swaps, seen):
     def note(seen, names):
         seen.append([name for name in names if name])
 
-    return rewriting(
-        swaps, seen, name_of=lambda n: n.target.__name__ if n.op == "call_function" else "", note=note
-    )
+    return rewriting(swaps, seen, name_of=lambda n: n.target.__name__ if n.op == "call_function" else "", note=note)
 
 
 # %% wrong: prints gm.code, changes targets, no recompile
@@ -386,9 +378,7 @@ def swapping(swaps, seen):
 # earns: 1 of 2
 # caught: hidden
 def swapping(swaps, seen):
-    return rewriting(
-        swaps, seen, args_of=lambda node: (node.args, node.kwargs if node.op == "call_function" else {})
-    )
+    return rewriting(swaps, seen, args_of=lambda node: (node.args, node.kwargs if node.op == "call_function" else {}))
 
 
 # %% wrong: runs under no_grad
