@@ -11,7 +11,7 @@
 # - make one graph serve all sizes, and take breaks out of a function without losing what it prints, notes or learns;
 # - say what a compiled forward keeps for backward, and what fusing saves.
 #
-# **50 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4, 6 and 9, and sections 5.9 (what the
+# **30 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4, 6 and 9, and sections 5.9 (what the
 # compiler sees of an operator) and 7.5 (wrappers in a state_dict). Everything here is counted: graphs, guards, bytes.
 # Nothing is timed, and you need no C++ compiler: the backends are functions of our own, "eager" and "aot_eager".
 #
@@ -32,7 +32,11 @@ import numpy as np
 import torch
 import torch._dynamo
 import torch.nn.functional as F
-from functorch.compile import default_partition, make_boxed_func, min_cut_rematerialization_partition
+from functorch.compile import (
+    default_partition,
+    make_boxed_func,
+    min_cut_rematerialization_partition,
+)
 from torch import Tensor, fx, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -117,7 +121,7 @@ def f(x: Tensor) -> Tensor:
 
 
 def printing(module: fx.GraphModule, examples: list) -> Callable:
-    """A backend that prints the code of its graph, without annotations and the lines that delete."""
+    """A backend that prints the code of its graph, without annotations."""
     for line in module.code.strip().splitlines():
         print(line.partition(";")[0].partition(" # ")[0])
     return module
@@ -159,7 +163,8 @@ for node in graph_of_first(lambda x: torch.relu(x) + F.relu(x) + x.relu(), torch
     print(f"{node.op:14} {getattr(node.target, '__name__', node.target)}")
 
 layer = nn.Linear(2, 2)
-print("inputs of a Linear:", [n.name for n in graph_of_first(layer, torch.ones(2)).nodes if n.op == "placeholder"])
+nodes = graph_of_first(layer, torch.ones(2)).nodes
+print("inputs of a Linear:", [node.name for node in nodes if node.op == "placeholder"])
 
 # %% [markdown]
 # They are: two are `call_function` nodes whose targets are different functions, and the third is a `call_method` node,
@@ -235,7 +240,8 @@ print("seed:               ", with_changes(seed))
 x = torch.ones(4)
 print("f(x, x), f(x, y):   ", graphs_after(lambda a, b: a + b, (x, x), (x, x.clone()))[-1])
 print("unused argument:    ", graphs_after(lambda x, unused: x + 1, (x, 3), (x, "b"))[-1])
-print("another key:        ", graphs_after(lambda x, q: x + q["a"], (x, {"a": x}), (x, {"a": x, "b": x}))[-1])
+keys = ({"a": x}, {"a": x, "b": x})
+print("another key:        ", graphs_after(lambda x, q: x + q["a"], *[(x, q) for q in keys])[-1])
 
 # %% [markdown]
 # Two, and the first graph is found again. The seed is no guard; the number of threads is.
@@ -304,13 +310,22 @@ for count, reads in ((12, True), (6, False)):
 # Eight, because all twelve share the code of `forward`, and one. With `isolate_recompiles=True` each `torch.compile`
 # has a limit of its own. With `fullgraph=True` reaching the limit is an error.
 #
-# So it matters what becomes a constant. Here each number is given four times over, with a new value each time:
+# So it matters what becomes a constant. Here a number is given four times, with a new value each time:
+
 
 # %% facts=["14-int-argument", "14-float-rate"]
-print("int argument 2, 3, 4, 5:        ", graphs_after(lambda x, s: x * s, *[(x, s) for s in (2, 3, 4, 5)]))
-print("float argument 0.5, 0.25, …:    ", graphs_after(lambda x, s: x * s, *[(x, 0.5**n) for n in range(1, 5)]))
-print("tensor argument:                ", graphs_after(lambda x, s: x * s, *[(x, torch.tensor(s)) for s in range(4)]))
-print("string argument 'a', 'b', 'a':  ", graphs_after(lambda x, s: x * len(s), (x, "a"), (x, "b"), (x, "a")))
+def times(x: Tensor, s: object) -> Tensor:
+    """x times s, or times the length of a string."""
+    return x * (len(s) if isinstance(s, str) else s)
+
+
+for name, values in {
+    "int argument": (2, 3, 4, 5),
+    "float argument": (0.5, 0.25, 0.125, 0.0625),
+    "tensor argument": torch.arange(2, 6).unbind(),
+    "string argument": ("a", "b", "a", "b"),
+}.items():
+    print(f"{name:16}", graphs_after(times, *[(x, value) for value in values]))
 
 with fresh_compiler():
     backend, module, made = Counting(), Indexed(2, True), []
@@ -318,7 +333,7 @@ with fresh_compiler():
     for module.index in (2, 3, 4, 5):
         compiled(x)
         made.append(len(backend.graphs))
-print("int of a module 2, 3, 4, 5:     ", made)
+print("int of a module ", made)
 
 # %% [markdown]
 # An int argument becomes a symbol at its second value, and a float an input of the graph. Only the ints (and sizes) 0
@@ -360,12 +375,21 @@ def double(x: Tensor) -> Tensor:
     return x * 2
 
 
-print("5, 6, 7, 8, default:           ", graphs_after(double, *sizes(5, 6, 7, 8)))
-print("5, 6, 7, 8, dynamic=False:     ", graphs_after(double, *sizes(5, 6, 7, 8), dynamic=False))
-print("5, 6, 1, 0, dynamic=True:      ", graphs_after(double, *sizes(5, 6, 1, 0), dynamic=True))
-print("x[:-1] + x[1:], 5, 6, 7, 2:    ", graphs_after(lambda x: x[:-1] + x[1:], *sizes(5, 6, 7, 2), dynamic=True))
-print("if size > 6, 5, 6, 7, 8, 20:   ", graphs_after(branch, *sizes(5, 6, 7, 8, 20), dynamic=True))
-print("for i in range(size), 5, 6, 7: ", graphs_after(loop, *sizes(5, 6, 7), dynamic=True))
+def neighbours(x: Tensor) -> Tensor:
+    """Sums of neighbours."""
+    return x[:-1] + x[1:]
+
+
+for name, function, lengths, dynamic in (
+    ("x * 2", double, (5, 6, 7, 8), None),
+    ("x * 2", double, (5, 6, 7, 8), False),
+    ("x * 2", double, (5, 6, 1, 0), True),
+    ("x[:-1] + x[1:]", neighbours, (5, 6, 7, 2), True),
+    ("if size > 6", branch, (5, 6, 7, 8), True),
+    ("for i in range(size)", loop, (5, 6, 7, 8), True),
+):
+    made = graphs_after(function, *sizes(*lengths), dynamic=dynamic)
+    print(f"{name:20} sizes {lengths}, dynamic={dynamic!s:5} {made}")
 
 # %% [markdown]
 # Two: two numbers make slices of size 1. A branch on a size is a guard, so there is a graph for each side. A loop over
@@ -394,7 +418,8 @@ def fixed(query: Tensor, cache: Tensor, position: Tensor) -> Tensor:
 print("last batch:", graphs_after(double, *sizes(*[32, 32, 32, 7] * 3)))
 print("growing:   ", graphs_after(grow, *[(torch.ones(4), torch.ones(n, 4)) for n in range(6)]))
 cache = torch.zeros(8, 4)
-print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, torch.tensor([n])) for n in range(6)]))
+positions = [torch.tensor([n]) for n in range(6)]
+print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, n) for n in positions]))
 
 # %% [markdown]
 # Three for the cache that grows (length 0, length 1, all others), and one for the fixed cache with a position that is a
@@ -517,7 +542,8 @@ with contextlib.redirect_stdout(io.StringIO()):
 print("print in a loop:         ", counts[0])
 print("computed in a function:  ", counts[1])
 print("if x.sum() > 0, +, +, -: ", graphs_after(by_sign, (x,), (x,), (-x,)))
-print("torch.where:             ", graphs_after(lambda x: torch.where(x.sum() > 0, x + 1, x - 1), (x,), (-x,)))
+made = graphs_after(lambda x: torch.where(x.sum() > 0, x + 1, x - 1), (x,), (-x,))
+print("torch.where:             ", made)
 
 # %% [markdown]
 # None. Python can't jump into the middle of a loop, so the whole function is given up, and `explain` reports 0 graphs
@@ -644,7 +670,8 @@ def sines(x: Tensor) -> Tensor:
 x = torch.linspace(0.1, 1.0, 300).reshape(100, 3).requires_grad_()
 for name, recompute in (("default partition", False), ("min-cut", True)):
     cut = cut_of(sines, [x], recompute)
-    print(f"{name:18} keeps {cut.kept} bytes besides x; {len(cut.forward)} + {len(cut.backward)} operations")
+    operations = f"{len(cut.forward)} + {len(cut.backward)} operations"
+    print(f"{name:18} keeps {cut.kept} bytes besides x; {operations}")
 
 order: list[str] = []
 
@@ -679,7 +706,8 @@ with fresh_compiler():
         halves.append(module)
         return make_boxed_func(module.forward)
 
-    torch.compile(lambda y: y.add_(1) * 2, backend=aot_autograd(fw_compiler=keeping))(torch.zeros(2))
+    backend = aot_autograd(fw_compiler=keeping)
+    torch.compile(lambda y: y.add_(1) * 2, backend=backend)(torch.zeros(2))
     print([str(node.target) for node in halves[0].graph.nodes if node.op == "call_function"])
 
 with fresh_compiler():
@@ -719,7 +747,8 @@ def gelu(x: Tensor) -> Tensor:
 
 calls = [node for node in graph_of_first(gelu, torch.ones(3)).nodes if node.op.startswith("call")]
 arrays = sum(1 + len(node.all_input_nodes) for node in calls)
-print(f"{len(calls)} calls move {arrays} arrays, {arrays * 4} MiB; one kernel would move 2 arrays, 8 MiB")
+print(f"{len(calls)} calls move {arrays} arrays, {arrays * 4} MiB")
+print("one kernel would move 2 arrays, 8 MiB")
 
 # %% [markdown]
 # This is what inductor, the default backend, does. It wrote one kernel for this function. On a busy machine with two
@@ -747,7 +776,8 @@ def polynomial(z: Tensor) -> Tensor:
 
 z = torch.linspace(-4, 4, 10_000, dtype=torch.bfloat16)
 with fresh_compiler():
-    print("aot_eager, same bits:", torch.equal(torch.compile(polynomial, backend="aot_eager")(z), polynomial(z)))
+    compiled = torch.compile(polynomial, backend="aot_eager")
+    print("aot_eager, same bits:", torch.equal(compiled(z), polynomial(z)))
 plain, once, exact = polynomial(z), polynomial(z.float()).bfloat16(), polynomial(z.double())
 errors = [f"{(result - exact).abs().max():.3f}" for result in (plain, once)]
 print("rounded once:", (once != plain).sum().item(), "differ; largest errors:", *errors)
@@ -784,4 +814,5 @@ prove("14-break-in-loop")
 # - [`torch.compile`](https://docs.pytorch.org/docs/stable/generated/torch.compile.html): all its arguments;
 # - [torch.compiler](https://docs.pytorch.org/docs/stable/torch.compiler.html): the programming model, with its pages
 #   on recompilation and graph breaks;
+# - [torch.fx](https://docs.pytorch.org/docs/stable/fx.html): the nodes of a graph, and how to change them;
 # - [Dynamic compilation control with `torch.compiler.set_stance`](https://docs.pytorch.org/tutorials/recipes/torch_compiler_set_stance_tutorial.html).

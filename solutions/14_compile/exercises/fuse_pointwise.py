@@ -53,7 +53,8 @@ def fuse(graph: fx.Graph, pointwise: set, size: dict[str, int]) -> tuple[list[li
     last = {}  # of the group of each call
     for node in reversed(calls):
         readers = list(node.users)
-        joins = len(readers) == 1 and readers[0] in last and {node.target, readers[0].target} <= pointwise
+        joins = len(readers) == 1 and readers[0] in last
+        joins = joins and {node.target, readers[0].target} <= pointwise
         last[node] = last[readers[0]] if joins else node
     groups = {}
     for node in calls:

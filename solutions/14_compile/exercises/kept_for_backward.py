@@ -42,7 +42,7 @@
 
 # %% answer="kept-for-backward"
 def kept(fn: Callable, inputs: list[Tensor], recompute: bool) -> dict[str, int]:
-    """{"kept": bytes, "forward": number of operations, "backward": number of operations} of fn, compiled."""
+    """{"kept": bytes, "forward": operations, "backward": operations} of fn, compiled."""
     ### BEGIN SOLUTION
     found = {}
 
@@ -164,7 +164,7 @@ with check("kept-for-backward") as test:
 
 
 # %% check="kept-for-backward" points=1
-"""Views of inputs, a kept result, a mask, other dtypes, which inputs learn, and what was compiled before."""
+"""Views of inputs, a kept result, a mask, float64, which inputs learn, and earlier compilations."""
 with check("kept-for-backward") as test:
 
     def stories(kept):

@@ -65,7 +65,8 @@ def core(x: Tensor) -> dict[str, Tensor]:
     clipped = (z.abs() > 2).any()
     z = z.clamp(-2, 2)
     result = torch.where(flat, 0.0, torch.tanh(z))
-    return {"result": result, "spread": spread, "flat": flat, "clipped": clipped, "place": z.argmax()}
+    place = z.argmax()
+    return {"result": result, "spread": spread, "flat": flat, "clipped": clipped, "place": place}
 
 
 def score(x: Tensor, log: list, core: Callable = core) -> Tensor:

@@ -53,12 +53,12 @@ times = {
 # times = {
 #     "print in f": ...,
 #     "log.append in f, log is a list from outside": ...,
-#     "log.append in a function under assume_constant_result": ...,  # torch.compiler.assume_constant_result
+#     "log.append in a function under assume_constant_result": ...,  # of torch.compiler
 #     "log.append in the backend": ...,
 #     "log.append in what the backend returns": ...,
 #     "a forward hook, registered before the first call": ...,
 #     "a forward hook, registered after the first call": ...,  # in the next three calls
-#     "a hook on lin.weight, registered after the first call": ...,  # in the next three calls and backwards
+#     "a hook on lin.weight, registered after the first call": ...,  # in the next three
 #     "different numbers from random.randint in f": ...,
 #     "log.append in f, under `if not torch.compiler.is_compiling():`": ...,
 # }

@@ -77,19 +77,6 @@ def lengths(attend, sizes, dynamic, fullgraph):
     return {"counts": counts, "operations": operations, "outs": outs}
 
 
-def wanted(x):
-    """What the given function returns, in one piece."""
-    place = torch.arange(len(x), dtype=x.dtype)
-    distance = place[:, None] - place
-    bias = (-0.5 * distance).masked_fill(distance < 0, -math.inf)
-    return (x @ x.t() / math.sqrt(len(x)) + bias).softmax(-1) @ x
-
-
-def is_close(a, b):
-    """Whether two results agree to the digits of float32."""
-    return torch.is_tensor(a) and a.shape == b.shape and torch.allclose(a, b.to(a.dtype), rtol=1e-4, atol=1e-5)
-
-
 def judge_counts(seen, sizes, most):
     """At most so many graphs; else the sentence says what it looks like."""
     counts, operations = seen["counts"], seen["operations"]
@@ -154,6 +141,17 @@ with check("one-graph-for-all-sizes") as test:
         return {"out": out.detach(), "gradient": x.grad, "dtype": str(out.dtype)}
 
     ### BEGIN HIDDEN TESTS
+    def wanted(x):
+        """What the given function returns, in one piece."""
+        place = torch.arange(len(x), dtype=x.dtype)
+        distance = place[:, None] - place
+        bias = (-0.5 * distance).masked_fill(distance < 0, -math.inf)
+        return (x @ x.t() / math.sqrt(len(x)) + bias).softmax(-1) @ x
+
+    def is_close(a, b):
+        """Whether two results agree to the digits of float32."""
+        return torch.is_tensor(a) and a.shape == b.shape and torch.allclose(a, b.to(a.dtype), rtol=1e-4, atol=1e-5)
+
     test.hidden("default settings and fullgraph")
     short = observe_scenario(lengths, attend, (4, 5, 7, 6), True, False)
     short.that(

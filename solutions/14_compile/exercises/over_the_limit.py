@@ -50,7 +50,7 @@
 # %% answer="over-the-limit"
 ### BEGIN SOLUTION
 class Reader(nn.Module):
-    """Reads one vector a call: averages all that it has seen since the last restart, and cools down."""
+    """Reads one vector a call: averages all since the last restart, and cools down."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +70,7 @@ class Reader(nn.Module):
 ### END SOLUTION
 ### BEGIN GIVEN
 # class Reader(nn.Module):
-#     """Reads one vector a call: averages all that it has seen since the last restart, and cools down."""
+#     """Reads one vector a call: averages all since the last restart, and cools down."""
 #
 #     def __init__(self):
 #         raise NotImplementedError  # repair the code below, then delete this line
@@ -194,7 +194,7 @@ with check("over-the-limit") as test:
 
 
 # %% check="over-the-limit" points=1
-"""64 calls with fullgraph, two modules, an x that is written to later, gradients, and settings left alone."""
+"""64 calls with fullgraph, two modules, an x that is written to later, gradients, and settings."""
 with check("over-the-limit") as test:
 
     def two_readers(Reader):

@@ -74,7 +74,7 @@ calls = {
 ### END GIVEN
 
 # %% check="separate-the-two" points=1
-"""Equal results without a compiler, and different numbers of graphs with one; a third of the point each."""
+"""Equal results without a compiler, different numbers of graphs with one; a third of the point each."""
 with check("separate-the-two") as test:
 
     def long_1(x):

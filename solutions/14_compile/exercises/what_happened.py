@@ -39,7 +39,7 @@
 
 # %% answer="what-happened"
 def what_happened(fn: Callable, calls: list[tuple]) -> list[tuple[int, int]]:
-    """Compile fn and call it with each tuple of arguments: how many graphs were made in each call, and how many ran?"""
+    """Compile fn and call it with each tuple: how many graphs were made, and how many ran?"""
     ### BEGIN SOLUTION
     count = {"made": 0, "ran": 0}
 
@@ -69,9 +69,6 @@ def as_pairs(value):
     return [tuple(pair) for pair in value] if is_list and all(type(n) is int for p in value for n in p) else None
 
 
-FORM = "The function returns a list with one pair of ints, (made, ran), for each entry of `calls`."
-
-
 # %% check="what-happened" points=1
 """Sizes 5, 5, 6, 7, twice over, and a function that breaks at print."""
 with check("what-happened") as test:
@@ -97,6 +94,7 @@ with check("what-happened") as test:
         with fresh_compiler():
             return {"pairs": what_happened(broken, [(torch.ones(5),), (torch.ones(5),)])}
 
+    FORM = "The function returns a list with one pair of ints, (made, ran), for each entry of `calls`."
     test("four calls with sizes 5, 5, 6, 7")
     seen = observe_scenario(four_sizes, what_happened)
     pairs = as_pairs(seen["first"])

@@ -43,7 +43,7 @@
 
 # %% answer="write-a-backend"
 def swapping(swaps: dict, seen: list) -> Callable[[fx.GraphModule, list], Callable]:
-    """A backend for torch.compile that notes the calls of each graph in `seen` and exchanges those in `swaps`.
+    """A backend that notes the calls of each graph in `seen` and exchanges those in `swaps`.
 
     swaps: {function, or name of a method: the function that takes its place}
     """
@@ -77,7 +77,7 @@ NO_CALLABLE = mistake(
 
 
 # %% check="write-a-backend" points=1
-"""torch.relu is exchanged for torch.neg, and the names are noted; a second call brings its own numbers."""
+"""torch.relu is exchanged, the names are noted, and a second call brings its own numbers."""
 with check("write-a-backend") as test:
 
     def two_calls(swapping):
