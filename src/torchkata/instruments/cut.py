@@ -23,12 +23,14 @@ class Cut:
     """What the two halves are, for one run.
 
     kept: bytes that the forward graph hands to the backward graph; every storage once, and none of an input.
-    forward, backward: the graphs' calls, by name.
+    forward, backward: the graphs' calls, by name. crosses: what the forward graph hands over, by name; an input is a
+    primal.
     """
 
     kept: int
     forward: tuple[str, ...]
     backward: tuple[str, ...]
+    crosses: tuple[str, ...]
 
 
 def cut_of(fn: Callable[..., Tensor], inputs: Sequence[Tensor], recompute: bool) -> Cut:
@@ -40,7 +42,7 @@ def cut_of(fn: Callable[..., Tensor], inputs: Sequence[Tensor], recompute: bool)
     kept: dict[int, int] = {}
 
     def forward(graph: fx.GraphModule, examples: list) -> Callable:
-        halves["forward"] = _calls(graph)
+        halves["forward"], halves["crosses"] = _calls(graph), _handed_over(graph)
 
         def run(*args: Any) -> Any:
             outs = graph(*args)
@@ -60,8 +62,14 @@ def cut_of(fn: Callable[..., Tensor], inputs: Sequence[Tensor], recompute: bool)
     with fresh_compiler():
         backend = aot_autograd(fw_compiler=forward, bw_compiler=backward, partition_fn=partition)
         torch.compile(fn, backend=backend)(*leaves).sum().backward()
-    return Cut(sum(kept.values()), halves["forward"], halves["backward"])
+    return Cut(sum(kept.values()), **halves)
 
 
 def _calls(graph: fx.GraphModule) -> tuple[str, ...]:
     return tuple(node.name for node in graph.graph.nodes if node.op == "call_function")
+
+
+def _handed_over(graph: fx.GraphModule) -> tuple[str, ...]:
+    """The names of the outputs after the first, which is the function's result."""
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    return tuple(dict.fromkeys(node.name for node in output.args[0][1:] if isinstance(node, fx.Node)))
