@@ -11,9 +11,12 @@
 # - make one graph serve all sizes, and take breaks out of a function without losing what it prints, notes or learns;
 # - say what a compiled forward keeps for backward, and what fusing saves.
 #
-# **30 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4, 6 and 9, and sections 5.9 (what the
-# compiler sees of an operator) and 7.5 (wrappers in a state_dict). Everything here is counted: graphs, guards, bytes.
-# Nothing is timed, and you need no C++ compiler: the backends are functions of our own, "eager" and "aot_eager".
+# **30 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4 and 6,
+# [section 5.9](../05_custom_functions/custom_functions.ipynb) (what a compiler sees of an operator),
+# [7.6](../07_modules_state_dict/modules_state_dict.ipynb) (names in the state_dict of a wrapper) and
+# [9.7](../09_onnx_export/onnx_export.ipynb) (Python that is baked into an export). Everything here is counted: graphs,
+# guards, bytes. Nothing is timed, and you need no C++ compiler: the backends are functions of our own, "eager" and
+# "aot_eager".
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -53,6 +56,9 @@ from torchkata.instruments.captured import (
     settings_changed,
 )
 from torchkata.instruments.cut import cut_of
+from torchkata.pictures.compile_breaks import breaks_explorer
+from torchkata.pictures.compile_cache import cache_explorer
+from torchkata.pictures.compile_cut import cut_explorer
 from torchkata.verdicts import (
     FIRST_CHECK_FIRST,
     check,
@@ -253,7 +259,8 @@ print("another key:        ", graphs_after(lambda x, q: x + q["a"], *[(x, q) for
 # | strings, lengths of lists, flags, `os.environ` | an argument that nobody uses, other keys of a dict |
 # | `self.training`, if the module reads it, as Dropout does | `self.training` of a Linear |
 #
-# Training steps, `load_state_dict` and `.data =` change numbers only, so they find the same graph.
+# Training steps, `load_state_dict` and `.data =` change numbers only, so they find the same graph. A region of autocast
+# ([chapter 8](../08_amp/amp.ipynb)) needs another one.
 #
 # A test of a training loop can insist on that:
 
@@ -272,6 +279,13 @@ with fresh_compiler():
 # With the stance `"fail_on_recompile"` the next recompile is an error that names the guard. `"eager_on_recompile"` is
 # its mild form.
 #
+# The explorer shows the cache call by call. Take *numbers*: why does 0.5 need a new entry, and which one does the last
+# call hit? Then step through *a counter* to its end.
+
+# %%
+cache_explorer()
+
+# %% [markdown]
 # **Now you know.** What was read is guarded, what nobody read is not, and the numbers in tensors never are.
 
 # %% exercise="what-happened"
@@ -552,6 +566,13 @@ print("torch.where:             ", made)
 #
 # An `if` on data breaks, and each side is compiled when it is met. `torch.where` and `torch.cond` keep one graph.
 #
+# Take each line into the loop and out of it, with `fullgraph=True` and without. Which of them is a single graph in a
+# loop?
+
+# %%
+breaks_explorer()
+
+# %% [markdown]
 # **Now you know.** A break in a line cuts a function. A break in a loop or a try block gives it up.
 
 # %% exercise="mend-the-breaks"
@@ -626,8 +647,8 @@ with fresh_compiler():
 # It never runs, and nothing is said: for speed, hooks of modules are not guarded. Register them before the first call,
 # or call `torch.compiler.reset()`. A hook on a parameter works at any time.
 #
-# `torch.compile(model)` is a wrapper: another class, with other names in its state_dict
-# ([chapter 7](../07_modules_state_dict/modules_state_dict.ipynb) takes the prefix off). Only its forward is compiled.
+# `torch.compile(model)` is a wrapper: another class, with other names in its state_dict (section 7.6 takes the prefix
+# off). Only its forward is compiled.
 # `generate` belongs to the model inside and compiles nothing. `model.compile()` works in place.
 #
 # Known wrong answers of 2.13 are in the table at the end, each with a proof: inputs that overlap but were apart in the
@@ -725,6 +746,12 @@ with fresh_compiler():
 # `loss.backward()` inside a compiled function breaks it. A whole step (zero_grad, forward, backward, step) makes two
 # graphs, and later steps add none.
 #
+# Which of these functions keep fewer bytes with the min-cut, and what do they compute again for it?
+
+# %%
+cut_explorer()
+
+# %% [markdown]
 # **Now you know.** What is kept for backward is a choice of the compiler.
 
 # %% exercise="kept-for-backward"

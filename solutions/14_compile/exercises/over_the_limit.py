@@ -199,19 +199,21 @@ with check("over-the-limit") as test:
 
     def two_readers(Reader):
         """Call one Reader twice, then another one, then the first again."""
-        first, second, outs = with_weights(Reader()), with_weights(Reader()), []
-        with torch.no_grad():
+        with fresh_compiler(), torch.no_grad():
+            first, second = with_weights(Reader()), with_weights(Reader())
             outs = [first(vector(0), 1.0), first(vector(1), 1.0), second(vector(2), 1.0), first(vector(3), 1.0)]
         return {"outs": outs, "steps": [int(first.steps), int(second.steps)]}
 
     def gradients(Reader):
         """Call a Reader three times with gradients switched on, calling backward each time."""
-        reader, outs = with_weights(Reader()), []
-        for number in range(3):
-            out = reader(vector(number), 2.0)
-            if out.requires_grad:
-                out.sum().backward()
-            outs.append(out.detach())
+        outs = []
+        with fresh_compiler():
+            reader = with_weights(Reader())
+            for number in range(3):
+                out = reader(vector(number), 2.0)
+                if out.requires_grad:
+                    out.sum().backward()
+                outs.append(out.detach())
         return {"outs": outs, "weight": reader.lin.weight.grad, "bias": reader.lin.bias.grad}
 
     ### BEGIN HIDDEN TESTS
