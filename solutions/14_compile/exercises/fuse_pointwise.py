@@ -70,20 +70,22 @@ def fuse(graph: fx.Graph, pointwise: set, size: dict[str, int]) -> tuple[list[li
 
 
 # %% helpers="fuse-pointwise"
-KINDS = {  # name: (target, whether it is pointwise)
-    "add": (torch.add, True),
-    "mul": (torch.mul, True),
-    "relu": (torch.relu, True),
-    "neg": (torch.neg, True),
-    "where": (torch.where, True),
-    "sigmoid": ("sigmoid", True),
-    "exp": ("exp", True),
-    "tanh": (torch.tanh, False),
-    "negative": ("neg", False),
-    "matmul": (torch.matmul, False),
-    "cat": (torch.cat, False),
-    "sum": ("sum", False),
-}
+def kinds():
+    """The kinds of calls by name: (target, whether it is pointwise)."""
+    return {
+        "add": (torch.add, True),
+        "mul": (torch.mul, True),
+        "relu": (torch.relu, True),
+        "neg": (torch.neg, True),
+        "where": (torch.where, True),
+        "sigmoid": ("sigmoid", True),
+        "exp": ("exp", True),
+        "tanh": (torch.tanh, False),
+        "negative": ("neg", False),
+        "matmul": (torch.matmul, False),
+        "cat": (torch.cat, False),
+        "sum": ("sum", False),
+    }
 
 
 def graph_of(story):
@@ -100,7 +102,7 @@ def graph_of(story):
     for name in inputs:
         nodes[name] = graph.placeholder(name)
     for name, kind, args, kwargs in calls:
-        target = KINDS[kind][0]
+        target = kinds()[kind][0]
         make = graph.call_method if isinstance(target, str) else graph.call_function
         nodes[name] = make(target, tuple(map(known, args)), {key: known(value) for key, value in kwargs.items()})
         nodes[name].name = name
@@ -110,7 +112,7 @@ def graph_of(story):
 
 def pointwise_targets():
     """The targets that work element by element."""
-    return {target for target, is_pointwise in KINDS.values() if is_pointwise}
+    return {target for target, is_pointwise in kinds().values() if is_pointwise}
 
 
 def fused(fuse, story, size):
@@ -132,12 +134,12 @@ def truth_of(story, size):
         return [value] if isinstance(value, str) else []
 
     reads = {name: set(names_in([args, list(kwargs.values())])) for name, _, args, kwargs in calls}
-    kinds = {name: KINDS[kind][1] for name, kind, _, _ in calls}
+    fusible = {name: kinds()[kind][1] for name, kind, _, _ in calls}
     readers = {name: [other for other in reads if name in reads[other]] for name in reads}
     group = {name: name for name in reads}
     for name in reversed(list(reads)):
         mine = readers[name]
-        if len(mine) == 1 and name not in outputs and kinds[name] and kinds[mine[0]]:
+        if len(mine) == 1 and name not in outputs and fusible[name] and fusible[mine[0]]:
             group[name] = group[mine[0]]
     groups = {}
     for name in reads:
@@ -173,8 +175,8 @@ def judge_fused(seen, story, size, name):
     if sorted(map(list, came)) != sorted(groups):
         own = {node: one for one in came for node in one}
         right = {node: one for one in groups for node in one}
-        kinds = {call[0]: KINDS[call[1]][1] for call in story[1]}
-        mixed = next((one for one in came if len(one) > 1 and not all(kinds[node] for node in one)), None)
+        is_pointwise = {call[0]: kinds()[call[1]][1] for call in story[1]}
+        mixed = next((one for one in came if len(one) > 1 and not all(is_pointwise[node] for node in one)), None)
         seen.that(
             mixed is None,
             f"{name}: {', '.join(mixed or [])} are in one group, but not all of it is pointwise. A target is a "
