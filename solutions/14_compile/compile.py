@@ -96,7 +96,8 @@ with fresh_compiler(), logged("torch._dynamo.convert_frame") as warned:
         made.append(len(backend.graphs))
 print("graphs after each call:", made)
 warning = next(message for message in warned if "recompile_limit" in message)
-print("\n".join(line.partition("#")[0].rstrip() for line in warning.splitlines()[:3:2]))
+for line in warning.splitlines()[:3:2]:
+    print(textwrap.shorten(line.partition("#")[0], 96))
 
 # %% [markdown]
 # Eight graphs were made, and then a warning came: the limit was hit, and the last reason is `self.step == 7`. From call
@@ -198,7 +199,8 @@ with fresh_compiler(), recompiles() as log:
     calls = [(x, 2), (x, 3), (torch.ones(5), 3), (torch.ones(5).double(), 3)]
     for args in calls:
         compiled(*args)
-print("\n".join(reasons(log)))
+for number, reason in enumerate(reasons(log), 2):
+    print(f"call {number}:", reason.replace("; ", "\n        "))
 
 # %% [markdown]
 # The second call failed the guard `s == 2` of entry 0/0. Each later call lists one reason for each entry that was
