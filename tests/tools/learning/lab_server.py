@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +88,8 @@ def lab_server(
         yield server
     finally:
         for child in psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []:
-            child.kill()
+            with suppress(psutil.NoSuchProcess):  # it ends meanwhile
+                child.kill()
         process.kill()
         process.wait()
 

@@ -28,8 +28,11 @@ def wait_until(holds, seconds=60):
 
 
 def listens(process):
-    """Whether a kernel has loaded all that it needs."""
-    return any(one.status == psutil.CONN_LISTEN for one in process.net_connections())
+    """Whether a kernel has loaded all that it needs; a child that has ended meanwhile was none."""
+    try:
+        return any(one.status == psutil.CONN_LISTEN for one in process.net_connections())
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.fixture
