@@ -1491,6 +1491,7 @@ for name, (operator, dtype) in cases.items():
 #
 # **Now you know.** A Function for gradients by choice and to save memory, in code of torch operations. An operator for
 # foreign code that has to work with `torch.compile` and `torch.export`. And the table of the opening is yours now.
+# ([Chapter 14](../14_compile/compile.ipynb) is about everything else that a compiler sees, guards and gives up.)
 
 # %% exercise="interp-operator"
 

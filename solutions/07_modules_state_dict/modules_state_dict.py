@@ -647,7 +647,8 @@ print(f"accuracy: {accuracy(model):.2f}")
 # Not one name fitted, so `strict=False` loaded nothing at all, and only the report that it returns would have said so.
 # With bare names it loads strictly, and the answers are nearly right. What is left is for section 7.8. (It is cleaner
 # to save the `state_dict` of the bare model, here `compiled._orig_mod`; but there are checkpoints enough that were
-# not.)
+# not. `model.compile()` works in place and changes no names; [chapter 14](../14_compile/compile.ipynb) shows when it
+# compiles nothing.)
 
 # %% exercise="strip-wrappers"
 

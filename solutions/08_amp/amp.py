@@ -429,7 +429,8 @@ error_of(lambda: lin(h))
 # `torch.autocast("cpu", torch.bfloat16, cache_enabled=False)` opens a region without copies.
 #
 # **Now you know.** Autocast casts what goes into an operation, by a list, and keeps its copies of weights until the
-# outermost region ends. Name device and dtype; leave a region with `.float()`.
+# outermost region ends. Name device and dtype; leave a region with `.float()`. (A compiled function notices whether
+# autocast is on, and is compiled again: see [chapter 14](../14_compile/compile.ipynb).)
 
 # %% exercise="mixed-region-error"
 

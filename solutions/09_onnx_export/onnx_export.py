@@ -800,7 +800,8 @@ onnx_explorer()
 
 # %% [markdown]
 # **Now you know.** Shapes are known once, values never. Decisions in Python are taken during the export; tensors decide
-# at run time.
+# at run time. (`torch.compile` reads Python in the same way, but it may come back: it guards what it took for granted
+# and compiles again. See [chapter 14](../14_compile/compile.ipynb).)
 
 # %% exercise="fixed-or-dynamic"
 

@@ -22,6 +22,9 @@ from torchkata.pictures.batch_norm import bn_explorer
 from torchkata.pictures.cache_blocks import blocks_explorer
 from torchkata.pictures.call_log import call_log_explorer
 from torchkata.pictures.collectives import collective_explorer
+from torchkata.pictures.compile_breaks import breaks_explorer
+from torchkata.pictures.compile_cache import cache_explorer
+from torchkata.pictures.compile_cut import cut_explorer
 from torchkata.pictures.float_bits import float_explorer
 from torchkata.pictures.gradient_window import window_explorer
 from torchkata.pictures.hook_timeline import hook_explorer
@@ -295,3 +298,32 @@ lanes_explorer()
 
 # %%
 roofline_explorer()
+
+# %% [markdown]
+# ## 14 torch.compile: captured, guarded, broken
+#
+# ### The cache of a compiled function
+#
+# Take *sizes* and press *next call*. Which sizes fit the second entry, and which never do?
+# From [chapter 14](14_compile/compile.ipynb).
+
+# %%
+cache_explorer()
+
+# %% [markdown]
+# ### Where a function breaks
+#
+# Choose *print*, then put it into a loop. What is left?
+# From [chapter 14](14_compile/compile.ipynb).
+
+# %%
+breaks_explorer()
+
+# %% [markdown]
+# ### Forward and backward, cut apart
+#
+# Choose the min-cut for the three sines. What is computed twice?
+# From [chapter 14](14_compile/compile.ipynb).
+
+# %%
+cut_explorer()

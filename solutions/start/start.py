@@ -87,18 +87,19 @@ print(torch.tensor(5) // 2)
 # %% [markdown] tags=["progress"]
 # | chapter | points | to read | to practise |
 # | --- | --- | --- | --- |
-# | [01 Install and backends](01_backends/backends.ipynb) | 20 | 55 min | 104 min |
-# | [02 Tensors, memory and views](02_tensors_views/tensors_views.ipynb) | 20 | 50 min | 135 min |
-# | [03 Gather and scatter](03_gather_scatter/gather_scatter.ipynb) | 20 | 55 min | 106 min |
-# | [04 Autograd and leaf tensors](04_autograd/autograd.ipynb) | 20 | 70 min | 175 min |
-# | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 75 min | 160 min |
-# | [06 Hooks](06_hooks/hooks.ipynb) | 20 | 65 min | 130 min |
-# | [07 Modules and state_dict](07_modules_state_dict/modules_state_dict.ipynb) | 20 | 65 min | 142 min |
-# | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 65 min | 184 min |
-# | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 50 min | 138 min |
-# | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 65 min | 230 min |
-# | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 75 min | 189 min |
-# | [12 A small language model, by hand](12_language_model/language_model.ipynb) | 20 | 40 min | 245 min |
-# | [13 Where memory and time go](13_memory_time/memory_time.ipynb) | 20 | 45 min | 265 min |
+# | [01 Install and backends](01_backends/backends.ipynb) | 20 | 40 min | 104 min |
+# | [02 Tensors, memory and views](02_tensors_views/tensors_views.ipynb) | 20 | 40 min | 135 min |
+# | [03 Gather and scatter](03_gather_scatter/gather_scatter.ipynb) | 20 | 45 min | 106 min |
+# | [04 Autograd and leaf tensors](04_autograd/autograd.ipynb) | 20 | 50 min | 175 min |
+# | [05 Custom Functions](05_custom_functions/custom_functions.ipynb) | 20 | 50 min | 160 min |
+# | [06 Hooks](06_hooks/hooks.ipynb) | 20 | 50 min | 130 min |
+# | [07 Modules and state_dict](07_modules_state_dict/modules_state_dict.ipynb) | 20 | 50 min | 142 min |
+# | [08 Automatic mixed precision](08_amp/amp.ipynb) | 20 | 50 min | 184 min |
+# | [09 ONNX export](09_onnx_export/onnx_export.ipynb) | 20 | 35 min | 138 min |
+# | [10 Several devices, several processes](10_multi_gpu/multi_gpu.ipynb) | 20 | 50 min | 230 min |
+# | [11 The training loop](11_training_loop/training_loop.ipynb) | 20 | 55 min | 189 min |
+# | [12 A small language model, by hand](12_language_model/language_model.ipynb) | 20 | 30 min | 245 min |
+# | [13 Where memory and time go](13_memory_time/memory_time.ipynb) | 20 | 35 min | 265 min |
+# | [14 torch.compile: captured, guarded, broken](14_compile/compile.ipynb) | 20 | 30 min | 209 min |
 #
 # Progress shows when you open this page with `torchkata lab` or `make lab`.

@@ -16,7 +16,7 @@
 # - The result is bit-identical on all ranks. (In the ring of PyTorch's own tutorial whole tensors travel.)
 #
 # **Rule.** Point-to-point messages only: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`. The check counts what
-# is sent and to whom.
+# is sent and to whom, in the thread that makes the call.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -87,36 +87,39 @@ def tensor_of(case, rank):
     return base, t
 
 
-class Messages(torch.utils._python_dispatch.TorchDispatchMode):
+class Messages:
     """Notes what is sent, to whom, and what torch.distributed does other than sending and receiving."""
 
     def __init__(self):
-        super().__init__()
         self.sent, self.others = [], []
 
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+    def note(self, operation, args, out):
+        """Note one operation."""
         if "c10d" in operation.namespace:
             name = operation.name().split("::")[1]
             if name == "send":
                 self.sent += [(args[2], part.numel() * part.itemsize) for part in args[0]]
             elif name not in ("recv_", "recv_any_source_"):
                 self.others.append(name)
-        return operation(*args, **(kwargs or {}))
 
 
 def with_cases(all_reduce, rank, cases):
     """For each case (shape, dtype, layout) what a rank has afterwards, and what it sent."""
+    from torchkata.verdicts.noting import noting
+
     facts = []
     for case in cases:
         base, t = tensor_of(case, rank)
         layout = (t.shape, t.stride(), t.storage_offset())
         place, outside = base.as_strided(*layout), torch.ones_like(base, dtype=torch.bool)
         outside.as_strided(*layout).fill_(False)
-        with Messages() as messages:
+        messages = Messages()
+        with noting(messages.note) as unseen:
             all_reduce(t)
         result = place.flatten()
         facts.append({"to": sorted({to for to, _ in messages.sent}), "others": messages.others})
         facts[-1]["sizes"] = [size for _, size in messages.sent]
+        facts[-1]["unseen"] = unseen
         facts[-1]["outside"] = bool((base[outside] == 7).all())
         facts[-1]["sum"] = result.sum().item()
         facts[-1]["t"] = result if len(result) < 1000 else result[::997]
@@ -129,6 +132,10 @@ def reduced(all_reduce, world, cases):
     return run_on_ranks(lambda rank, world: with_cases(all_reduce, rank, cases), world=world, timeout=30, stall=at_rest)
 
 
+uncounted = (
+    "The check counts messages that are sent in the call itself: not in another thread or process, and not below "
+    "torch's modes. Do all the work in the call."
+)
 known = [
     mistake(
         "The ranks wait for each other for ever. Gloo's send returns only when the partner receives: when every "
@@ -192,6 +199,7 @@ with check("ring-all-reduce") as test:
             "Only point-to-point messages are allowed.",
             stage="rule",
         )
+        seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
         seen.that(
             bool(right.all()),
             "The result is wrong in places: the chunk indices of the two phases do not fit together.",
@@ -268,6 +276,7 @@ with check("ring-all-reduce") as test:
             "Only point-to-point messages are allowed.",
             stage="rule",
         )
+        seen.that(not any(one["unseen"] for one in facts), uncounted, stage="rule")
         seen.that(
             bool(right.all()),
             "The result is wrong in places: the chunk indices of the two phases do not fit together.",

@@ -11,26 +11,27 @@ from torchkata.verdicts import observing
 from torchkata.verdicts.judging import Seen
 from torchkata.verdicts.observing import Observation
 from torchkata.verdicts.plain import Copier
-from torchkata.verdicts.recording import asks_for_operations, own_operators
+from torchkata.verdicts.recording import own_operators
 from torchkata.verdicts.sight import unseen
 from torchkata.verdicts.standins import StandIn, channel_of
+from torchkata.verdicts.telltales import asks_for_operations
 
 
 def observe(answer: object, *args: object, **kwargs: object) -> Seen:
     """Call an answer with copies of the arguments, note plain facts, and return them ready to be judged.
 
     Where an argument is a tensor that requires grad and the result is tracked, a backward pass runs too, from
-    `incoming_gradient(result)`. Operations are recorded where the check cell asks for operations: that takes longer
-    than most answers do.
+    `incoming_gradient(result)`. Operations are recorded where the test asks for operations: that takes longer than most
+    answers do.
     """
-    recorded = asks_for_operations(sys._getframe(1).f_code)
+    recorded = asks_for_operations(sys._getframe(1))
     asked_args, asked_kwargs = Copier().copy([list(args), kwargs])
     if isinstance(answer, StandIn):
         noted = answer.channel.observe(answer.__name__, asked_args, asked_kwargs, recorded)
     else:
         noted = _cross(observing.run_answer(answer, args, kwargs, recorded))
     noted = _without_own_operators(noted, sys._getframe(1).f_code)
-    return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted)
+    return Seen(getattr(answer, "__name__", "answer"), tuple(asked_args), asked_kwargs, noted, recorded=recorded)
 
 
 def observe_scenario(scenario: FunctionType, *args: object) -> Seen:
@@ -41,7 +42,7 @@ def observe_scenario(scenario: FunctionType, *args: object) -> Seen:
     answer are.
     """
     channel = channel_of(args)
-    recorded = asks_for_operations(scenario.__code__)
+    recorded = asks_for_operations(sys._getframe(1))
     if channel:
         noted = channel.scenario(scenario, args, recorded)
     else:
@@ -49,7 +50,7 @@ def observe_scenario(scenario: FunctionType, *args: object) -> Seen:
     noted = _without_own_operators(noted, scenario.__code__)
     story = (scenario.__doc__ or "").strip().partition("\n")[0]
     named = [p.name for p in signature(scenario).parameters.values() if p.kind is not p.VAR_POSITIONAL]
-    return Seen(scenario.__name__, args, {}, noted, story=story, names=tuple(named))
+    return Seen(scenario.__name__, args, {}, noted, recorded=recorded, story=story, names=tuple(named))
 
 
 def observe_value(answer: object) -> Seen:

@@ -40,6 +40,13 @@ class NotSolved(Exception):
     """The answer is still the stub."""
 
 
+class NotRecorded(Exception):
+    """A fault of a check cell: it asks for operations of a call in whose test none were recorded."""
+
+    def __init__(self) -> None:
+        super().__init__("operations are recorded where the test itself asks for them: observe in the same test again")
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A known misconception and the sentence that names it. It matches when all the conditions that are given hold.
@@ -99,6 +106,7 @@ class Seen:
     args: tuple
     kwargs: dict
     noted: Observation
+    recorded: bool = False
     known: tuple[Mistake, ...] = ()
     is_value: bool = False
     story: str = ""  # of a scenario: what it does, in words
@@ -142,7 +150,7 @@ class Seen:
     @property
     def ops(self) -> list[dict]:
         """The recorded operations, see `torchkata.verdicts.recording.Recorder`. Fails as `in_sight` does: where some of
-        the work was out of sight, nobody knows whether a rule was kept."""
+        the work was out of sight, nobody knows whether a rule was kept. Raises NotRecorded, as `in_sight` does."""
         return self.in_sight().noted.ops
 
     @property
@@ -288,7 +296,10 @@ class Seen:
 
     def in_sight(self) -> Seen:
         """Judge that all of the answer's work was done where it can be recorded: not in a thread, not in another
-        process, not below torch's modes. Whatever asks for operations judges this too."""
+        process, not below torch's modes. Whatever asks for operations judges this too. Raises NotRecorded where nobody
+        has looked."""
+        if not self.recorded:
+            raise NotRecorded
         if self.noted.lost and not self._naming:
             self._fail(Difference("rule", self.noted.lost[0], "elsewhere"), (), UNSEEN)
         return self
@@ -305,9 +316,9 @@ class Seen:
 
     def that(self, holds: bool, sentence: str, *mistakes: Mistake, stage: str = "value") -> Seen:
         """Judge any condition on plain facts; `sentence` is what a learner reads when it does not hold. At the stage
-        "rule" it judges, as `in_sight` does, whether the facts can be relied on."""
+        "rule" it judges, as `in_sight` does, whether the facts can be relied on, where operations are recorded."""
         self._must_have_returned(mistakes)
-        if stage == "rule":
+        if stage == "rule" and self.recorded:
             self.in_sight()
         if not holds:
             self._fail(Difference(stage, ""), mistakes, sentence)
@@ -338,6 +349,8 @@ class Seen:
         """Call a part of a mistake; None when it can't be computed for this input."""
         try:
             return function(*args)
+        except NotRecorded:
+            raise
         except Exception:  # a look-alike that does not fit these arguments does not match
             return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +21,6 @@ from torchkata.verdicts.sight import TORCHS, Sight, Unwatched
 if TYPE_CHECKING:
     from torch._ops import OpOverload
 
-# the last one takes the recorder away for a while, and raises where there is none
-TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "in_sight", "_pop_mode_temporarily"])
 OWN_OPERATOR = re.compile(rf"\btorch\.ops\.(?!(?:{'|'.join(sorted(TORCHS))})\.)\w+\.(\w+)")
 LIFTS = frozenset(["_disable_current_modes", "_pop_mode_temporarily"])
 READS_VALUES = ("item", "tolist")  # Python-level calls that read values
@@ -134,17 +131,6 @@ def _storages(tensors: list[Tensor]) -> list[int]:
     return [t.untyped_storage()._cdata for t in tensors if t.layout == torch.strided]
 
 
-def asks_for_operations(code: CodeType) -> bool:
-    """Whether the source in which this code stands, its check cell, names what tells of operations (see
-    `torchkata.verdicts.judging.Seen`). So, too, where that source is not known."""
-    lines = linecache.getlines(code.co_filename)
-    known, names = _known_sources.get(code.co_filename, ([], True))
-    if known is not lines:
-        names = not lines or _names_operations("".join(lines))
-        _known_sources[code.co_filename] = lines, names
-    return names
-
-
 def own_operators(code: CodeType) -> set[str]:
     """The operators, not torch's own, that the source in which this code stands calls by name, as torch.ops.kata.interp
     is: of those that an exercise asks for, nobody has to see how they work."""
@@ -162,15 +148,6 @@ def lifts_modes(scenario: FunctionType) -> bool:
         codes += [one for one in inner if one.co_filename == scenario.__code__.co_filename]
         seen.update(inner)
     return False
-
-
-_known_sources: dict[str, tuple[list[str], bool]] = {}  # by file: its lines, and whether they name operations
-
-
-def _names_operations(source: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and node.attr in TELL_OF_OPERATIONS for node in ast.walk(ast.parse(source))
-    )
 
 
 class Unrecorded:

@@ -123,6 +123,8 @@ class Place:
 
     def at_work_on(self, number: int, idea: str) -> None:
         """The test that begins now."""
+        if self._timer is None:
+            return
         about = f": test {number} is running ({idea})"
         with self._lock:
             self._waiting = replace(self._waiting, about=about)

@@ -646,3 +646,16 @@ def ring_all_reduce(t):
             accum[:] += send_buff[:]
         send_req.wait()
     t[:] = accum[:]
+
+
+# %% wrong: all_reduce in a thread, where no message is counted
+# says: The check counts messages that are sent in the call itself
+# earns: 0 of 3
+def ring_all_reduce(t):
+    from threading import Thread
+
+    whole = t.contiguous().clone()
+    thread = Thread(target=dist.all_reduce, args=(whole,))
+    thread.start()
+    thread.join()
+    t.copy_(whole)

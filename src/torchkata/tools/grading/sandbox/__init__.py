@@ -71,8 +71,8 @@ that instead. It earns points only if the check cell, which the worker never see
 runs, torch is put back after each call and results are taken as plain tensors (`inside/asking.py`), so an answer that
 replaces `torch.equal` or returns a tensor of its own class decides nothing. Where a check asks which operations ran,
 torch's profiler counts them a second time, in all threads, below all modes, and in classes and operations of the
-learner's own, and Python's audit events tell of other processes (`verdicts/sight.py`); and an operation that was asked
-for must be one that the result comes from, in memory that only torch writes to.
+learner's own, and Python's audit events tell of other processes (`verdicts/sight.py`, on a rank `verdicts/noting.py`);
+and an operation that was asked for must be one that the result comes from, in memory that only torch writes to.
 
 One limit remains: all of this runs in the worker. Code that digs into these very objects, or into the interpreter's
 memory, can falsify what is reported of operations. `reaching.py` shows the teacher the lines of a submission that look

@@ -59,7 +59,7 @@ def encode(value: object) -> bytes:
     tree = writer.pack(value)
     if len(tree) > DEFAULT_CAPS.value:
         raise TooLarge(f"{len(tree)} bytes without the values of tensors")
-    table = writer.pack(list(map(list, writer.table)))
+    table = _plain.pack(list(map(list, writer.table)))
     return b"".join([HEAD.pack(len(table), len(tree)), table, tree, *writer.parts])
 
 
@@ -79,6 +79,9 @@ def decode(data: bytes, caps: Caps = DEFAULT_CAPS) -> Any:
         raise ValueError(f"not an encoded value: {type(error).__name__}") from error
 
 
+_plain = msgpack.Packer(strict_types=True)  # of what holds no extensions; to make one takes longer than to use it
+
+
 class _Writer:
     """Writes one message."""
 
@@ -96,7 +99,7 @@ class _Writer:
         if kind is tuple:
             return msgpack.ExtType(TUPLE, self.pack(list(value)))
         if isinstance(value, Tensor):
-            return msgpack.ExtType(TENSOR, self.pack(self._row(value)))
+            return msgpack.ExtType(TENSOR, _plain.pack(self._row(value)))
         if kind not in AS_TEXT:
             raise TypeError(f"{kind.__name__} is not plain data")
         code, text = AS_TEXT[kind]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -22,10 +23,8 @@ class Questions:
     """
 
     def __init__(self, source: str, file: str):
-        tree = ast.parse(source)
-        names = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-        self._take = _Taking(Asked(names))
-        self.code: CodeType = compile(ast.fix_missing_locations(_Calls().visit(tree)), file, "exec", dont_inherit=True)
+        self.code, asked = _made_ready(source, file)
+        self._take = _Taking(asked)
 
     @property
     def replaced(self) -> list[str]:
@@ -35,6 +34,16 @@ class Questions:
     def space(self, names: dict) -> dict:
         """A namespace of these names, for the code."""
         return names | {_TAKE: self._take}
+
+
+@lru_cache(maxsize=64)
+def _made_ready(source: str, file: str) -> tuple[CodeType, Asked]:
+    """The code with each call in it watched, and the parts of torch that it may ask. A check asks the same scenario of
+    many arguments."""
+    tree = ast.parse(source)
+    names = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    asked = Asked(names)
+    return compile(ast.fix_missing_locations(_Calls().visit(tree)), file, "exec", dont_inherit=True), asked
 
 
 class _Taking:

@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterable
+from functools import cache
 
 from torchkata.tools.grading.sandbox.limits import Limits
 
@@ -31,9 +32,14 @@ SHOWN_OF_PROC = ("cpuinfo", "meminfo")
 
 def _call(name: str, *args: object) -> None:
     """Call a function of libc. Raises OSError where it fails."""
-    if getattr(ctypes.CDLL(None, use_errno=True), name)(*args) < 0:
+    if getattr(_libc(), name)(*args) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def give_up_root() -> None:

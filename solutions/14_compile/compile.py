@@ -1,0 +1,847 @@
+# %% [markdown]
+# # torch.compile: captured, guarded, broken
+#
+# `torch.compile` works like a notary. It reads one call of your function and writes down the tensor operations
+# (captured) and everything that it took for granted (guarded). Where it can't read on, it gives up (broken). After this
+# chapter you can
+#
+# - write a backend, and so see, count and exchange what is captured;
+# - predict how many graphs a sequence of calls makes, and name the guard that failed;
+# - take "recompile_limit reached" apart, and repair the code that caused it instead of raising the limit;
+# - make one graph serve all sizes, and take breaks out of a function without losing what it prints, notes or learns;
+# - say what a compiled forward keeps for backward, and what fusing saves.
+#
+# **30 minutes to read, 209 minutes to practise, 20 points.** You need chapters 4 and 6,
+# [section 5.9](../05_custom_functions/custom_functions.ipynb) (what a compiler sees of an operator),
+# [7.6](../07_modules_state_dict/modules_state_dict.ipynb) (names in the state_dict of a wrapper) and
+# [9.7](../09_onnx_export/onnx_export.ipynb) (Python that is baked into an export). Everything here is counted: graphs,
+# guards, bytes. Nothing is timed, and you need no C++ compiler: the backends are functions of our own, "eager" and
+# "aot_eager".
+#
+# How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
+# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
+# run that too. It says at once what is right, or what is wrong and why.
+
+# %% setup=true
+import contextlib
+import io
+import logging
+import math
+import random
+import textwrap
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch._dynamo
+import torch.nn.functional as F
+from functorch.compile import (
+    default_partition,
+    make_boxed_func,
+    min_cut_rematerialization_partition,
+)
+from torch import Tensor, fx, nn
+from torch._dynamo.backends.common import aot_autograd
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from torchkata.demos import error_of
+from torchkata.facts import folklore, prove
+from torchkata.instruments.captured import (
+    Counting,
+    fresh_compiler,
+    graphs_after,
+    logged,
+    reasons,
+    recompiles,
+    settings_changed,
+)
+from torchkata.instruments.cut import cut_of
+from torchkata.pictures.compile_breaks import breaks_explorer
+from torchkata.pictures.compile_cache import cache_explorer
+from torchkata.pictures.compile_cut import cut_explorer
+from torchkata.verdicts import (
+    FIRST_CHECK_FIRST,
+    check,
+    mistake,
+    observe,
+    observe_scenario,
+    observe_value,
+    prediction,
+)
+
+# %% [markdown]
+# This module counts its steps. It is compiled and called 12 times with the same input. (A *backend* is what compiles a
+# graph. `Counting` is one that changes nothing and counts the graphs that it gets; you will write your own below.)
+
+
+# %% facts=["14-counter", "14-limit-raises"]
+class Counted(nn.Module):
+    """A layer that counts its steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.step = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.step += 1
+        return self.lin(x).relu()
+
+
+with fresh_compiler(), logged("torch._dynamo.convert_frame") as warned:
+    backend, made = Counting(), []
+    compiled = torch.compile(Counted(), backend=backend)
+    for _ in range(12):
+        compiled(torch.ones(4))
+        made.append(len(backend.graphs))
+print("graphs after each call:", made)
+warning = next(message for message in warned if "recompile_limit" in message)
+for line in warning.splitlines()[:3:2]:
+    print(textwrap.shorten(line.partition("#")[0], 96))
+
+# %% [markdown]
+# Eight graphs were made, and then a warning came: the limit was hit, and the last reason is `self.step == 7`. From call
+# 9 on *nothing is compiled any more*. There is no error; the module has become slower than before, and eight
+# compilations were paid for. (The full message recommends a setting that makes symbols of such ints. This chapter looks
+# for the constant instead.) Two questions remain. What is a graph, and what has `self.step == 7` to do with it?
+#
+# This is the whole picture, and each section adds a part of it:
+#
+#     Python call → bytecode → guards → graph → backend → callable
+#                              └── the cache of one function: entries of (guards, callable), at most 8
+#
+# ## 14.1 A backend of your own
+#
+# A backend is a function. It gets a graph module and the example inputs, and returns a callable. The backend itself
+# runs once for each graph, and what it returns runs in each call.
+#
+# **Predict.** The backend below prints the code of what it gets. What has become of the `if`?
+
+
+# %% facts=["14-lazy", "14-backend-is-trusted"]
+def f(x: Tensor) -> Tensor:
+    """A function with a branch."""
+    y = torch.relu(x) * 2
+    if x.shape[0] > 3:
+        y = y + 1
+    return y.sum()
+
+
+def printing(module: fx.GraphModule, examples: list) -> Callable:
+    """A backend that prints the code of its graph, without annotations."""
+    for line in module.code.strip().splitlines():
+        print(line.partition(";")[0].partition(" # ")[0])
+    return module
+
+
+with fresh_compiler():
+    compiled = torch.compile(f, backend=printing)
+    print("compiled, and nothing has happened yet")
+    print(compiled(torch.ones(5)))
+
+
+def liar(module: fx.GraphModule, examples: list) -> Callable:
+    """A backend whose graphs return zeros."""
+    return lambda *args: [out * 0 for out in module(*args)]
+
+
+with fresh_compiler():
+    print("x + 1 by a liar:", torch.compile(lambda x: x + 1, backend=liar)(torch.ones(3)))
+
+# %% [markdown]
+# The `if` is gone: it was decided while the function was traced, and only the operations of this side are left. The
+# compiler ran at the first call and not before; `torch.compile` itself only wraps. And nobody compares results. A
+# backend that returns zeros is believed.
+#
+# **Predict.** `torch.relu(x) + F.relu(x) + x.relu()` has three calls of relu. Are they three different things in the
+# graph?
+
+
+# %% facts=["14-three-relus", "14-graph-is-inputs"]
+def graph_of_first(function: Callable, *args: object) -> fx.Graph:
+    """The first graph of a function."""
+    with fresh_compiler():
+        counting = Counting()
+        torch.compile(function, backend=counting)(*args)
+    return counting.graphs[0].graph
+
+
+for node in graph_of_first(lambda x: torch.relu(x) + F.relu(x) + x.relu(), torch.ones(3)).nodes:
+    print(f"{node.op:14} {getattr(node.target, '__name__', node.target)}")
+
+layer = nn.Linear(2, 2)
+nodes = graph_of_first(layer, torch.ones(2)).nodes
+print("inputs of a Linear:", [node.name for node in nodes if node.op == "placeholder"])
+
+# %% [markdown]
+# They are: two are `call_function` nodes whose targets are different functions, and the third is a `call_method` node,
+# whose target is the string "relu". The last line shows that parameters are *inputs* of the graph, and so their numbers
+# are no part of it.
+#
+# A trap: if somebody has looked at `module.code` and you change a node afterwards, the module goes on with its old
+# code. Call `module.recompile()` after every change.
+#
+# **Now you know.** A graph is a list of calls on tensors. Python has run once, before it.
+
+# %% exercise="write-a-backend"
+
+# %% [markdown]
+# ## 14.2 Guards, and the cache behind them
+#
+# Everything that tracing read becomes a condition, a *guard*. In the next call the entries of the cache are asked in
+# turn, and the first one whose guards hold runs. If there is none, the function is compiled once more.
+#
+# PyTorch tells why: set the environment variable `TORCH_LOGS=recompiles`. Here the same log is collected in a list.
+
+# %% facts=["14-string-list-dict", "14-tensor-guards"]
+with fresh_compiler(), recompiles() as log:
+    compiled, x = torch.compile(lambda x, s: x * s, backend="eager"), torch.ones(4)
+    calls = [(x, 2), (x, 3), (torch.ones(5), 3), (torch.ones(5).double(), 3)]
+    for args in calls:
+        compiled(*args)
+for number, reason in enumerate(reasons(log), 2):
+    print(f"call {number}:", reason.replace("; ", "\n        "))
+
+# %% [markdown]
+# The second call failed the guard `s == 2` of entry 0/0. Each later call lists one reason for each entry that was
+# asked. The one that was hit last is asked first.
+#
+# **Predict.** A function is called with grad, under `no_grad`, and with grad. How many graphs? And does another seed
+# make a new graph, or another number of threads?
+
+
+# %% facts=["14-global-state", "14-train-eval", "14-environment"]
+def with_changes(*changes: Callable[[], contextlib.AbstractContextManager]) -> int:
+    """The number of graphs of x + 1 after calls under these changes."""
+    with fresh_compiler():
+        counting = Counting()
+        compiled = torch.compile(lambda x: x + 1, backend=counting)
+        compiled(torch.ones(4))
+        for change in changes:
+            with change():
+                compiled(torch.ones(4))
+    return len(counting.graphs)
+
+
+@contextlib.contextmanager
+def threads(number: int):
+    """Another number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    yield
+    torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def seed():
+    """Another seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        yield
+
+
+print("grad, no_grad, grad:", with_changes(torch.no_grad, contextlib.nullcontext))
+print("autocast:           ", with_changes(lambda: torch.autocast("cpu", torch.bfloat16)))
+print("threads:            ", with_changes(lambda: threads(torch.get_num_threads() + 1)))
+print("seed:               ", with_changes(seed))
+
+x = torch.ones(4)
+print("f(x, x), f(x, y):   ", graphs_after(lambda a, b: a + b, (x, x), (x, x.clone()))[-1])
+print("unused argument:    ", graphs_after(lambda x, unused: x + 1, (x, 3), (x, "b"))[-1])
+keys = ({"a": x}, {"a": x, "b": x})
+print("another key:        ", graphs_after(lambda x, q: x + q["a"], *[(x, q) for q in keys])[-1])
+
+# %% [markdown]
+# Two, and the first graph is found again. The seed is no guard; the number of threads is.
+#
+# | guarded, if it was read | not guarded |
+# |---|---|
+# | dtype, requires_grad, dimensions, strides, class; whether two arguments are one tensor | the numbers in a tensor |
+# | grad mode, autocast, default dtype, deterministic algorithms, threads | the seed |
+# | strings, lengths of lists, flags, `os.environ` | an argument that nobody uses, other keys of a dict |
+# | `self.training`, if the module reads it, as Dropout does | `self.training` of a Linear |
+#
+# Training steps, `load_state_dict` and `.data =` change numbers only, so they find the same graph. A region of autocast
+# ([chapter 8](../08_amp/amp.ipynb)) needs another one.
+#
+# A test of a training loop can insist on that:
+
+# %% facts=["14-fail-on-recompile"]
+with fresh_compiler():
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    compiled(torch.ones(4))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(torch.zeros(4))
+        try:
+            compiled(torch.ones(2, 2))
+        except RuntimeError as error:
+            print(next(line.strip() for line in str(error).splitlines() if "mismatch" in line))
+
+# %% [markdown]
+# With the stance `"fail_on_recompile"` the next recompile is an error that names the guard. `"eager_on_recompile"` is
+# its mild form.
+#
+# The explorer shows the cache call by call. Take *numbers*: why does 0.5 need a new entry, and which one does the last
+# call hit? Then step through *a counter* to its end.
+
+# %%
+cache_explorer()
+
+# %% [markdown]
+# **Now you know.** What was read is guarded, what nobody read is not, and the numbers in tensors never are.
+
+# %% exercise="what-happened"
+# %% exercise="how-many-graphs"
+
+# %% [markdown]
+# ## 14.3 The limit
+#
+# The cache of a function has at most eight entries, `torch._dynamo.config.recompile_limit`. They belong to the code,
+# not to the wrapper that `torch.compile` returned.
+#
+# **Predict.** Twelve modules of one class are compiled, each by itself. Each has another int that forward reads. How
+# many graphs do they make together? And six modules that differ in their weights only?
+
+
+# %% facts=["14-limit-is-shared", "14-same-block"]
+class Indexed(nn.Module):
+    """A layer with an index that forward reads, or ignores."""
+
+    def __init__(self, index: int, reads: bool) -> None:
+        super().__init__()
+        self.lin, self.index, self.reads = nn.Linear(4, 4), index, reads
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lin(x) * self.index if self.reads else self.lin(x)
+
+
+for count, reads in ((12, True), (6, False)):
+    with fresh_compiler():
+        backend = Counting()
+        for index in range(count):
+            torch.compile(Indexed(index, reads), backend=backend)(torch.ones(4))
+    print(f"{count} modules, index read: {reads}, graphs: {len(backend.graphs)}")
+
+# %% [markdown]
+# Eight, because all twelve share the code of `forward`, and one. With `isolate_recompiles=True` each `torch.compile`
+# has a limit of its own. With `fullgraph=True` reaching the limit is an error.
+#
+# So it matters what becomes a constant. Here a number is given four times, with a new value each time:
+
+
+# %% facts=["14-int-argument", "14-float-rate"]
+def times(x: Tensor, s: object) -> Tensor:
+    """x times s, or times the length of a string."""
+    return x * (len(s) if isinstance(s, str) else s)
+
+
+for name, values in {
+    "int argument": (2, 3, 4, 5),
+    "float argument": (0.5, 0.25, 0.125, 0.0625),
+    "tensor argument": torch.arange(2, 6).unbind(),
+    "string argument": ("a", "b", "a", "b"),
+}.items():
+    print(f"{name:16}", graphs_after(times, *[(x, value) for value in values]))
+
+with fresh_compiler():
+    backend, module, made = Counting(), Indexed(2, True), []
+    compiled = torch.compile(module, backend=backend)
+    for module.index in (2, 3, 4, 5):
+        compiled(x)
+        made.append(len(backend.graphs))
+print("int of a module ", made)
+
+# %% [markdown]
+# An int argument becomes a symbol at its second value, and a float an input of the graph. Only the ints (and sizes) 0
+# and 1 stay constants. An int of a module stays a constant, and so does a global variable. A learning rate that is a
+# float therefore costs two graphs in all, not one for each step of the scheduler.
+#
+# **Now you know.** Don't raise the limit. Find the constant that should be a tensor.
+
+# %% exercise="over-the-limit"
+
+# %% [markdown]
+# ## 14.4 Sizes
+#
+# The first size is a number. At the second size it becomes a symbol for all sizes from 2 on that keep the conditions
+# which the code has imposed. 0 and 1 stay numbers, because broadcasting depends on them.
+#
+# **Predict.** `x[:-1] + x[1:]` is compiled with `dynamic=True`, which begins with symbols, and called with sizes 5, 6,
+# 7 and 2. How many graphs?
+
+
+# %% facts=["14-every-size", "14-zero-one", "14-size-branch"]
+def sizes(*lengths: int) -> list[tuple]:
+    """Calls with vectors of these lengths."""
+    return [(torch.ones(n),) for n in lengths]
+
+
+def branch(x: Tensor) -> Tensor:
+    """A branch on a size."""
+    return x * 2 if x.shape[0] > 6 else x * 3
+
+
+def loop(x: Tensor) -> Tensor:
+    """A loop over a size."""
+    return torch.stack([x[i] * i for i in range(x.shape[0])])
+
+
+def double(x: Tensor) -> Tensor:
+    """Twice x."""
+    return x * 2
+
+
+def neighbours(x: Tensor) -> Tensor:
+    """Sums of neighbours."""
+    return x[:-1] + x[1:]
+
+
+for name, function, lengths, dynamic in (
+    ("x * 2", double, (5, 6, 7, 8), None),
+    ("x * 2", double, (5, 6, 7, 8), False),
+    ("x * 2", double, (5, 6, 1, 0), True),
+    ("x[:-1] + x[1:]", neighbours, (5, 6, 7, 2), True),
+    ("if size > 6", branch, (5, 6, 7, 8), True),
+    ("for i in range(size)", loop, (5, 6, 7, 8), True),
+):
+    made = graphs_after(function, *sizes(*lengths), dynamic=dynamic)
+    print(f"{name:20} sizes {lengths}, dynamic={dynamic!s:5} {made}")
+
+# %% [markdown]
+# Two: two numbers make slices of size 1. A branch on a size is a guard, so there is a graph for each side. A loop over
+# a size is unrolled, so there is a graph for each size, and each is longer than the one before.
+#
+# `mark_dynamic` is a demand: code that makes a constant of the size raises an error. `maybe_mark_dynamic` is the wish.
+#
+# The last, shorter batch of a DataLoader costs one graph in all, not one for each epoch. Dropping or padding it is a
+# choice, not a duty. And decoding with a cache that grows?
+
+
+# %% facts=["14-kv-cache"]
+def grow(query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of decoding, with a cache that grows."""
+    keys = torch.cat([keys, query[None]])
+    return (keys @ query).softmax(0) @ keys, keys
+
+
+def fixed(query: Tensor, cache: Tensor, position: Tensor) -> Tensor:
+    """One step of decoding, with a cache of fixed size."""
+    cache.index_copy_(0, position, query[None])
+    unused = torch.arange(len(cache)) > position
+    return (cache @ query).masked_fill(unused, -math.inf).softmax(0) @ cache
+
+
+print("last batch:", graphs_after(double, *sizes(*[32, 32, 32, 7] * 3)))
+print("growing:   ", graphs_after(grow, *[(torch.ones(4), torch.ones(n, 4)) for n in range(6)]))
+cache = torch.zeros(8, 4)
+positions = [torch.tensor([n]) for n in range(6)]
+print("fixed:     ", graphs_after(fixed, *[(torch.ones(4), cache, n) for n in positions]))
+
+# %% [markdown]
+# Three for the cache that grows (length 0, length 1, all others), and one for the fixed cache with a position that is a
+# tensor.
+#
+# **Now you know.** From the second value on, a size is a symbol. 0 and 1 never are.
+
+# %% exercise="one-graph-for-all-sizes"
+
+# %% [markdown]
+# ## 14.5 Breaks
+#
+# Where tracing can't go on, the graph so far is compiled, Python does this one thing, and the rest becomes a function
+# with a separate cache. `torch._dynamo.explain` tells the reason.
+
+
+# %%
+def printed(x: Tensor) -> Tensor:
+    """A line that breaks."""
+    x = x + 1
+    print("here", end="")
+    return x * 2
+
+
+def lines_of(text: object, count: int) -> str:
+    """The first lines of a text, in the width of the page."""
+    return "\n".join(textwrap.shorten(line, 96) for line in str(text).splitlines()[:count])
+
+
+with fresh_compiler(), contextlib.redirect_stdout(io.StringIO()):
+    told = torch._dynamo.explain(printed)(torch.ones(3))
+print(told.graph_count, "graphs,", told.graph_break_count, "break")
+print(lines_of(told.break_reasons[0].reason, 3))
+
+# %% [markdown]
+# **Predict.** Which of these break a function in 2.13? A print, an append to a list, a try with a raise in it, a
+# generator, `np.tanh(x.numpy())`, an f-string that is logged, `.item()`.
+
+
+# %% facts=["14-no-longer-breaks", "14-item-breaks", "14-fullgraph-only-checks"]
+def appends(x: Tensor) -> Tensor:
+    """Collects in a list."""
+    many = []
+    for i in range(3):
+        many.append(x + i)
+    return torch.stack(many)
+
+
+def tries(x: Tensor) -> Tensor:
+    """Raises and catches."""
+    try:
+        x = x + 1
+        raise ValueError
+    except ValueError:
+        return x * 2
+
+
+def logs(x: Tensor) -> Tensor:
+    """Logs a line."""
+    x = x + 1
+    logging.getLogger("of our own").debug("size %s", x.shape)
+    return x * 2
+
+
+with contextlib.redirect_stdout(io.StringIO()):
+    by_print = graphs_after(printed, (x,))
+for name, counts in {
+    "print": by_print,
+    "append": graphs_after(appends, (x,)),
+    "try and raise": graphs_after(tries, (x,)),
+    "generator": graphs_after(lambda x: sum(y for y in (x + i for i in range(3))), (x,)),
+    "NumPy": graphs_after(lambda x: torch.from_numpy(np.tanh(x.numpy())) + 1, (x,)),
+    "logging": graphs_after(logs, (x,)),
+    "item()": graphs_after(lambda x: x * x.sum().item(), (x,)),
+    "item(), fullgraph": graphs_after(lambda x: x * x.sum().item(), (x,), fullgraph=True),
+    "x[x > 0]": graphs_after(lambda x: x[x > 0] * 2, (x,)),
+    "x[x > 0], fullgraph": graphs_after(lambda x: x[x > 0] * 2, (x,), fullgraph=True),
+}.items():
+    print(f"{name:20} {counts[-1]} graph{'s' * (counts[-1] != 1)}")
+
+# %% [markdown]
+# `print`, `logging` and `item()` break; the others don't. NumPy calls become torch operations. And `fullgraph=True` is
+# more than a check: it captures `item()` and `x[x > 0]`, which break without it. An `if` on such a number is refused in
+# both ways.
+#
+# **Predict.** The same print, now inside a `for` loop. How many graphs?
+
+
+# %% facts=["14-break-in-loop", "14-if-on-data"]
+def in_a_loop(x: Tensor) -> Tensor:
+    """Prints in a loop."""
+    for _ in range(2):
+        x = x.sin() + 1
+        print("here", end="")
+    return x
+
+
+def one_turn(x: Tensor) -> Tensor:
+    """What the loop computes in one turn."""
+    return x.sin() + 1
+
+
+def calling(x: Tensor) -> Tensor:
+    """Prints in a loop, and computes in a function that it calls."""
+    for _ in range(2):
+        x = one_turn(x)
+        print("here", end="")
+    return x
+
+
+def by_sign(x: Tensor) -> Tensor:
+    """A branch on data."""
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+with contextlib.redirect_stdout(io.StringIO()):
+    counts = graphs_after(in_a_loop, (x,)), graphs_after(calling, (x,))
+print("print in a loop:         ", counts[0])
+print("computed in a function:  ", counts[1])
+print("if x.sum() > 0, +, +, -: ", graphs_after(by_sign, (x,), (x,), (-x,)))
+made = graphs_after(lambda x: torch.where(x.sum() > 0, x + 1, x - 1), (x,), (-x,))
+print("torch.where:             ", made)
+
+# %% [markdown]
+# None. Python can't jump into the middle of a loop, so the whole function is given up, and `explain` reports 0 graphs
+# and −1 breaks. A try block is the same. What such a function *calls* is still compiled, each function by itself, and
+# that is the way out for a training loop with a print in it.
+#
+# An `if` on data breaks, and each side is compiled when it is met. `torch.where` and `torch.cond` keep one graph.
+#
+# Take each line into the loop and out of it, with `fullgraph=True` and without. Which of them is a single graph in a
+# loop?
+
+# %%
+breaks_explorer()
+
+# %% [markdown]
+# **Now you know.** A break in a line cuts a function. A break in a loop or a try block gives it up.
+
+# %% exercise="mend-the-breaks"
+
+# %% [markdown]
+# ## 14.6 Once, every time, never again
+#
+# What a function does to Python's objects is done again after each run of the graph. What was decided while tracing is
+# never asked again, unless a guard asks.
+
+
+# %% facts=["14-side-effects-once", "14-growing-list", "14-random"]
+def noting(x: Tensor) -> Tensor:
+    """Appends to a list outside."""
+    notes.append("here")
+    return x + 1
+
+
+notes: list[str] = []
+print("graphs:", graphs_after(noting, *[(x,)] * 4), "entries:", len(notes))
+
+with fresh_compiler():
+    throw = torch.compile(lambda x: x * random.randint(0, 10**6), backend="eager")
+    print("different numbers in four calls:", len({throw(torch.ones(())).item() for _ in range(4)}))
+
+# %% [markdown]
+# Four calls, four entries, and four graphs, because the length of the list is guarded. The functions of `random` are
+# called before each run, so the numbers differ. `torch.rand` and dropout draw in the graph; with "aot_eager" they draw
+# exactly what they draw without a compiler.
+#
+# **Predict.** A forward hook is registered after the first call of a compiled module. How often does it run in the next
+# three calls?
+
+
+# %% facts=["14-late-hooks", "14-wrapper", "14-in-place-builtin"]
+class Writer(nn.Module):
+    """A model with a method that calls its forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lin(x)
+
+    def generate(self, x: Tensor) -> Tensor:
+        for _ in range(3):
+            x = self(x).detach()
+        return x
+
+
+fired: list[str] = []
+with fresh_compiler():
+    model, backend = Writer(), Counting()
+    wrapper = torch.compile(model, backend=backend)
+    wrapper(x)
+    model.lin.register_forward_hook(lambda *args: fired.append("late hook"))
+    for _ in range(3):
+        wrapper(x)
+    print("late hook:", len(fired))
+    print("a Writer:", isinstance(wrapper, Writer), "names:", list(wrapper.state_dict()))
+
+with fresh_compiler():
+    backend, model = Counting(), Writer()
+    torch.compile(model, backend=backend).generate(x)
+    print("wrapper.generate:", len(backend.graphs), "graphs")
+    model.compile(backend=backend)
+    model.generate(x)
+    print("after model.compile():", len(backend.graphs), "graph")
+
+# %% [markdown]
+# It never runs, and nothing is said: for speed, hooks of modules are not guarded. Register them before the first call,
+# or call `torch.compiler.reset()`. A hook on a parameter works at any time.
+#
+# `torch.compile(model)` is a wrapper: another class, with other names in its state_dict (section 7.6 takes the prefix
+# off). Only its forward is compiled.
+# `generate` belongs to the model inside and compiles nothing. `model.compile()` works in place.
+#
+# Known wrong answers of 2.13 are in the table at the end, each with a proof: inputs that overlap but were apart in the
+# first call, a method that is replaced on its class, and a tensor operation that fails inside a `try`. Newer releases
+# correct some of them.
+
+
+# %% facts=["14-try-around-op"]
+def trying(x: Tensor) -> Tensor:
+    """An exception of Python's own, caught."""
+    try:
+        raise RuntimeError
+    except RuntimeError:
+        return x * 2
+
+
+with fresh_compiler():
+    print(torch.compile(trying, backend="eager", fullgraph=True)(torch.ones(2)))
+
+# %% [markdown]
+# **Now you know.** Effects on Python's objects are repeated; decisions are not asked again.
+
+# %% exercise="once-or-every-time"
+
+# %% [markdown]
+# ## 14.7 Forward and backward, cut apart
+#
+# AOTAutograd stands between Dynamo and most backends. It traces forward and backward together, removes what writes in
+# place, and cuts the joint graph in two. What crosses the cut is kept for backward.
+#
+# **Predict.** `x.sin().sin().sin()` keeps three tensors without a compiler. Can a cut keep fewer?
+
+
+# %% facts=["14-saves-memory", "14-lazy-backward"]
+def sines(x: Tensor) -> Tensor:
+    """Three sines."""
+    return x.sin().sin().sin()
+
+
+x = torch.linspace(0.1, 1.0, 300).reshape(100, 3).requires_grad_()
+for name, recompute in (("default partition", False), ("min-cut", True)):
+    cut = cut_of(sines, [x], recompute)
+    operations = f"{len(cut.forward)} + {len(cut.backward)} operations"
+    print(f"{name:18} keeps {cut.kept} bytes besides x; {operations}")
+
+order: list[str] = []
+
+
+def compiler(name: str) -> Callable:
+    """A compiler that notes when it gets a graph."""
+
+    def compile_half(module: fx.GraphModule, examples: list) -> Callable:
+        order.append(name)
+        return make_boxed_func(module.forward)
+
+    return compile_half
+
+
+with fresh_compiler():
+    backend = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"))
+    out = torch.compile(sines, backend=backend)(x)
+    print("after the call:", order)
+    out.sum().backward()
+    print("after backward:", order)
+
+# %% [markdown]
+# The default partition keeps what eager keeps: x and two results of 1200 bytes. The min-cut keeps x alone and computes
+# two sines again. The backward half goes to its compiler at the first `backward()`, or at once if sizes are symbols.
+
+# %% facts=["14-functional", "14-double-backward"]
+with fresh_compiler():
+    halves: list[fx.GraphModule] = []
+
+    def keeping(module: fx.GraphModule, examples: list) -> Callable:
+        """A compiler that keeps its graph."""
+        halves.append(module)
+        return make_boxed_func(module.forward)
+
+    backend = aot_autograd(fw_compiler=keeping)
+    torch.compile(lambda y: y.add_(1) * 2, backend=backend)(torch.zeros(2))
+    print([str(node.target) for node in halves[0].graph.nodes if node.op == "call_function"])
+
+with fresh_compiler():
+    y = torch.ones(3, requires_grad=True)
+    squared = torch.compile(lambda x: (x.sin() ** 2).sum(), backend="aot_eager")
+    (g,) = torch.autograd.grad(squared(y), y, create_graph=True)
+    error_of(lambda: torch.autograd.grad(g.sum(), y), lines=1)
+    inside = torch.compile(torch.func.grad(lambda x: (x.sin() ** 2).sum()), backend="aot_eager")
+    print(inside(torch.ones(3)))
+
+# %% [markdown]
+# No operation in place is left: `add_` has become `add`, and its result is returned as well, to be copied into the
+# input. Double backward raises; compile the gradient itself instead, as in the last line.
+#
+# `loss.backward()` inside a compiled function breaks it. A whole step (zero_grad, forward, backward, step) makes two
+# graphs, and later steps add none.
+#
+# Which of these functions keep fewer bytes with the min-cut, and what do they compute again for it?
+
+# %%
+cut_explorer()
+
+# %% [markdown]
+# **Now you know.** What is kept for backward is a choice of the compiler.
+
+# %% exercise="kept-for-backward"
+
+# %% [markdown]
+# ## 14.8 Why it is faster: fusing
+#
+# An operation on each element reads and writes more than it computes. If one of them is read by the next only, its
+# result need not be written at all.
+#
+# **Predict.** This gelu is written out, on 2^20 numbers. How many MiB do its calls move, and how many would a single
+# kernel move?
+
+
+# %%
+def gelu(x: Tensor) -> Tensor:
+    """gelu, in nine calls."""
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+calls = [node for node in graph_of_first(gelu, torch.ones(3)).nodes if node.op.startswith("call")]
+arrays = sum(1 + len(node.all_input_nodes) for node in calls)
+print(f"{len(calls)} calls move {arrays} arrays, {arrays * 4} MiB")
+print("one kernel would move 2 arrays, 8 MiB")
+
+# %% [markdown]
+# This is what inductor, the default backend, does. It wrote one kernel for this function. On a busy machine with two
+# cores the first call took 22 seconds, and then each call took 4.5 ms in place of 14.2: it pays after 2,300 calls.
+#
+# Who may not be merged? A result with two readers, or one that is returned, must be written anyway.
+
+# %% exercise="fuse-pointwise"
+
+# %% [markdown]
+# ## 14.9 The same numbers?
+#
+# "eager" and "aot_eager" give the bits that you get without a compiler. Inductor doesn't round between the operations
+# that it fuses.
+#
+# **Predict.** `(z * 3.1 + 1.7) * z - z * 2.3` in bfloat16, on 10,000 numbers, once in four kernels that round, and once
+# in a kernel that rounds at its end only. How many results differ, and which of the two is nearer to float64?
+
+
+# %%
+def polynomial(z: Tensor) -> Tensor:
+    """Four operations, each of which rounds."""
+    return (z * 3.1 + 1.7) * z - z * 2.3
+
+
+z = torch.linspace(-4, 4, 10_000, dtype=torch.bfloat16)
+with fresh_compiler():
+    compiled = torch.compile(polynomial, backend="aot_eager")
+    print("aot_eager, same bits:", torch.equal(compiled(z), polynomial(z)))
+plain, once, exact = polynomial(z), polynomial(z.float()).bfloat16(), polynomial(z.double())
+errors = [f"{(result - exact).abs().max():.3f}" for result in (plain, once)]
+print("rounded once:", (once != plain).sum().item(), "differ; largest errors:", *errors)
+
+# %% [markdown]
+# About half of them, and the kernel that rounds once, at its end, is *nearer*. The cell imitates such a kernel: it
+# computes in float32 and rounds the result. On a machine with a C++ compiler, inductor returned the same bits as this
+# imitation, and in float32 those that you get without it.
+#
+# If a compiled model really is wrong, go up the ladder of backends. `backend="eager"` tells whether it is the capture,
+# "aot_eager" whether it is the joint graph, "aot_eager_decomp_partition" whether it is the decompositions or the cut.
+# What is left is inductor's code. Compare with float64, not with eager. For a bug report you will be asked for a trace
+# (the environment variable `TORCH_TRACE`, read by the tool tlparse).
+
+# %% exercise="separate-the-two"
+
+# %% [markdown]
+# ## Folklore, checked
+#
+# What people say about `torch.compile`, and what is so. Each row unfolds its proof: a few lines that run through only
+# if the statement on the right holds.
+
+# %%
+folklore("14_compile")
+
+# %%
+prove("14-break-in-loop")
+
+# %% [markdown]
+# ## Where to read on
+#
+# In the documentation of PyTorch:
+#
+# - [`torch.compile`](https://docs.pytorch.org/docs/stable/generated/torch.compile.html): all its arguments;
+# - [torch.compiler](https://docs.pytorch.org/docs/stable/torch.compiler.html): the programming model, with its pages
+#   on recompilation and graph breaks;
+# - [torch.fx](https://docs.pytorch.org/docs/stable/fx.html): the nodes of a graph, and how to change them;
+# - [Dynamic compilation control with `torch.compiler.set_stance`](https://docs.pytorch.org/tutorials/recipes/torch_compiler_set_stance_tutorial.html).

@@ -1,0 +1,146 @@
+"""Which tests of a check cell ask for operations: in those alone they are recorded, which takes longer than most
+answers do.
+
+A test asks where its own lines name what tells of operations, or read a name that stands for something which does: a
+helper, a scenario, a mistake. A test that has observed what such a test goes on from asks, too. `Seen` raises where it
+is asked for operations that were not recorded.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+
+# the last one takes the recorder away for a while, and raises where there is none
+TELL_OF_OPERATIONS = frozenset(["ops", "op_names", "reads", "used", "avoided", "in_sight", "_pop_mode_temporarily"])
+OBSERVES = frozenset(["observe", "observe_scenario"])
+RULE = "rule"  # the stage at which what the recorder can't see counts, too
+_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BLOCKS = ("body", "orelse", "finalbody", "handlers")
+
+_Statement = ast.stmt | ast.ExceptHandler
+_Meanings = dict[str, list[_Statement]]  # of names: the statements that bind them
+
+
+@dataclass
+class _Test:
+    """The statements of a test, from its first line on."""
+
+    first_line: int
+    statements: list[_Statement] = field(default_factory=list)
+    asks: bool = False
+
+
+@dataclass
+class _Source:
+    """What is known of a source file: whether it names what tells of operations at all, and its tests in order; the
+    first of these is what stands above all of them."""
+
+    asks: bool
+    tests: list[_Test]
+
+
+_known: dict[str, tuple[list[str], _Source]] = {}  # by file, with its lines
+
+
+def asks_for_operations(frame: FrameType) -> bool:
+    """Whether the test that runs in this frame, of a check cell, asks for operations. So, too, where the cell's source
+    is not known. Of any other file, all counts."""
+    file = frame.f_code.co_filename
+    lines = linecache.getlines(file)
+    if not lines:
+        return True
+    if file not in _known or _known[file][0] is not lines:
+        _known[file] = lines, _look_at("".join(lines))
+    _, source = _known[file]
+    line = _line_of_cell(frame)
+    if not source.asks or line is None:
+        return source.asks
+    return [test for test in source.tests if test.first_line <= line][-1].asks
+
+
+def _line_of_cell(frame: FrameType | None) -> int | None:
+    """The line that runs in the cell itself, below all functions of its file."""
+    file = frame and frame.f_code.co_filename
+    while frame and (frame.f_code.co_name != "<module>" or frame.f_code.co_filename != file):
+        frame = frame.f_back
+    return frame.f_lineno if frame else None
+
+
+def _look_at(source: str) -> _Source:
+    tree = ast.parse(source)
+    if not _names_operations(tree):
+        return _Source(False, [])
+    tests = [_Test(0)]
+    meanings: _Meanings = defaultdict(list)
+    for statement in _statements(tree.body):
+        if _begins_test(statement):
+            tests.append(_Test(statement.lineno))
+        if not isinstance(statement, _DEFINES):
+            tests[-1].statements.append(statement)
+        for name in _bound(statement):
+            meanings[name].append(statement)
+    for test in tests:
+        test.asks = any(_names_operations(part) or _names_rule(part) for part in _reached(test.statements, meanings))
+    for asking in [test for test in tests if test.asks]:
+        from_others = set().union(*map(_read, asking.statements)).difference(*map(_bound, asking.statements))
+        for test in tests:
+            test.asks = test.asks or not from_others.isdisjoint(_observed(test.statements, meanings))
+    return _Source(True, tests)
+
+
+def _statements(body: Iterable[_Statement]) -> Iterator[_Statement]:
+    """The statements that run when a cell runs, in order: of loops and other blocks the heads, then what is in them."""
+    for node in body:
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, (ast.stmt, ast.ExceptHandler))]
+        if isinstance(node, _DEFINES) or not inner:
+            yield node
+            continue
+        parts = {name: [] if name in _BLOCKS else value for name, value in ast.iter_fields(node)}
+        yield ast.copy_location(type(node)(**parts), node)
+        yield from _statements(inner)
+
+
+def _begins_test(statement: _Statement) -> bool:
+    match statement:
+        case ast.Expr(ast.Call(ast.Name("test") | ast.Attribute(ast.Name("test"), "hidden"))):
+            return True
+    return False
+
+
+def _reached(statements: list[_Statement], meanings: _Meanings) -> Iterator[_Statement]:
+    """These statements, and all that the names in them stand for."""
+    found, known = list(statements), set[str]()
+    for part in found:  # grows while it is gone through
+        yield part
+        for name in _read(part) - known:
+            known.add(name)
+            found += meanings.get(name, [])
+
+
+def _observed(statements: list[_Statement], meanings: _Meanings) -> set[str]:
+    """The names that these statements give to what was observed."""
+    observing = [one for one in statements if any(OBSERVES & _read(part) for part in _reached([one], meanings))]
+    return set().union(*map(_bound, observing))
+
+
+def _bound(statement: _Statement) -> set[str]:
+    if isinstance(statement, _DEFINES):
+        return {statement.name}
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _read(statement: _Statement) -> set[str]:
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def _names_operations(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in TELL_OF_OPERATIONS for node in ast.walk(tree))
+
+
+def _names_rule(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.Constant) and node.value == RULE for node in ast.walk(tree))
