@@ -1,15 +1,15 @@
 # %% [markdown]
 # # Hooks
 #
-# A hook is a function of yours that PyTorch calls at a certain moment of a forward or backward pass. With hooks you
-# look into a model, or change what flows through it, without touching its code. After this chapter you can
+# A hook is a function of yours that PyTorch calls at a certain moment of a forward or backward pass. Hooks let you look
+# into a model, or change what flows through it, without touching its code. After this chapter you can
 #
 # - say which hook fires when and with which arguments, and predict the order for a nested model, with and without a
 # gradient on its input;
-# - take features and gradients out of any model, and leave no hook behind when an exception is raised;
-# - change what flows backward by returning a value, and say what is *not* changed by it;
-# - use hooks as instruments: bytes kept for backward, gradient norms for each layer and each sample, an optimizer
-# step inside backward;
+# - get features and gradients out of any model, and leave no hook behind even if an exception is raised;
+# - change what flows backward by returning a value, and say what this does *not* change;
+# - use hooks as instruments that measure the bytes kept for backward and the gradient norm of each layer and each
+#   sample, or that take an optimizer step inside backward;
 # - read old code with `register_backward_hook`, explain its strange triples, and port it.
 #
 # **65 minutes to read, 130 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what `backward`
@@ -17,8 +17,8 @@
 # here is a layer or a model that you call.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
+# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
 
 # %% setup=true
 import copy
@@ -50,7 +50,7 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# You are given a net, and told that it doesn't learn.
+# A colleague hands you this network and says it won't train.
 
 # %%
 torch.manual_seed(0)
@@ -69,25 +69,28 @@ for step in range(301):
         print(f"step {step:3}: loss {loss.item():.4f}")
 
 # %% [markdown]
-# A target is the sign of one of the inputs; one layer would learn that. This net gives the same answer to every input,
-# and stays there. There is no error to read. It is not your code, so you won't put a `print` into each of its layers.
-# You want to stand beside it and watch the gradients go by.
+# The target is just the sign of the first input, which a single layer could learn. Yet the loss stays at 0.98, and the
+# network gives every input nearly the same answer. Nothing crashed, so there is no traceback to read, and since the
+# code isn't yours you'd rather not add a `print` to every layer. You want to watch the gradients without touching the
+# model.
 #
-# Here is where you can stand. The blue boxes are one call of one layer: forward in the upper row, backward in the lower
-# ones. The orange boxes are hooks, each with the arguments that your function gets.
+# Hooks let you do that. The picture shows every place where you can attach one. The blue boxes are one call of one
+# layer, with the forward pass in the upper row and the backward pass in the lower ones. The orange boxes are hooks,
+# each with the arguments that your function gets.
 
 # %%
 hook_places()
 
 # %% [markdown]
-# In section 6.9 we come back to the net with five lines, and know.
+# Section 6.9 returns to this network and finds the cause with five lines of code.
 #
 # ## 6.1 `model(x)` is more than `model.forward(x)`
 #
-# A hook only works if the call goes past it. So begin with what a call is.
+# A hook can only run if PyTorch gets the chance to call it, so let's first see what happens when you call a module.
 #
-# **Predict.** A forward hook notes each call. The layer is called twice, then its `forward` once; then the hook is
-# removed and the layer is called again. How many calls are noted, before and after?
+# **Predict.** The hook below records every call it sees. We call the layer twice, then call its `forward` method
+# directly, then remove the hook and call the layer once more. How many calls has the hook recorded before it is
+# removed, and how many at the end?
 
 # %% facts=["06-call-runs-forward-and-hooks"]
 layer = nn.Linear(2, 3)
@@ -105,14 +108,16 @@ layer(x)
 print("after remove: ", noted)
 
 # %% [markdown]
-# Two, and two. Calling a module runs its forward pre-hooks, then `forward`, then its forward hooks. Calling `forward`
-# yourself runs `forward` and nothing else. This is why one writes `model(x)`.
+# The hook recorded two calls, and removing it kept the count at two. Calling a module runs its forward pre-hooks, then
+# `forward`, then its forward hooks. Calling `layer.forward(x)` skips all hooks, which is why everyone writes
+# `model(x)`.
 #
-# Every function that registers a hook returns a *handle*. A hook stays, for all later calls, until `handle.remove()`.
-# Or let the handle open a block, `with layer.register_forward_hook(...):`, at whose end the hook is removed.
+# Every function that registers a hook returns a *handle*. The hook runs in all later calls until you call
+# `handle.remove()`. You can also use the handle in a `with` statement, `with layer.register_forward_hook(...):`, which
+# removes the hook when the block ends.
 #
-# Where does a hook live: in the object, or in its state? Here are three hooks, the third put in front, and a copy of
-# the layer made in two ways.
+# Do hooks belong to the module object or to its weights? To find out, we register three hooks (the third with
+# `prepend=True`) and copy the layer in two ways.
 
 # %% facts=["06-call-runs-forward-and-hooks"]
 layer = nn.Linear(2, 3)
@@ -134,16 +139,16 @@ loaded(x)
 print("a layer with its weights:", order)
 
 # %% [markdown]
-# In the object. Hooks run in the order of registration, except for those with `prepend=True`. A deep copy takes them
-# along, a `state_dict` knows nothing of them. So a model that you save by its `state_dict` comes back without hooks;
-# `torch.save(layer)` would try to save your functions too, and fails with a lambda.
+# They belong to the object. Hooks run in the order of registration, except that a hook with `prepend=True` goes to the
+# front. A deep copy has the hooks, a `state_dict` doesn't. A model restored from a `state_dict` therefore has no hooks.
+# `torch.save(layer)` tries to pickle the hook functions along with the layer, and fails if one of them is a lambda.
 #
-# **Now you know.** Hooks hang on the call of a module object, not on `forward` and not on the weights. They stay until
-# they are removed.
+# **Now you know.** A hook is attached to a module object. It runs when you call the module, doesn't run when you call
+# `forward`, isn't saved with the weights, and stays attached until you remove it.
 #
 # ## 6.2 Who fires when
 #
-# The rest of the chapter is about six kinds of hook; all of them can watch one training step:
+# The rest of the chapter is about six kinds of hook, all of which can watch one training step:
 #
 # | on a module | your function is called as | when |
 # |---|---|---|
@@ -155,8 +160,8 @@ print("a layer with its weights:", order)
 # | `register_hook` | `hook(grad)` | its gradient is known, `.grad` is not yet touched |
 # | `register_post_accumulate_grad_hook` | `hook(tensor)` | its gradient has been added to `.grad` (leaves only) |
 #
-# A full backward hook reports the gradient of its module's *input*, so it waits for that gradient. If no input requires
-# grad, there is none to wait for, and the hook fires when the gradient of the *output* is known.
+# A full backward hook reports the gradient of its module's *input*, so it waits until that gradient is known. If no
+# input requires grad, there is no such gradient, and the hook fires as soon as the gradient of the *output* is known.
 #
 # **Predict.** `net` is a Sequential of `a` and `b`. In which order do the full backward hooks of `net`, `a` and `b`
 # fire? Is the order the same when `x` does not require grad?
@@ -183,41 +188,46 @@ for warning in caught:
     print(fill(told, 90, subsequent_indent="    "))
 
 # %% [markdown]
-# Backward visits the modules in reverse: `b`, then `a`. The input of `net` is the input of `a`, so `net` comes last.
+# Backward visits the modules in reverse, `b` first and then `a`. The input of `net` is also the input of `a`, so `net`
+# comes last.
 #
-# With a plain `x` nobody computes the gradient of the input. The hooks of `net`, whose output comes first in backward,
-# and of `a` then fire with None for the input, and PyTorch warns. The page `torch.nn.Module` states the rule under
+# With a plain `x`, autograd doesn't compute the gradient of the input, so the order changes. The hook of `net` fires
+# first, because backward starts at the output of `net`, and the hook of `a` fires last. Both get None for the input,
+# and PyTorch warns about it. The documentation states this rule on the page of `torch.nn.Module`, under
 # `register_full_backward_hook`.
 
 # %% [markdown]
-# The explorer runs such a step with all six kinds and draws what was called, as it was called: forward from left to
-# right, below it backward from right to left. A bar joins the two hooks that open and close a module.
+# The explorer runs such a step with all six kinds of hook and draws the calls in the order in which they happened, with
+# forward from left to right and backward below it from right to left. A bar joins the two hooks that open and close a
+# module.
 #
-# It opens with a nested net: `block` holds `a` and `b`, and `net` holds `block` and `c`. In forward, `net` opens
-# first and closes last. In backward, the tensor hook of a weight fires before the post-accumulate hook of the same
-# weight, and here both before the hook that closes the layer. Then switch off *x requires grad* and see where `net`,
-# `block` and `a` close now. Choose *one layer used twice* and count the hooks of its weight. Switch on *no_grad*.
-# *next event* says what each hook is given. Leave *two layers* for later: the exercise below asks you for its order.
+# It opens with a nested network, in which `net` contains `block` and `c`, and `block` contains `a` and `b`. In forward,
+# `net` opens first and closes last. In backward, the tensor hook of a weight fires before the post-accumulate hook of
+# the same weight, and here both fire before the hook that closes the layer. Now switch off *x requires grad* and see
+# where `net`, `block` and `a` close. Choose *one layer used twice* and count how often the hooks of its weight fire.
+# Switch on *no_grad*. *next event* shows what each hook is given. Leave *two layers* for later, because the exercise
+# below asks you for its order.
 
 # %% facts=["06-backward-hooks-fire-in-reverse"]
 hook_explorer()
 
 # %% [markdown]
-# A layer that is used twice has its module hooks called twice, but its weight is one tensor with one gradient, the
-# sum of both uses: its hooks fire once. Under `no_grad` there is no graph, hence no backward hook of any kind.
+# If a layer is used twice, its module hooks are called twice. Its weight is one tensor with one gradient, the sum of
+# both uses, so the hooks of the weight fire once. Under `no_grad` there is no graph and therefore no backward hook of
+# any kind.
 #
-# **Now you know.** A hook fires when what it waits for is there; that is a rule. The order of two branches that don't
-# wait for one another is none: it belongs to this version of PyTorch, and you can't build on it.
+# **Now you know.** A hook fires when what it waits for is ready, and you can rely on that. The order of two branches
+# that don't wait for each other is an accident of this version of PyTorch, and you can't rely on that.
 
 # %% exercise="hook-firing-order"
 
 # %% [markdown]
 # ## 6.3 What a forward hook sees and may change
 #
-# A hook that was only to look can change a model's results, by what it returns and by what it writes.
+# Even a hook that you only meant to look with can change a model's results, through what it returns or what it writes.
 #
-# **Predict.** A forward hook returns ten times the output. Is the return value ignored? What are `y`, `x.grad` and
-# `weight.grad`?
+# **Predict.** A forward hook returns ten times the output. Does PyTorch ignore the return value? What are `y`, `x.grad`
+# and `weight.grad`?
 
 # %% facts=["06-forward-hook-no-return-value"]
 layer = nn.Linear(2, 1, bias=False)
@@ -232,11 +242,13 @@ print("x.grad:     ", x.grad.tolist())
 print("weight.grad:", layer.weight.grad.tolist())
 
 # %% [markdown]
-# Whatever a forward hook returns, other than None, replaces the output of the module. Autograd records the
-# multiplication like any other, so the factor is in every gradient. A hook that only looks must return None. A lambda
-# always returns the value of its expression: `append` and `print` give None, other calls may not.
+# PyTorch doesn't ignore it. If a forward hook returns anything other than None, that value replaces the output of the
+# module. Autograd records the multiplication like any other, so the factor is in every gradient. A hook that only looks
+# must return None. A lambda always returns the value of its expression, and while `append` and `print` return None,
+# other calls may not.
 #
-# And the input? Here a forward hook writes zeros into it, after `forward` has run, on three kinds of module.
+# Can a forward hook also change the input? This hook writes zeros into the input after `forward` has run, on three
+# kinds of module.
 
 
 # %% facts=["06-forward-hook-input-change-harmless", "06-forward-hook-cannot-change-input"]
@@ -255,13 +267,13 @@ linear.register_forward_pre_hook(lambda module, args: (args[0] * 10,))
 print("ten times the input, by a pre-hook:", linear(torch.ones(1, 2)).tolist())
 
 # %% [markdown]
-# The output of `Linear` is computed and has memory of its own. `Identity` returns its input and `Flatten` a view of
-# it (chapter 2): there the output changes as well. So a forward hook comes too late to change what `forward` reads,
-# and writing into its arguments is not harmless either. The hook for changing an input is the forward *pre*-hook:
-# what it returns takes the place of the arguments.
+# The output of `Linear` is a new tensor with its own memory, so it doesn't change. `Identity` returns its input and
+# `Flatten` returns a view of it (chapter 2), so their outputs become zero. A forward hook therefore runs too late to
+# change what `forward` reads, and yet writing into its arguments can do harm. To change an input, use a forward
+# *pre*-hook, whose return value replaces the arguments.
 #
 # **Find the line.** The same layer is called twice below, once as `layer(x)` and once as `layer(input=x)`. In one of
-# the two calls a hook that reads `args[0]` would raise. Which, and why?
+# the two calls, a hook that reads `args[0]` would raise. Which one, and why?
 
 # %% facts=["06-forward-hook-input-is-x-only"]
 layer = nn.Linear(2, 2)
@@ -286,20 +298,20 @@ print("layer(input=x)")
 _ = layer(input=x)
 
 # %% [markdown]
-# The second: `args` holds the *positional* arguments, and there are none. A hook that is to see keyword arguments is
-# registered with `with_kwargs=True` and takes one argument more. Parameters are in neither: they belong to the module,
-# which is the first argument.
+# It would raise in the second call. `args` contains only the *positional* arguments, and that call has none. To see
+# keyword arguments, register the hook with `with_kwargs=True` and give it one more parameter. The module's weights are
+# in neither; read them from the module, which is the first argument.
 #
-# **Now you know.** What a forward hook returns becomes the output; None leaves it alone. The input is changed before
-# `forward`, by a pre-hook.
+# **Now you know.** What a forward hook returns becomes the output, and None leaves the output alone. To change the
+# input, use a pre-hook, which runs before `forward`.
 #
 # ## 6.4 Collecting features
 #
-# A forward hook is the usual way to keep the outputs of inner layers, their *features*. The short loop for it holds two
-# mistakes.
+# A forward hook is the usual way to keep the outputs of inner layers, their *features*. The obvious loop for this
+# contains two mistakes.
 #
-# **Predict.** The net has five modules besides itself, one of them a Sequential with two layers inside. How many keys
-# does `features` have after one forward pass, in the first loop and in the second?
+# **Predict.** The network has five modules besides itself; one of them is a Sequential with two layers inside. How many
+# keys does `features` have after one forward pass, in the first loop and in the second?
 
 
 # %% facts=["06-forward-hook-gets-feature-maps", "06-hook-every-module-via-named-children"]
@@ -323,15 +335,16 @@ print("second loop:", {name: tuple(output.shape) for name, output in features.it
 print("all modules:", [name for name, module in net.named_modules()])
 
 # %% [markdown]
-# One key, then three. In the first loop each lambda looks up `name` when it *runs*, and by then the loop is over: all
-# hooks write under the last name. As a default argument, `name=name` keeps the value that the name has when the hook is
-# defined.
+# It has one key after the first loop and three after the second. In the first loop, each lambda looks up `name` when it
+# *runs*. By then the loop is over, so all hooks write under the last name. The default argument `name=name` keeps the
+# value that `name` has when the hook is defined.
 #
-# The second mistake is left: `named_children` goes one level deep, so the two layers inside "1" have no hook.
-# `named_modules` goes all the way down, with dotted names; its first entry, with the empty name, is the net itself.
+# The second mistake is still there: `named_children` goes one level deep, so the two layers inside "1" have no hook.
+# `named_modules` goes all the way down and gives dotted names. Its first entry, with the empty name, is the network
+# itself.
 #
-# What a hook keeps may still change afterwards. The output of a Linear layer is kept in three ways, and the next layer
-# is an in-place ReLU:
+# A feature that a hook has stored may still change afterwards. Here the output of a Linear layer is stored in three
+# ways, and the next layer is an in-place ReLU:
 
 # %% facts=["06-forward-hook-gets-feature-maps"]
 net = nn.Sequential(nn.Linear(1, 4), nn.ReLU(inplace=True))
@@ -354,12 +367,12 @@ for name, feature in kept.items():
     print(f"{name:9} requires grad: {feature.requires_grad!s:6}{feature.tolist()}")
 
 # %% [markdown]
-# `detach` cuts the feature from the graph, so that a list of features doesn't keep whole graphs alive. It doesn't
-# copy: the memory is that of the output, and the ReLU wrote into it. Only the clone still has the negative values. If
-# a later layer may work in place, store `output.detach().clone()`.
+# `detach` cuts the feature from the graph, so a list of features doesn't keep whole graphs alive. It doesn't copy. The
+# detached feature shares its memory with the output, and the ReLU wrote into that memory. Only the clone still has the
+# negative values. If a later layer may work in place, store `output.detach().clone()`.
 #
-# **Predict.** Below, `forward` raises in the middle of the net. Is the hook of the `with` gone afterwards? And which
-# of the two other hooks has run?
+# **Predict.** Below, `forward` raises in the middle of the network. Is the hook of the `with` gone afterwards? And
+# which of the other two hooks has run?
 
 
 # %%
@@ -385,15 +398,15 @@ print("and once more:")
 error_of(lambda: net(torch.ones(3, 2)))
 
 # %% [markdown]
-# The hook of the `with` is removed at the end of the block, however the block ends. For many handles take
-# `contextlib.ExitStack`, or remove them in a `finally`. When `forward` raises, forward hooks are skipped, except
-# those that were registered with `always_call=True`; they get None as output. Such a hook can clean up or report; it
-# can't catch the exception.
+# The `with` removes its hook when the block ends, even if the block ends with an exception. Of the other two hooks,
+# only the second has run. When `forward` raises, PyTorch skips forward hooks, except those registered with
+# `always_call=True`, which get None as output. Such a hook can clean up or report, but it can't catch the exception. If
+# you have many handles, use `contextlib.ExitStack`, or remove them in a `finally`.
 
 # %% [markdown]
-# Now a convolution, looked at from inside. Three filters, set by hand, look for a step from dark to bright: to the
-# right, downwards, and to the left. The image is a bright frame around a dark square. Before you run the cell, take a
-# pencil and mark on the square where each filter will answer.
+# Now let's look inside a convolution. Its three filters, set by hand, detect a step from dark to bright: to the right,
+# downwards, and to the left. The image is a bright frame around a dark square. Before you run the cell, sketch the
+# square and mark where each filter will respond.
 
 # %% facts=["06-forward-hook-gets-feature-maps"]
 net = nn.Sequential(nn.Conv2d(1, 3, kernel_size=2, bias=False), nn.ReLU())
@@ -416,21 +429,22 @@ with net[0].register_forward_hook(keep), net[1].register_forward_hook(keep):
 feature_maps(features)
 
 # %% [markdown]
-# Each map is positive where its step is: the first at the right edge of the dark square, the second at its lower edge,
-# the third at its left edge. Before the ReLU the opposite edge is there too, with a minus.
+# Each map is positive where its step is, so the first responds at the right edge of the dark square, the second at its
+# lower edge, and the third at its left edge. Before the ReLU, the opposite edge also responds, with a negative sign.
 #
 # **Now you know.** Bind the name in the hook, go through `named_modules`, store `detach().clone()`, and let a `with`
-# take the hooks off again.
+# remove the hooks.
 
 # %% exercise="capture-features"
 
 # %% [markdown]
 # ## 6.5 Full backward hooks
 #
-# A layer's gradients pass between two tensors that you never hold in your hands. A backward hook shows you both.
+# A layer receives one gradient and passes on another, and your code normally sees neither. A backward hook shows you
+# both.
 #
-# **Predict.** A full backward hook gets two tuples. For `nn.Linear(2, 3)` and a batch of four: how many entries does
-# each have, and with which shapes? Is the gradient of the weight among them?
+# **Predict.** A full backward hook gets two tuples. For `nn.Linear(2, 3)` and a batch of four, how many entries does
+# each tuple have, and with which shapes? Is the gradient of the weight among them?
 
 # %% facts=["06-full-backward-hook-signature", "06-backward-hooks-fire-in-reverse"]
 torch.manual_seed(0)
@@ -455,12 +469,13 @@ print("grad_input of 2 is grad_output of 1:", torch.equal(reports["2"][0][0], re
 print("grad_input of 0 is x.grad:          ", torch.equal(reports["0"][0][0], x.grad))
 
 # %% [markdown]
-# One entry each: `grad_input` has one for each positional input of `forward`, `grad_output` one for each output. Both
-# are tuples even then. Gradients of parameters are in neither; they are read from `weight.grad`. What one layer hands
-# back as `grad_input` is what the layer before it gets as `grad_output`.
+# Each tuple has one entry, and the gradient of the weight is in neither. `grad_input` has one entry per positional
+# input of `forward`, `grad_output` has one per output, and both are tuples even if there is only one entry. The
+# gradients of the parameters are in `weight.grad` and `bias.grad`. What one layer passes back as `grad_input` is what
+# the layer before it gets as `grad_output`.
 #
-# Like a forward hook, a backward hook may return something else. Full hook and pre-hook return five times what they
-# got:
+# Like a forward hook, a backward hook may return a replacement. Here a full hook and a pre-hook return five times what
+# they got:
 
 
 # %% facts=["06-full-hook-replaces-grad-input"]
@@ -487,11 +502,12 @@ print("hook:    ", gradients(times_five))
 print("pre-hook:", gradients(times_five_before, "register_full_backward_pre_hook"))
 
 # %% [markdown]
-# What the hook returns replaces what flows *further back*. The layer's own weight gradient comes from `grad_output`
-# and stays as it is. The pre-hook replaces `grad_output` itself, on the way in, so it changes both.
+# What the full hook returns replaces the gradient that flows *further back*. The layer's weight gradient is computed
+# from `grad_output`, so it doesn't change. The pre-hook replaces `grad_output` itself before the layer uses it, so both
+# gradients change.
 #
-# **Find the line.** Three hooks that are wrong, the first tried with two sizes of batch. One of the four lines below
-# raises nothing and does harm. Which?
+# **Find the line.** All three hooks below are wrong, and the first is tried with two batch sizes. One of the four lines
+# raises no error and does harm. Which one?
 
 
 # %% facts=["06-full-hook-replaces-grad-input", "06-hook-must-not-modify-arguments"]
@@ -517,12 +533,13 @@ print("changed in place:")
 print(gradients(in_place))
 
 # %% [markdown]
-# The last. A bare tensor is taken for the tuple and cut along its first dimension: four rows are four entries, and with
-# a batch of one the single row has lost a dimension. Return a tuple with one entry for each positional input. Writing
-# into `grad_input` is forbidden but not noticed: the zeros simply flow on.
+# It is the last one. PyTorch takes a bare tensor for the tuple and splits it along its first dimension, so four rows
+# become four entries, and with a batch of one the single row has lost a dimension. Return a tuple with one entry per
+# positional input. Writing into `grad_input` is forbidden, but PyTorch doesn't notice, and the zeros simply flow on.
 #
-# What is in `grad_input` for an argument that has no gradient? `forward` takes a tensor that requires grad, a number,
-# and a tensor that does not; then the last two by keyword. The other two modules take a list, and return a dict.
+# What does `grad_input` contain for an argument that has no gradient? Here `forward` takes a tensor that requires grad,
+# a number, and a tensor that doesn't, first all by position, then the last two by keyword. The other two modules take a
+# list and return a dict.
 
 
 # %% facts=["06-full-hook-non-tensor-none"] shows_warning="UserWarning"
@@ -561,15 +578,15 @@ for warning in caught:
     print(fill(told, 90, subsequent_indent="    "))
 
 # %% [markdown]
-# None for what is not a tensor. A tensor without `requires_grad` shows as zeros, as long as another input requires
-# grad. Keyword arguments have no entry at all. Tensors inside a list are not seen, although both require grad; and on a
-# module that returns a dict the hook never fires, and a warning is all that tells you. Models that return dicts are
-# common: put the hook on one of their layers, or a tensor hook (section 6.7) on the entry.
+# An argument that isn't a tensor gives None. A tensor without `requires_grad` gives zeros, as long as another input
+# requires grad. Keyword arguments have no entry at all. The hook doesn't see tensors inside a list, although both
+# require grad here. On a module that returns a dict the hook never fires, and all you get is a warning. Models that
+# return dicts are common, so put the hook on one of their layers, or put a tensor hook (section 6.7) on the entry.
 #
-# And if *no* input requires grad, which is the usual state of the first layer of a net? That was the plain `x` of
-# section 6.2: the entry is None.
+# And if *no* input requires grad, which is the usual state of a network's first layer? That was the plain `x` of
+# section 6.2, where the entry is None.
 #
-# **Predict.** This hook reverses the gradient. It works on inner layers. What happens on a first layer?
+# **Predict.** This hook reverses the gradient, and it works on inner layers. What happens on a first layer?
 
 
 # %% facts=["06-input-needs-requires-grad"]
@@ -593,11 +610,12 @@ error_of(lambda: first_layer_with(negate))
 first_layer_with(negate_safely)
 
 # %% [markdown]
-# The parameters get their gradients in any case; only the input has none. A hook that computes with `grad_input` must
-# let None pass. Or switch on `x.requires_grad_()`, if the gradient of the data is what you want to see.
+# The first hook raises, because `grad_input[0]` is None. The parameters get their gradients in any case; only the input
+# has none. A hook that computes with `grad_input` must pass None through. If you want to see the gradient of the data,
+# call `x.requires_grad_()`.
 #
-# Last, a bug that you may meet on the day you look for another. A hook that does nothing at all sits on a Linear layer.
-# After the layer stands an in-place ReLU.
+# Last comes an error that is easy to run into while debugging something else. A hook that does nothing at all is
+# registered on a Linear layer, and the next layer is an in-place ReLU.
 
 # %%
 for inplace in (False, True):
@@ -608,15 +626,15 @@ net[0].register_full_backward_hook(lambda module, grad_input, grad_output: None)
 error_of(lambda: net(torch.ones(1, 2)))
 
 # %% [markdown]
-# Without the hook it runs; with the hook it doesn't. To notice when a gradient passes, PyTorch puts a node of its own,
-# `BackwardHookFunction`, on the inputs and the outputs of a module with full backward hooks. What the next layer gets
-# is a view of what `forward` returned, and writing into that view is refused. Switch off `inplace` where you want such
-# a hook.
+# It runs without the hook and raises with it. To notice when a gradient passes, PyTorch adds a node,
+# `BackwardHookFunction`, to the inputs and outputs of a module with full backward hooks. The next layer then gets a
+# view of what `forward` returned, and PyTorch refuses to write into that view. Where you need such a hook, set
+# `inplace=False`.
 #
-# That node is made in *forward*, which has a consequence for you.
+# PyTorch creates that node in *forward*, and this has a consequence for you.
 #
-# **Predict.** The hook below multiplies the gradient by 3. Once it is registered during forward only, once during
-# backward only. The third hook sits on a tensor and is removed before backward. What is `x.grad` each time?
+# **Predict.** The hook below multiplies the gradient by 3. First it is registered only during forward, then only during
+# backward. The third hook is registered on a tensor and removed before backward. What is `x.grad` in each case?
 
 
 # %% facts=["06-full-hook-bound-at-forward"]
@@ -646,12 +664,12 @@ y.backward()
 print("a removed tensor hook:", x.grad.item())
 
 # %% [markdown]
-# 3, 1 and 1. The node in the graph got the hooks that the module had during forward. To remove such a hook afterwards
-# is too late, and to register it afterwards as well. So a `with` around the forward pass doesn't end the hook's work
-# with the block. A hook on a tensor comes and goes at once.
+# It is 3, then 1, then 1. The node in the graph uses the hooks that the module had during forward, so removing or
+# registering a hook after forward has no effect on that graph. A `with` around the forward pass therefore doesn't stop
+# the hook from running in backward. A tensor hook takes effect at once, and so does its removal.
 #
-# And does the node always run? Autograd computes only what it is asked for. Here it is asked for the gradient of the
-# weight, then for that of the input too:
+# Does the node run in every backward pass? Autograd computes only what you ask for. Here we ask for the gradient of the
+# weight alone, then for those of the weight and the input:
 
 # %% facts=["06-full-hook-needs-input-gradient"]
 fired = []
@@ -663,21 +681,21 @@ torch.autograd.grad(y, (layer.weight, x))
 print("asked for weight and input too:", fired)
 
 # %% [markdown]
-# `x` requires grad, so the hook waits for the gradient of `x`, and in the first call nobody computes it. The same
-# happens with `y.backward(inputs=[layer.weight])`. If you count on a hook, call a plain `backward()`.
+# `x` requires grad, so the hook waits for the gradient of `x`, and the first call never computes it. The same happens
+# with `y.backward(inputs=[layer.weight])`. If you depend on a hook, call a plain `backward()`.
 #
-# **Now you know.** A full backward hook gets and returns tuples, one entry for each positional tensor. It sees the
-# borders of a module, never its weights. It belongs to the forward pass in which it was there, and fires only if the
-# gradient of the input is computed.
+# **Now you know.** A full backward hook gets and returns tuples, with one entry per positional tensor. It sees the
+# gradients of a module's inputs and outputs, never those of its weights. It acts on graphs whose forward pass ran while
+# it was registered, and fires only if the gradient of the input is computed.
 
 # %% exercise="scale-input-grads"
 
 # %% [markdown]
 # ## 6.6 Reading old code: `register_backward_hook`
 #
-# Before the full backward hook there was another one. It still exists, and code that was written for it does curious
-# things: it takes `grad_input[0]` for a bias, `grad_input[2]` for a weight, and transposes it. Here is what both kinds
-# report. Compare the two lines of each row.
+# Before the full backward hook there was another kind. It still exists, and code written for it looks strange: it
+# treats `grad_input[0]` as the gradient of a bias and `grad_input[2]` as that of a weight, and transposes the latter.
+# Here is what both kinds report. Compare the two lines of each case.
 
 
 # %% facts=["06-register-backward-hook", "06-linear-grad-input-triple", "06-backward-hook-simple-modules-only"]
@@ -705,20 +723,20 @@ for name, (build, x) in cases.items():
     print("   old hook: ", *grad_input_shapes(build(), x, "register_backward_hook"))
 
 # %% [markdown]
-# The full hook reports one gradient, with the shape of the input, in every row. The old hook sits on the *last
-# autograd node* that the module recorded and reports that node's inputs. What the last node is depends on how the
+# The full hook always reports one gradient, with the shape of the input. The old hook is attached to the *last autograd
+# node* that the module recorded, and reports the gradients of that node's inputs. Which node is last depends on how the
 # layer happens to be computed:
 
 # %% facts=["06-register-backward-hook", "06-linear-grad-input-triple", "06-input-must-be-2d"]
 old_and_full_hook(3, 4, batch=5)
 
 # %% [markdown]
-# For a matrix the last node of `Linear` adds the bias to a product of `x` and `weight.t()`. Its inputs are the bias,
-# `x` and the *transposed* weight: that is the triple, and the reason for the transpose. For a single vector the
-# last node is a reshape, and its one input is the result of that sum, with a batch of one. For the Sequential it is
-# the last node of its last layer. None of this is about the layer as you know it.
+# For a matrix, the last node of `Linear` adds the bias to a product of `x` and `weight.t()`. Its inputs are the bias,
+# `x` and the *transposed* weight, which explains both the triple and the transpose. For a single vector, the last node
+# is a reshape, whose only input is the result of that sum with a batch dimension of one. For the Sequential, it is the
+# last node of the last layer. None of this describes the layer's own inputs.
 #
-# PyTorch itself warns of it, when the layer with the hook is called:
+# PyTorch itself warns about this when you call a layer with such a hook:
 
 # %% facts=["06-register-backward-hook"] shows_warning="FutureWarning"
 layer = nn.Linear(3, 4)
@@ -726,10 +744,10 @@ layer.register_backward_hook(lambda module, grad_input, grad_output: None)
 warning_of(lambda: layer(torch.ones(5, 3)))
 
 # %% [markdown]
-# To port old code, take the full hook for the gradients of input and output, and `.grad` for those of the parameters.
+# To port old code, use the full hook for the gradients of inputs and outputs, and `.grad` for those of the parameters.
 #
-# **By hand.** A Linear layer has seen five samples, a convolution four images with 3 × 3 positions each, and the loss
-# is the sum of all outputs. What is each entry of the gradient of the bias?
+# **By hand.** A Linear layer has seen five samples, and a convolution has seen four images with 3 × 3 positions each.
+# The loss is the sum of all outputs. What is each entry of the gradient of the bias?
 
 # %% facts=["06-linear-weight-grad-transposed", "06-fc-bias-grad-per-sample"]
 linear = nn.Linear(3, 4)
@@ -742,22 +760,23 @@ conv(torch.ones(4, 2, 5, 5)).sum().backward()
 print("bias of the convolution: ", conv.bias.grad.tolist())
 
 # %% [markdown]
-# `.grad` always has the shape of its parameter, weights included. A parameter is used by all samples, so its gradient
-# is the sum over them: five for a batch of five; 4 · 3 · 3 = 36 for the images. It is a mean only if the loss is one.
+# Each entry is 5 for the Linear layer and 4 · 3 · 3 = 36 for the convolution. All samples use the same parameter, so
+# its gradient is the sum over the samples. It is a mean only if the loss is a mean. `.grad` always has the shape of its
+# parameter, so the weight's gradient isn't transposed either.
 #
-# **Now you know.** The old hook reports one node of the graph, whichever was last. Replace it by the full hook and by
-# `.grad`.
+# **Now you know.** The old hook reports the inputs of whichever graph node came last. Replace it by the full hook and
+# by `.grad`.
 
 # %% exercise="port-old-hooks"
 
 # %% [markdown]
 # ## 6.7 Hooks on tensors
 #
-# A module hook watches what goes into a module and what comes out. A tensor hook watches one tensor, which may lie
+# A module hook watches what goes into a module and what comes out of it. A tensor hook watches one tensor, which can be
 # anywhere in the graph.
 #
-# **Predict.** `a` is (1, 1), `b` twice that, `c` the length of `b`. When does the hook on `b` print, and what? How
-# often does the hook on `a`, and what is `a.grad` at that moment?
+# **Predict.** `a` is (1, 1), `b` is twice that, and `c` is the length of `b`. When does the hook on `b` print, and
+# what? How often does the hook on `a` print, and what is `a.grad` at that moment?
 
 # %% facts=["06-tensor-register-hook", "06-register-hook-lambda-print"]
 a = torch.ones(2, requires_grad=True)
@@ -772,11 +791,11 @@ print("a.grad afterwards:", a.grad)
 error_of(lambda: torch.ones(2).register_hook(print))
 
 # %% [markdown]
-# Nothing in forward, then once each in backward, from back to front. The hook runs when the gradient of its tensor is
-# known and before it is added to `.grad`. `print` returns None, and None means: leave the gradient alone. A tensor
-# that does not require grad has no gradient to wait for, and refuses.
+# Neither hook prints anything in forward. In backward each prints once, `b` before `a`. The hook runs when the gradient
+# of its tensor is known but not yet added to `.grad`, so `a.grad` is still None. `print` returns None, which leaves the
+# gradient alone. A tensor that doesn't require grad never gets a gradient, so `register_hook` refuses it.
 #
-# Next, `b` is used twice, by `b * 3` and by `b * 4`. Four hooks are tried on it, and two that are wrong.
+# Next, `b` is used twice, by `b * 3` and by `b * 4`. We try four hooks on it, and then two that are wrong.
 
 
 # %% facts=["06-register-hook-return-value", "06-tensor-register-hook"]
@@ -800,12 +819,12 @@ error_of(lambda: gradient_with(lambda grad: grad[:1]))
 error_of(lambda: gradient_with(lambda grad: "ten"))
 
 # %% [markdown]
-# The hook fires once, with the sum over both uses. A tensor that the hook returns replaces the gradient for everything
-# further back, so gradients can be scaled or clamped in flight, without a custom Function. It must be a tensor of the
-# same shape. A new value that isn't returned is lost, without a word.
+# The hook fires once, with the sum over both uses. If the hook returns a tensor, that tensor replaces the gradient for
+# everything further back. You can scale or clamp gradients this way without writing a custom Function. The tensor must
+# have the same shape. If you compute a new value and forget to return it, it is lost without a warning.
 #
-# To see the gradient of an inner tensor you could also call `retain_grad()` on it. What does each of the two ways keep,
-# for 1000 numbers?
+# To see the gradient of an inner tensor you could also call `retain_grad()` on it. How much does each of the two ways
+# keep for 1000 numbers?
 
 # %% facts=["06-register-hook-cheaper-than-retain-grad", "06-register-hook-collect-in-list"]
 torch.manual_seed(0)
@@ -827,14 +846,14 @@ equal = torch.equal(retained.grad, stored[0])
 print("the same numbers:", equal, " with a graph:", stored[0].requires_grad)
 
 # %% [markdown]
-# 4 bytes for each number, both times. `retain_grad` keeps one gradient and no graph, and so does the hook. But the list
-# grows by one gradient with every backward pass, for ever; only a hook that looks and forgets is lighter.
+# Both keep 4 bytes per number, and neither keeps a graph. `retain_grad` keeps one gradient, but the list grows by one
+# gradient with every backward pass. A hook saves memory only if it doesn't store the gradient.
 #
-# Some methods (domain-adversarial training is one) reverse the gradient at one place of a net. Below, `x` goes through
-# such a reversal (times 3) and also directly (times 10) into the result.
+# Some methods, such as domain-adversarial training, reverse the gradient at one place in a network. Below, `x` reaches
+# the result both through such a reversal (times 3) and directly (times 10).
 #
-# **Predict.** Without reversal `x.grad` is 13. What is it with the custom Function of chapter 5, with a module that
-# returns `x` and has a backward hook, and with a tensor hook on `x`?
+# **Predict.** Without the reversal, `x.grad` is 13. What is it with the custom Function of chapter 5, with a module
+# that returns `x` and has a backward hook, and with a tensor hook on `x`?
 
 
 # %% facts=["06-negate-gradient-with-hook"]
@@ -864,22 +883,23 @@ for name, reverse in ways.items():
     print(f"{name:12} x.grad {x.grad.tolist()}")
 
 # %% [markdown]
-# 7, 7 and -13. The Function and the module negate what comes back through *them*, -3, and leave the direct path
-# alone. The module does it although its `forward` returns `x` itself, since the hook machinery makes views of inputs
-# and outputs (section 6.5). The hook on `x` sees the whole gradient of `x`, the sum over all paths, and negates that.
-# It also stays on `x`: a second call would register a second hook.
+# It is 7, 7 and -13. The Function and the module negate only what comes back through *them*, so 3 becomes -3 and the
+# direct path keeps its 10. This works for the module even though its `forward` returns `x` itself, because PyTorch
+# makes views of the inputs and outputs of a hooked module (section 6.5). The hook on `x` gets the whole gradient of
+# `x`, the sum over all paths, and negates that. It also stays on `x`, so a second call would register a second hook.
 #
-# **Now you know.** A tensor hook gets the whole gradient of its tensor, before `.grad` does, and may replace it by what
-# it returns.
+# **Now you know.** A tensor hook gets the whole gradient of its tensor before it is added to `.grad`. What the hook
+# returns replaces that gradient.
 
 # %% exercise="gradient-reversal"
 
 # %% [markdown]
 # ## 6.8 When the gradient has arrived
 #
-# Between backward and the optimizer all gradients lie in memory together, as large as the weights. Must they?
+# Between backward and the optimizer step, all gradients are in memory together and take as much room as the weights. Is
+# that necessary?
 #
-# A tensor hook and a post-accumulate hook sit on the same tensor, and backward runs twice:
+# Here a tensor hook and a post-accumulate hook are on the same tensor, and backward runs twice:
 
 # %% facts=["06-post-accumulate-grad-hook", "06-tensor-register-hook"]
 w = torch.ones(2, requires_grad=True)
@@ -901,17 +921,18 @@ for _ in range(2):
 error_of(lambda: (w * 3).register_post_accumulate_grad_hook(after))
 
 # %% [markdown]
-# The tensor hook comes before the sum, the post-accumulate hook after it; the latter gets the tensor, not a gradient,
-# and must return None. It waits for the node that adds into the `.grad` of a leaf, `AccumulateGrad` of chapter 4. No
-# other tensor has one, so only leaves take it.
+# The tensor hook runs before the gradient is added to `.grad`, the post-accumulate hook after it. The post-accumulate
+# hook gets the tensor instead of a gradient and must return None. It waits for the node that adds to the `.grad` of a
+# leaf, the `AccumulateGrad` of chapter 4. Only leaves have this node, so you can register such a hook only on a leaf.
 #
-# **Predict.** Four layers; a post-accumulate hook on each weight counts how many weights have a gradient at that
-# moment. Then the same with a hook that drops each gradient as soon as it has counted. Which two lists come out?
+# **Predict.** Each of four layers has a post-accumulate hook on its weight, which counts how many weights have a
+# gradient at that moment. Then we run the same with a hook that also drops each gradient as soon as it has counted.
+# Which two lists come out?
 
 
 # %% facts=["06-post-accumulate-grad-hook"]
 def living_gradients(drop: bool) -> list[int]:
-    """How many gradients there are each time that a weight has got its own."""
+    """How many weights have a gradient, each time that a weight gets its own."""
     net = nn.Sequential(*(nn.Linear(8, 8, bias=False) for _ in range(4)))
     counts = []
 
@@ -930,26 +951,26 @@ print("gradients stay: ", living_gradients(drop=False))
 print("dropped at once:", living_gradients(drop=True))
 
 # %% [markdown]
-# Usually all gradients are there together before the optimizer takes its step. A hook that uses a gradient at once and
-# drops it needs room for one at a time. The price: nothing that needs all gradients together, such as clipping by their
-# common norm, can be done in between. PyTorch's tutorial [How to save memory by fusing the optimizer step into the
-# backward pass](https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html) is built on
-# this.
+# The lists are 1, 2, 3, 4 and 1, 1, 1, 1. Usually all gradients exist together before the optimizer takes its step. A
+# hook that uses a gradient at once and drops it needs room for only one at a time. The price is that you can no longer
+# do anything that needs all gradients together, such as clipping by their common norm. PyTorch's tutorial [How to save
+# memory by fusing the optimizer step into the backward
+# pass](https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html) is built on this.
 #
-# **Now you know.** A post-accumulate hook runs when a leaf's `.grad` is complete. What it uses and drops need not wait
-# for the others.
+# **Now you know.** A post-accumulate hook runs when a leaf's `.grad` is complete. If it uses that gradient and drops
+# it, the gradients never have to be in memory together.
 
 # %% exercise="update-inside-backward"
 
 # %% [markdown]
 # ## 6.9 Hooks as instruments
 #
-# Back to the net that doesn't learn. A full backward hook on each Linear layer notes how large the gradient is that
-# passes there.
+# Back to the network that won't train. A full backward hook on each Linear layer records the norm of the gradient that
+# arrives there.
 #
-# **Predict.** A Sigmoid's slope is 1/4 at most, and with PyTorch's initial weights each Linear layer about halves the
-# gradient once more. There are eight of each between the first layer and the last. Is the gradient at the first layer
-# ten times, a thousand times or ten million times smaller than at the last?
+# **Predict.** The slope of a Sigmoid is at most 1/4, and with PyTorch's initial weights each Linear layer roughly
+# halves the gradient again. There are eight of each between the first layer and the last. Is the gradient at the first
+# layer ten times, a thousand times or ten million times smaller than at the last?
 
 # %% facts=["06-hooks-purpose"]
 norms = {}
@@ -970,25 +991,25 @@ for handle in handles:
     handle.remove()
 
 # %% [markdown]
-# More than ten million times: a layer gets about an eighth of what the layer after it got, and 8 to the power of 8 is
-# 17 million. The first layers stand still. The last one learns the one thing that it can learn alone, the mean of the
-# targets, and that was the loss of 0.9756.
+# It is more than ten million times smaller. Each layer gets about an eighth of what the layer after it got, and 8 to
+# the power of 8 is 17 million. The first layers hardly move. The last layer learns the only thing it can learn alone,
+# the mean of the targets, and that gives the loss of 0.9756.
 #
-# The last two lines of the cell matter too. An instrument that is not taken off goes on measuring, and costs time, in
-# all later passes.
+# The last two lines of the cell also matter. If you don't remove a measuring hook, it keeps measuring in every later
+# pass, and that costs time.
 #
-# The same measurement for fresh nets with three activations:
+# The same measurement for freshly initialized networks with three activations:
 
 # %% facts=["06-hooks-purpose"]
 gradient_bars(("Sigmoid", "Tanh", "ReLU"), depth=8, seed=0)
 
 # %% [markdown]
-# With Sigmoid each norm is about an eighth of its right neighbour, with Tanh and ReLU about half of it or less; eight
-# layers make a large factor of either. The slope of ReLU is 0 or 1: what is lost there is lost to units that are off,
-# and to the initial weights.
+# With Sigmoid, each norm is about an eighth of its right neighbour; with Tanh and ReLU it is about half or less. Over
+# eight layers either one becomes a large factor. The slope of ReLU is 0 or 1, so there the gradient shrinks because
+# some units are off, and because of the initial weights.
 #
-# **Change one word** in the cell that trained the net, at the top of this chapter, so that it learns; run that cell,
-# then come back.
+# **Change one word** in the cell that trained the network, at the top of this chapter, so that it learns; run that
+# cell, then come back.
 
 # %%
 for activation in (nn.Sigmoid, nn.Tanh, nn.ReLU):
@@ -1007,14 +1028,14 @@ for activation in (nn.Sigmoid, nn.Tanh, nn.ReLU):
 
 # %% [markdown]
 # Tanh has a slope of 1 at 0, four times that of Sigmoid, so the gradients reach every layer, and after 300 steps the
-# net has learned. With ReLU they reach every layer as well, and yet the loss is still 0.97 after 300 steps. It falls to
-# zero later. So after 300 steps you could not have told ReLU, which is on a *plateau*, from Sigmoid, which is stuck.
-# The picture told them apart before the first step: a run shows that a net has learned, but only the gradients show
-# whether it could.
+# network has learned. With ReLU the gradients also reach every layer, and yet the loss is still 0.97 after 300 steps.
+# It falls to zero later. So after 300 steps you could not have told ReLU, which is on a *plateau*, from Sigmoid, which
+# is stuck. The picture told them apart before the first step. A run shows that a network has learned, but only the
+# gradients show whether it could.
 
 # %% [markdown]
-# Another instrument, for another day: a loss is nan. Which module made it? A hook can be put on *all* modules of the
-# process at once, and this one asks each of them.
+# Another instrument answers the question which module made a loss nan. You can register a hook on *all* modules of the
+# process at once, and this one checks each of them.
 
 
 # %%
@@ -1025,8 +1046,8 @@ class Entropy(nn.Module):
 
 def first_nan(module, args, output):
     made = output.isnan().any() and not args[0].isnan().any()
-    if made and not list(module.children()):  # a module that holds others only passes it on
-        print("nan is born in", type(module).__name__, "from", args[0][0].tolist())
+    if made and not list(module.children()):  # a container only passes on what its parts make
+        print("the first nan is made by", type(module).__name__, "from", args[0][0].tolist())
 
 
 torch.manual_seed(0)
@@ -1036,14 +1057,14 @@ with nn.modules.module.register_module_forward_hook(first_nan):
     print("large input:   ", net(torch.full((1, 3), 1000.0)).item())
 
 # %% [markdown]
-# With large inputs softmax gives exact zeros, and 0 · log 0 is 0 · (-inf): nan. (`torch.special.entr` knows that the
-# limit is 0.) Such global hooks are for debugging: they slow down every module of the process.
+# With large inputs softmax gives exact zeros, and 0 · log 0 is 0 · (-inf), which is nan. (`torch.special.entr` uses the
+# limit, 0.) Such global hooks are for debugging, because they slow down every module of the process.
 #
-# A third instrument measures memory. Within the block of `torch.autograd.graph.saved_tensors_hooks(pack, unpack)`,
-# `pack` is called with every tensor that autograd saves for backward, and what it returns is kept in its place;
-# `unpack` gets that when backward wants the tensor back.
+# A third instrument measures memory. Inside the block `with torch.autograd.graph.saved_tensors_hooks(pack, unpack)`,
+# PyTorch calls `pack` with every tensor that autograd saves for backward, and keeps what `pack` returns in its place.
+# When backward needs the tensor, PyTorch passes that value to `unpack`.
 #
-# **Predict.** Between two Linear layers, which of ReLU, Sigmoid and GELU keeps the most?
+# **Predict.** Which of ReLU, Sigmoid and GELU keeps the most memory between two Linear layers?
 
 
 # %%
@@ -1057,7 +1078,7 @@ def kept_for_backward(activation: nn.Module) -> str:
         place = saved.untyped_storage().data_ptr()
         if place not in own:
             kept.append((tuple(saved.shape), place))
-        return saved.detach()  # saved itself may hold the graph that would hold it (section 1.5)
+        return saved.detach()  # saved itself could hold the graph that holds it (section 1.5)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
         net(torch.ones(10, 8))
@@ -1068,17 +1089,17 @@ for activation in (nn.ReLU(), nn.Sigmoid(), nn.GELU()):
     print(f"{type(activation).__name__:8}", kept_for_backward(activation))
 
 # %% [markdown]
-# GELU, although the shapes are the same in all three rows. The first Linear keeps its input, (10, 8), the second its
-# own, (10, 16). In between, ReLU and Sigmoid need their *output* for backward: that is the very tensor which the
-# second Linear keeps, so it is in the list twice and in memory once. GELU needs its *input*, one more tensor. Memory
-# is counted in storages, not in shapes.
+# GELU keeps the most, although the shapes are the same in all three rows. The first Linear keeps its input, (10, 8),
+# and the second keeps its input, (10, 16). Between them, ReLU and Sigmoid need their *output* for backward. That is the
+# same tensor that the second Linear keeps, so it is in the list twice and in memory once. GELU needs its *input*, which
+# is one more tensor. To measure memory, count storages, not shapes.
 
 # %% exercise="activation-bytes"
 
 # %% [markdown]
 # The gradient of a weight is a sum over the samples of a batch (section 6.6). Some methods need the norm of each
-# summand: clipping for privacy, or looking for mislabelled samples. Running backward once for each sample would do. Two
-# hooks do it in one pass.
+# summand, for example to clip it for privacy or to find mislabelled samples. You could run backward once per sample.
+# Two hooks do it in a single pass.
 
 # %% facts=["06-full-backward-hook-signature", "06-fc-bias-grad-per-sample"]
 torch.manual_seed(0)
@@ -1097,73 +1118,22 @@ print("norms of the summands:   ", [round(summand.norm().item(), 2) for summand 
 print("|g| times |a|:           ", [round((g[n].norm() * a[n].norm()).item(), 2) for n in range(4)])
 
 # %% [markdown]
-# The layer's input `a` comes from a forward hook, the gradient `g` of its output from a full backward hook. The
-# summand of sample n is the outer product of `g[n]` and `a[n]`, and the norm of an outer product is the product of
-# the norms. So one forward and one backward pass serve all samples. It needs a loss that is a *sum* over samples, and
-# no layer that mixes samples: then row n of `g` belongs to sample n alone. What a step needs at its worst moment is
-# another question, and [chapter 13](../13_memory_time/memory_time.ipynb) builds the instruments for it.
+# A forward hook records the layer's input `a`, and a full backward hook records the gradient `g` of its output. The
+# summand of sample n is the outer product of `g[n]` and `a[n]`, and the norm of an outer product is the product of the
+# norms. One forward and one backward pass are therefore enough for all samples. This requires a loss that is a *sum*
+# over samples and no layer that mixes samples, so that row n of `g` belongs to sample n alone. The peak memory of a
+# step is another question, and [chapter 13](../13_memory_time/memory_time.ipynb) builds the instruments for it.
 #
-# **Now you know.** Norms where gradients pass, the place where a nan is born, bytes in storages: a few lines each, and
-# not one of them in the model.
+# **Now you know.** A few lines of hooks measure the gradient norm of each layer, find the module that makes the first
+# nan, and count the bytes kept for backward, without changing the model.
 
 # %% exercise="per-sample-grad-norms"
 
 # %% [markdown]
-# ## 6.10 Hooks on saving and loading
-#
-# A checkpoint that doesn't fit any more can be mended on its way in. Modules take four more kinds of hook, which have
-# nothing to do with a forward pass: before and after `state_dict`, before and after `load_state_dict`.
-#
-# In this old checkpoint the layer was called `fc`; now it is `head`. A hook renames the keys of the dictionary just
-# before the module reads it.
-#
-# **Predict.** Does `old_checkpoint` have the new names afterwards?
-
-
-# %%
-class Classifier(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(2, 1)
-
-
-def rename(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors):
-    old, new = prefix + "fc.", prefix + "head."
-    for key in [key for key in state_dict if key.startswith(old)]:
-        state_dict[new + key.removeprefix(old)] = state_dict.pop(key)
-
-
-old_checkpoint = {"fc.weight": torch.full((1, 2), 7.0), "fc.bias": torch.zeros(1)}
-model = Classifier()
-error_of(lambda: model.load_state_dict(old_checkpoint))
-
-model.register_load_state_dict_pre_hook(rename)
-print(model.load_state_dict(old_checkpoint))
-print("head.weight:   ", model.head.weight.tolist())
-print("old_checkpoint:", list(old_checkpoint))
-
-
-def halve(module, state_dict, prefix, local_metadata):
-    for key in [key for key in state_dict if key.startswith(prefix)]:
-        state_dict[key] = state_dict[key].half()
-
-
-model.register_state_dict_post_hook(halve)
-saved = model.state_dict()["head.weight"]
-print("saved as", saved.dtype, "while the model has", model.head.weight.dtype)
-
-# %% [markdown]
-# No: `load_state_dict` works on a copy of the dictionary. `prefix` is the place of the module in the whole model,
-# here empty. When the classifier is a part of something larger, the dictionary holds the keys of the whole, and
-# `prefix` tells which are its own. The second hook does the like on the way out, to the dictionary that `state_dict()`
-# is about to return.
-#
-# **Now you know.** Both kinds change the dictionary in place and return nothing. Chapter 7 is about what stands in it.
-#
 # ## On a GPU
 #
-# Twelve weights of 16 MiB each take a step of plain SGD, after backward and inside it. The cell prints the peak of
-# memory for both. Without a GPU it shows a recorded run. No exercise needs it.
+# The cell takes a step of plain SGD with twelve weights of 16 MiB each, first after backward and then inside it, and
+# prints the peak of memory for both. Without a GPU it shows a recorded run. No exercise needs it.
 
 
 # %% facts=["06-post-accumulate-grad-hook"] varies="a CUDA device changes what is shown"
@@ -1204,15 +1174,15 @@ peak_of_a_step()
 # %% [markdown]
 # ## Folklore, checked
 #
-# What people say about hooks, and what is so. Each row unfolds its proof: a few lines that run through only if the
-# statement on the right holds.
+# The table lists what people say about hooks and whether it is true. Each row has a proof that you can expand, a few
+# lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("06_hooks")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
-# PyTorch, and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises if it doesn't.
 
 # %%
 prove("06-backward-hook-simple-modules-only")
@@ -1223,12 +1193,13 @@ prove("06-backward-hook-simple-modules-only")
 # In the documentation of PyTorch:
 #
 # - [`torch.nn.Module`](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): the functions
-#   `register_…_hook`, each with the arguments of its hook and its options;
+#   `register_…_hook`, each with the arguments of its hook and its options. Some hooks run when a model is saved or
+#   loaded; `register_load_state_dict_pre_hook`, for example, can rename the keys of an old checkpoint;
 # - [`torch.Tensor.register_hook`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_hook.html) and
 #   [`torch.Tensor.register_post_accumulate_grad_hook`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_post_accumulate_grad_hook.html);
 # - the note [Autograd mechanics](https://docs.pytorch.org/docs/stable/notes/autograd.html), section [Backward Hooks
 #   execution](https://docs.pytorch.org/docs/stable/notes/autograd.html#backward-hooks-execution): which backward hooks
-#   fire and in which order, also for tensors that are changed in place;
+#   fire and in which order, and what changes for tensors that are modified in place;
 # - [`torch.autograd.graph`](https://docs.pytorch.org/docs/stable/autograd.html#autograd-graph): `saved_tensors_hooks`,
 #   and hooks on single nodes of the graph;
 # - [`torch.nn.modules.module.register_module_forward_hook`](https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.module.register_module_forward_hook.html)

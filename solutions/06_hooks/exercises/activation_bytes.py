@@ -3,22 +3,21 @@
 #
 # measure · solid · 15 min · 2 points
 #
-# In a large batch most of the memory of a training step is neither weights nor gradients: it is what forward keeps for
-# backward. Build the instrument that measures it, for any model. (Section 12.5 measures with it what checkpointing
-# saves.)
+# With a large batch, most of the memory of a training step is neither weights nor gradients but the tensors that
+# forward keeps for backward. Build the instrument that measures them for any model. (Section 12.5 uses it to measure
+# how much checkpointing saves.)
 #
 # **Contract**
 #
-# - Runs `model(x)` once and returns the number of bytes that autograd keeps for backward, apart from the model's own
-#   parameters and buffers, frozen ones too. x itself counts if it is saved.
-# - What counts is the sum over *distinct storages*: a storage that is seen through several views counts once, with its
-#   whole size.
+# - Call `model(x)` once and return the number of bytes that autograd keeps for backward, without the model's own
+#   parameters and buffers, even if they are frozen. If x itself is saved, it counts.
+# - Sum over *distinct storages*. If a storage is saved through several views, count it once, with its whole size.
 # - Under `no_grad` nothing is saved, and the result is 0.
 # - The model, its gradients and x are unchanged, apart from what the model's own forward writes (the running statistics
-#   of a batch norm in train mode); no hook stays, and no backward pass is run.
+#   of a batch norm in train mode). No hook is left behind, and no backward pass is run.
 #
-# **Rule.** Measure, don't derive it from shapes: the check has layers that you have not seen, such as a custom Function
-# and one that keeps only its input and computes everything again in backward (checkpointing).
+# **Rule.** Measure, don't compute it from shapes. The check uses layers that you have not seen, such as a custom
+# Function and one that keeps only its input and computes everything again in backward (checkpointing).
 #
 # <details><summary>Hint 1</summary>
 #
@@ -28,18 +27,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# A pair of functions around the forward can watch the packing: pack gets every tensor that autograd saves. Count
-# storages, not tensors, so a dict with one entry for each storage. The storages of parameters and buffers go out again;
-# a saved weight is often a view, so compare storages there, too.
+# A pair of functions around the forward can watch the packing, because pack is called with every tensor that autograd
+# saves. Count storages, not tensors, for example in a dict with one entry per storage. Then take out the storages of
+# parameters and buffers. A saved weight is often a view, so also compare storages there.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `torch.autograd.graph.saved_tensors_hooks(pack, unpack)` around `model(x)`; in pack remember
-# `tensor.untyped_storage()`, its `data_ptr()` as the key and its `nbytes()` as the value, and return the tensor,
-# detached (an output that is saved would otherwise hold its own graph): what pack does not return may be freed at once,
-# and its address given to the next one. At the end, leave out the storages of parameters and buffers.
+# Put `saved_tensors_hooks` around the call of the model. In pack, remember the storage's address and its size in bytes,
+# and return the tensor detached, because a saved output would otherwise keep its own graph alive. Whatever pack doesn't
+# return may be freed at once, and its address reused for the next tensor. At the end, drop the addresses that belong to
+# parameters and buffers, and add up the rest.
 #
 # </details>
 

@@ -3,29 +3,29 @@
 #
 # implement · warm-up · 15 min · 3 points
 #
-# What does the third layer of somebody else's model see in your data? Take the outputs of any layers out of one forward
-# pass, without touching the model's code, and leave the model as you found it. (In Exercise 12.6
-# such hooks find the layer that explodes first.)
+# What does the third layer of somebody else's model see in your data? Capture the outputs of any layers during one
+# forward pass without touching the model's code, and leave the model as you found it. (In Exercise 12.6, such hooks
+# find the layer that explodes first.)
 #
 # **Contract**
 #
-# - Runs `model(*args, **kwargs)` once and returns its output, untouched and still attached to its graph, and a dict of
-#   features. Its keys are exactly the given names.
-# - `features[name]` lists the outputs of the submodule with that dotted name (`""` is the model itself), one entry for
-#   each call of the submodule, in the order of the calls; no call, no entry. The outputs asked for are tensors. A
-#   submodule with two names may be asked for by either, but no name is given twice.
-# - Every feature is a detached copy of its own: what happens in place later does not change it.
-# - Afterwards the model has exactly the hooks and the training mode that it had before, also when its forward raises;
-#   the exception passes through.
-# - An unknown name raises `KeyError` with that name, before anything runs and without leaving a hook.
+# - Call `model(*args, **kwargs)` exactly once. Return a pair: the model's output, unchanged and still attached to its
+#   graph, and a dict `features` whose keys are exactly `names`.
+# - `features[name]` is a list with one tensor per call of the submodule called `name` (a dotted path; `""` means the
+#   model itself), in call order. If the submodule is never called, the list is empty. You may assume that these outputs
+#   are tensors and that no name is given twice. If a submodule is registered under two names, either name works.
+# - Every feature is a separate, detached copy, so later in-place operations don't change it.
+# - When the function returns, or the model's forward raises, the model has the same hooks and the same training mode as
+#   before. Exceptions from the model propagate.
+# - An unknown name raises `KeyError` with that name, before the model runs and before any hook is registered.
 #
-# **Rule.** The model's own code, its state, hooks that are not yours and the caller's grad mode, whichever it is, stay
-# as they are.
+# **Rule.** The model's own code, its state, other people's hooks and the caller's grad mode, whatever it is, stay as
+# they are.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does the loop variable hold by the time the hook runs? And who owns the memory of a layer's output once an
-# in-place ReLU has passed over it?
+# What is the value of the loop variable by the time the hook runs? And what happens to a layer's output when an
+# in-place ReLU comes next?
 #
 # </details>
 #
@@ -38,10 +38,10 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `modules = dict(model.named_modules(remove_duplicate=False))` knows every name, and `modules[name]` raises the
-# KeyError. A factory `storing(kept)` returns a hook that does `kept.append(output.detach().clone())` and returns
-# nothing; register the hooks inside the `try`. Call `model(*args, **kwargs)`, not `model.forward`, which would skip the
-# hooks of the model itself.
+# `named_modules` can give you every name (read about `remove_duplicate`), and a dict lookup raises the KeyError for
+# you. Write a factory that takes the list of one name and returns a hook that appends a copy of the output to it and
+# returns None. Register the hooks inside the `try`. Call the model, not its `forward`, which would skip the hooks of
+# the model itself.
 #
 # </details>
 

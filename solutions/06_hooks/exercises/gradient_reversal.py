@@ -3,41 +3,40 @@
 #
 # implement · solid · 15 min · 3 points
 #
-# Domain-adversarial training puts a layer between the features and a domain classifier: forward it does nothing,
-# backward it turns the gradient round, so that the features learn to *hide* the domain. The label classifier sees the
-# same features, and its gradient must stay as it is. Chapter 5 writes the layer as a custom Function; here the question
-# is where a hook hangs and what it sees. You may solve it with any kind of hook.
+# Domain-adversarial training puts a layer between the features and a domain classifier. Forward, the layer does
+# nothing; backward, it reverses the gradient, so that the features learn to *hide* the domain. The label classifier
+# uses the same features, and its gradient must not change. Chapter 5 writes this layer as a custom Function. Here the
+# question is where to attach a hook and what it sees. You may use any kind of hook.
 #
 # **Contract**
 #
-# - Forward returns the values of x, which are finite here; they may be off by rounding. (Exercise 5.7 asks for
-#   more: bit for bit, inf included.) Backward multiplies the gradient by `-lambda_`, but only the gradient of what
-#   passes through this module: other consumers of the same x notice nothing. No gradient is changed in place.
-# - `self.lambda_` may be set to another value between two training steps (training raises it), and the new one counts.
-#   Every module goes by its own, a deep copy too.
-# - The module may be called several times, in one graph and in one training step after the other. It works for an x
-#   that needs no gradient, as the first layer of a net, and under `no_grad`; the dtype stays as it is.
+# - Forward returns the values of x, which are finite here, up to rounding. (Exercise 5.7 asks for more: bit for bit,
+#   inf included.) Backward multiplies by `-lambda_`, but only the gradient that passes through this module; other uses
+#   of the same x are not affected. No gradient is changed in place.
+# - `self.lambda_` may be set to another value between two training steps (training raises it), and the new value is
+#   used from then on. Every module uses its own value, and so does a deep copy.
+# - The module may be called several times, both within one graph and in successive training steps. It works under
+#   `no_grad` and for an x that needs no gradient, as in the first layer of a network. The dtype is kept.
 # - It has no parameters, and its state_dict is empty.
 #
 # <details><summary>Hint 1</summary>
 #
-# If you hang a hook on x itself, which paths does it see? And how many hooks are there after the second forward?
+# If you register a hook on x itself, which paths does it see? And how many hooks are there after the second forward?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Register one full backward hook in `__init__` and let it use its `module` argument; or put the tensor hook on a new
-# view of x made in forward.
+# Either register one full backward hook in `__init__` and let it use its `module` argument, or put the tensor hook on a
+# new view of x that you make in forward.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# In `__init__`, after `self.lambda_ = lambda_`, register a full backward hook
-# `reverse(module, grad_input, grad_output)` that returns the tuple `(-module.lambda_ * grad_input[0],)`: a new tensor,
-# with the lambda_ of that moment. It must read `module`, not `self`, which in a deep copy would still be the original.
-# forward returns x.
+# With the first way, `__init__` stores lambda_ and registers the hook, and forward returns x. The hook returns a tuple
+# with a new tensor, minus lambda_ times the gradient of the input. It must read lambda_ from its `module` argument when
+# it runs, because `self` would still be the original module in a deep copy.
 #
 # </details>
 

@@ -3,7 +3,7 @@
 #
 # predict · warm-up · 8 min · 2 points
 #
-# Ten hooks hang on two layers, their container, a weight and the input. Each hook appends a label to a list:
+# Ten hooks are registered on two layers, their container, a weight and the input. Each hook appends a label to a list:
 #
 #     net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 #     a, b = net
@@ -16,16 +16,16 @@
 #
 #     net(x).sum().backward()
 #
-# In which order do the labels arrive? Write both lists down before you run anything.
+# In which order do the labels arrive? Write down both lists before you run anything.
 #
 # **Contract**
 #
 # - `ORDER_X_GRAD`: the ten labels in the order of firing, for `x = torch.ones(1, 2, requires_grad=True)`.
 # - `ORDER_X_PLAIN`: the nine labels without `x.grad`, for `x = torch.ones(1, 2)`.
-# - Where two branches of backward don't wait for each other, their order is an accident of this version of PyTorch: in
-#   the first list `w.grad` and `w.acc` may stand anywhere after `b.bwd`, in this order.
-# - A list or tuple of strings, or one string with commas; capitals and blanks don't matter. Each list is worth one
-#   point.
+# - Where two branches of backward don't wait for each other, their order is an accident of this version of PyTorch. In
+#   the first list, `w.grad` and `w.acc` may therefore be anywhere after `b.bwd`, in this order.
+# - Each list is a list or tuple of strings, or one string with commas. Upper or lower case and spaces don't matter.
+#   Each list is worth one point.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -35,18 +35,19 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# A full backward hook reports the gradient of the module's *input*, so it can only fire when that exists; a container
-# shares its input with its first layer. And where no input needs a gradient, the hook has nothing to wait for: it fires
-# as soon as the gradient of the module's *output* is known.
+# A full backward hook reports the gradient of the module's *input*, so it can only fire when that gradient exists, and
+# a container shares its input with its first layer. If no input needs a gradient, the hook has nothing to wait for and
+# fires as soon as the gradient of the module's *output* is known.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Backward, first list: b hands back the gradient of its input, which is a's output. From there two branches go on: to
-# a's weight, where the tensor hook comes before the accumulation, and to a's input, which is the net's input as well:
-# there a's hook fires, then the net's, then x's own. Second list: a and the net have no input gradient to wait for. The
-# gradient of the net's output is the first of all gradients, and that of a's output is what b hands back.
+# For the first list: b passes back the gradient of its input, which is a's output. From there backward has two
+# branches. One leads to a's weight, where the tensor hook comes before the accumulation. The other leads to a's input,
+# which is also the net's input; there a's hook fires, then the net's, then x's own. For the second list: a and the net
+# have no input gradient to wait for. The gradient of the net's output is the first of all gradients, and the gradient
+# of a's output is what b passes back.
 #
 # </details>
 

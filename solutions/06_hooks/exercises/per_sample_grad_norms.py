@@ -3,18 +3,18 @@
 #
 # implement · long · 30 min · 3 points
 #
-# How much does each single sample want to change the model? Training with differential privacy clips by this number,
-# and it helps to find wrongly labelled samples. `.grad` holds only the sum over the batch; hooks get all the norms out
-# of one backward pass.
+# How much would each single sample change the model? Training with differential privacy clips this number, and it helps
+# to find wrongly labelled samples. `.grad` contains only the sum over the batch, but hooks can give you all the norms
+# from one backward pass.
 #
 # **Contract**
 #
-# - `loss_fn(model(x), y)` gives one loss for each sample, shape (N,). Returned is for each sample the L2 norm of the
-#   gradient of *its* loss with respect to all trainable parameters together: shape (N,), dtype of the loss, detached.
-# - You may count on this: all trainable parameters belong to nn.Linear layers (with or without bias, each called once)
-#   that see (N, D) or (N, T, D); nothing works in place. What is frozen does not count, be it a layer or a single
-#   bias. The loss may be float64 where the model is float32, and x may require grad.
-# - No `.grad` changes, neither of a parameter nor of x, and no hook stays.
+# - `loss_fn(model(x), y)` gives one loss per sample, shape (N,). For each sample, return the L2 norm of the gradient of
+#   *its* loss with respect to all trainable parameters together: shape (N,), dtype of the loss, detached.
+# - You may assume that all trainable parameters belong to nn.Linear layers (with or without bias, each called once)
+#   whose inputs are (N, D) or (N, T, D), and that nothing works in place. Frozen parameters don't count, whether a
+#   whole layer is frozen or a single bias. The loss may be float64 while the model is float32, and x may require grad.
+# - No `.grad` changes, neither a parameter's nor that of x, and no hook is left behind.
 #
 # **Rule.** The model runs once, backward runs once, and there is no loop over samples.
 #
@@ -27,18 +27,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Keep each Linear's input a (detached) and its output in a forward hook. One `torch.autograd.grad` of `losses.sum()`
-# for the kept outputs gives all output gradients g, and writes no `.grad`. Row n of a and g belongs to sample n alone.
-# Squared norms add up, over weight and bias and over layers; norms don't.
+# In a forward hook, keep each Linear's input a (detached) and its output. One `torch.autograd.grad` of `losses.sum()`
+# with respect to the kept outputs gives all output gradients g and doesn't write to any `.grad`. Row n of a and g
+# belongs to sample n alone. Squared norms add up over weight and bias and over layers; norms don't.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Hook only the Linears that have something to train. Bring a and g to (N, T, D), with T = 1 for (N, D). Per sample the
-# weight gradient is `torch.einsum("nto,nti->noi", g, a)`, the bias gradient `g.sum(1)`. Square each, sum it up per
-# sample, and add it to `squares = torch.zeros_like(losses)`, but only where that parameter requires grad. At the end
-# comes `squares.sqrt()`.
+# Hook only the Linears that have a trainable parameter. Bring a and g to (N, T, D), with T = 1 for (N, D). The weight
+# gradient of one sample sums the outer products of g and a over T, and its bias gradient sums g over T. Square both and
+# sum them per sample, but only for parameters that require grad, and add this up over the layers in the dtype of the
+# loss. Take the square root at the end.
 #
 # </details>
 

@@ -3,43 +3,44 @@
 #
 # fix · solid · 20 min · 3 points
 #
-# This function is from 2018. It reports the gradients of every layer, or did so at the time: today it raises, and five
-# faults must go until it is right. Rewrite it.
+# This function is from 2018. It was meant to report the gradients of every layer. Today it raises, and it has five
+# faults. Rewrite it.
 #
 # **Contract**
 #
-# - Runs `loss_fn(model(x))` and returns a dict with one entry for each *leaf* module that owns parameters, under its
-#   dotted name. You may count on this: each of them is called once, with one tensor that nothing else uses, all
-#   parameters require grad, and nothing works in place.
-# - Each entry is a dict with `output` and `input` (the gradients of the module's output and input), `weight` and `bias`
-#   (the gradients of this loss, whatever `.grad` holds already). `input` is None where the input needs no gradient,
-#   `bias` is None where there is no bias. (In a residual net, where a tensor has several uses, a full hook would tell
-#   what goes back through this layer, and `torch.autograd.grad` for the tensor the sum over all uses.)
-# - All tensors are detached and have the shape of what they belong to. No `FutureWarning`.
-# - Afterwards no hook remains, also where the loss raises. `x` and its `requires_grad` are not touched. The `.grad` of
-#   every parameter, and of `x`, is the same object (or None) with the same values as before.
+# - Run `loss_fn(model(x))` and return a dict with one entry for each *leaf* module that owns parameters, under its
+#   dotted name. You may assume that each of these modules is called once, with one tensor that nothing else uses, that
+#   all parameters require grad, and that nothing works in place.
+# - Each entry is a dict with `output` and `input` (the gradients of the module's output and input) and `weight` and
+#   `bias` (the gradients of this loss, whatever `.grad` already contains). `input` is None if the input needs no
+#   gradient, and `bias` is None if there is no bias. (In a residual network, where a tensor is used several times, a
+#   full hook gives what goes back through this layer, and `torch.autograd.grad` with respect to the tensor gives the
+#   sum over all uses.)
+# - All tensors are detached and have the shape of the tensor whose gradient they are. There is no `FutureWarning`.
+# - Afterwards no hook is left, even if the loss raises. `x` and its `requires_grad` are unchanged. The `.grad` of every
+#   parameter, and of `x`, is the same object (or None) with the same values as before.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does grad_input of a full hook contain, and what does it no longer contain? Where do weight gradients live, and
-# what was in there before you started?
+# What does grad_input of a full hook contain, and what does it no longer contain? Where are weight gradients stored,
+# and what was in there before you started?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Loop over named_modules(), keep modules without children but with parameters; bind the name; get the gradients of
-# weight and bias by `torch.autograd.grad`, which does not write `.grad` (ask it for x too, where x requires grad: only
-# what is asked for is computed); remove the handles in a `finally`.
+# Loop over named_modules() and keep modules that have parameters but no children. Bind the name. Get the gradients of
+# weight and bias from `torch.autograd.grad`, which doesn't write to `.grad`. Also ask it for x if x requires grad,
+# because it computes only what you ask for. Remove the handles in a `finally`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The hook of a layer does no more than `entry.update(output=grad_output[0], input=grad_input[0])`, where a small
-# factory binds `entry`, the dict of this layer. `wanted` is a list of all parameters of these layers, and x at its end
-# where x requires grad: `grads = dict(zip(wanted, torch.autograd.grad(loss, wanted)))`. After that,
-# `weight=grads[layer.weight]` and `bias=grads.get(getattr(layer, "bias", None))`.
+# Each layer's hook only stores the first entry of grad_output and of grad_input in the dict of its layer, which a small
+# factory binds. Collect all parameters of these layers in one list, append x if it requires grad, and call
+# `torch.autograd.grad` once for the whole list. Its results are in the order of the list, so you can look up the
+# gradient of each weight and each bias there.
 #
 # </details>
 

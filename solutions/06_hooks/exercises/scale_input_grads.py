@@ -3,47 +3,47 @@
 #
 # debug · solid · 12 min · 2 points
 #
-# A lower learning rate for everything before a certain layer can be had by a hook that shrinks the gradient which the
-# layer hands back. This attempt raises, and with another layer or another batch it raises something else. Repair it.
+# To give everything before a certain layer a lower learning rate, you can use a hook that shrinks the gradient which
+# the layer passes back. This attempt raises, and with another layer or another batch size it raises something else. Fix
+# it.
 #
 # **Contract**
 #
-# - For each call of the module while the hook is registered, the gradient that the module hands back to its positional
-#   tensor inputs is multiplied by `factor`, which may be any number, 0 as well. The module's outputs, the gradients of
-#   its own parameters, and what reaches the same tensors by another path are unchanged.
+# - For each call of the module while the hook is registered, the gradient that the module passes back to its positional
+#   tensor inputs is multiplied by `factor`, which may be any number, including 0. The module's outputs, the gradients
+#   of its own parameters, and what reaches the same tensors by another path are unchanged.
 # - It works for one or several inputs. Inputs that need no gradient, and inputs that are not tensors, are left alone.
 # - No gradient is changed in place.
-# - The handle is returned; calls of the module after `handle.remove()` are not scaled any more. (A full backward hook
-#   is bound during forward, so it still acts on a call that came before its removal, while a tensor hook ends at once.
-#   Either will do.)
+# - Return the handle. Calls of the module after `handle.remove()` are no longer scaled. (A full backward hook is bound
+#   during forward, so it still acts on a call made before its removal, while a tensor hook stops at once. Either is
+#   accepted.)
 #
 # <details><summary>Hint 1</summary>
 #
-# What is grad_input: a tensor or a tuple? How many entries must a replacement have, and what stands in the place of an
-# input that has no gradient?
+# Is grad_input a tensor or a tuple? How many entries must a replacement have, and what is the entry of an input that
+# has no gradient?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Where do the 4 and the 1 of the first message come from? What a hook returns takes the place of grad_input, which has
-# one entry for each positional input; a bare tensor is taken apart along its first dimension. And in which entry did
-# `factor * …` meet a None?
+# Where do the 4 and the 1 of the first message come from? What a hook returns replaces grad_input, which has one entry
+# per positional input; a bare tensor is split along its first dimension. And for which entry was `factor * …` applied
+# to None?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Return a tuple as long as grad_input: a new scaled tensor where there is one, None where there is None. That is
-# `tuple(None if grad is None else factor * grad for grad in grad_input)`; `grad *= factor` would change a tensor that
-# others still need.
+# Return a tuple as long as grad_input. For each entry, it contains a new scaled tensor, or None where grad_input has
+# None. Don't scale in place, because that would change a tensor that others still need.
 #
 # </details>
 
 
 # %% answer="scale-input-grads"
 def scale_input_grads(module: nn.Module, factor: float) -> RemovableHandle:
-    """Multiply the gradient that the module hands to its inputs, until the handle is removed."""
+    """Scale the gradient that the module passes back to its inputs, until the handle is removed."""
     ### BEGIN SOLUTION
 
     def hook(module: nn.Module, grad_input: tuple, grad_output: tuple) -> tuple:

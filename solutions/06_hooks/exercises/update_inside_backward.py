@@ -3,46 +3,46 @@
 #
 # implement · solid · 15 min · 2 points
 #
-# Between `backward` and `step` all gradients of a model exist at the same time: one more copy of its weights. Where an
-# update needs nothing but the parameter's own gradient, it can be made inside backward, parameter by parameter, and
-# each gradient thrown away at once.
+# Between `backward` and `step`, all gradients of a model exist at the same time and take as much memory as its weights.
+# If an update needs only the parameter's own gradient, you can make it inside backward, parameter by parameter, and
+# drop each gradient at once.
 #
 # **Contract**
 #
-# - After `attach_sgd(model, lr)` each `loss.backward()` alone performs one plain SGD step, with the same weights as
-#   `torch.optim.SGD(model.parameters(), lr)` would give.
+# - After `attach_sgd(model, lr)`, each `loss.backward()` alone performs one plain SGD step and gives the same weights
+#   as `torch.optim.SGD(model.parameters(), lr)` would.
 # - Every parameter is updated as soon as its gradient is complete, and that gradient is freed at once: `.grad` is None
 #   again before the next one arrives.
 # - Frozen parameters are skipped. A parameter that is used twice is updated once, with its whole gradient.
-# - The parameter objects stay the same and keep their requires_grad, also when it ends.
-# - The returned function removes the hooks; later backward passes accumulate into `.grad` as usual.
+# - The parameter objects stay the same and keep their requires_grad, also after the hooks are removed.
+# - Return a function that removes the hooks. Later backward passes then accumulate into `.grad` as usual.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which hook runs after the gradient was added to .grad, and what does it receive: the gradient or the parameter?
+# Which hook runs after the gradient has been added to .grad, and what does it receive, the gradient or the parameter?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# A tensor hook on the parameter comes too early: it gets the gradient before that is in `.grad`. The hook that you need
-# runs after the accumulation and gets the parameter. Let each parameter step and drop its gradient in its own hook; if
-# you wait for the last one, all gradients are alive at once.
+# A tensor hook on the parameter runs too early, before the gradient is in `.grad`. The hook that you need runs after
+# the accumulation and gets the parameter. Update each parameter and drop its gradient in that parameter's own hook. If
+# you wait for the last parameter, all gradients exist at once.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `register_post_accumulate_grad_hook` on each parameter that requires grad (on a frozen one it raises); inside it,
-# under `torch.no_grad()`, `parameter.sub_(lr * parameter.grad)`, then `parameter.grad = None`. Collect the handles, and
-# return a function that removes every one of them.
+# Register a post-accumulate hook on each parameter that requires grad (on a frozen one it raises). The hook changes the
+# parameter in place without recording it, by lr times its gradient, and then drops the gradient. Collect the handles,
+# and return a function that removes every one of them.
 #
 # </details>
 
 
 # %% answer="update-inside-backward"
 def attach_sgd(model: nn.Module, lr: float) -> Callable[[], None]:
-    """Let each backward pass make an SGD step, parameter by parameter; returns what ends it."""
+    """Let each backward pass do an SGD step; returns a function that removes the hooks."""
     ### BEGIN SOLUTION
 
     @torch.no_grad()
