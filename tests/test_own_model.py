@@ -186,6 +186,45 @@ def test_without_cuda_or_with_a_part_that_does_not_work_there_it_trains_on_the_c
     assert capsys.readouterr().out.endswith(told)
 
 
+@pytest.mark.parametrize(("speedup", "dtype"), [(2.0, torch.bfloat16), (0.02, torch.float32)])
+def test_the_run_takes_bfloat16_only_where_it_is_not_much_slower(own, tmp_path, monkeypatch, speedup, dtype):
+    _, module = own
+    monkeypatch.setattr(module, "bfloat16_speedup", lambda: speedup)
+    run = module.Run(tmp_path, 1)
+    seen = set()
+
+    def note(part: torch.nn.Module, args: object, out: torch.Tensor) -> None:
+        if torch.is_grad_enabled():
+            seen.add(out.dtype)
+
+    for part in run.model.modules():
+        if isinstance(part, torch.nn.Linear):
+            part.register_forward_hook(note)
+    run.train()
+    assert seen == {dtype}
+    assert not any("model." in name for name in run.model.state_dict())
+
+
+def test_a_long_run_says_what_it_does_before_its_first_round_and_how_long_it_will_take(
+    own, tmp_path, monkeypatch, capsys
+):
+    _, module = own
+    monkeypatch.setattr(module, "bfloat16_speedup", lambda: 0.02)
+    monkeypatch.setattr(own_model, "bfloat16_speedup", lambda: 0.02)
+    monkeypatch.setattr(own_model, "workbook_here", lambda: tmp_path)
+    monkeypatch.setattr(module, "STEPS", 0)
+    own_model.long_run(module, tmp_path)
+    told = capsys.readouterr().out
+    assert told == "Training in float32: on this processor, a matrix product in bfloat16 takes 50 times as long.\n"
+    run = module.Run(tmp_path, 900)
+    run.done, run.seconds = 300, 100.0
+    assert own_model._times(run) == "1 min 40 s so far, about 3 min 20 s left"
+    assert list(own_model._before(run, 50))[::2] == [
+        "Going on after step 300 of 900.",
+        "The curve gets a point after every 50 steps.",
+    ]
+
+
 def test_lean_blocks_train_to_the_same_weights(own, tmp_path, monkeypatch):
     _, module = own
     calls, remember_less = [], module.remember_less

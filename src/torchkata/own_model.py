@@ -8,7 +8,7 @@ import importlib.util
 import linecache
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from textwrap import fill
@@ -19,6 +19,7 @@ from torchkata.base.editor import folder_here, workbook_here
 from torchkata.base.marks import authors_version
 from torchkata.base.places import course_of_package, solutions_for, workbook_with
 from torchkata.exporting import quiet_exporter
+from torchkata.low_precision import bfloat16_speedup
 from torchkata.pictures.attention_map import draw_attention
 from torchkata.pictures.loss_curve import LiveCurve, draw_losses
 from torchkata.verdicts.at_hand import solution_of, standing_of
@@ -152,15 +153,40 @@ def long_run(my_model: ModuleType, folder: Path) -> Any:
     here = workbook_here() is not None
     every = 50 if here else 5
     run = my_model.Run(folder, my_model.STEPS if here else 20)
+    print(*_before(run, every), sep="\n", flush=True)
     curve = LiveCurve(run.steps // every, "training", "held out", unit="round")
 
     def show(training: float, held_out: float) -> None:
+        curve.note = _times(run) if here else ""
         curve.add(**{"training": training, "held out": held_out})
 
     for _, training, held_out in run.curve:
         show(training, held_out)
     run.train(every, show)
     return run
+
+
+def _before(run: Any, every: int) -> Iterator[str]:
+    """What is said before the first round."""
+    if run.done:
+        yield f"Going on after step {run.done} of {run.steps}."
+    if run.trained is not run.model:
+        yield (
+            "Training in float32: on this processor, a matrix product in bfloat16 takes "
+            f"{1 / bfloat16_speedup():.0f} times as long."
+        )
+    if run.done < run.steps:
+        yield f"The curve gets a point after every {every} steps."
+
+
+def _times(run: Any) -> str:
+    left = run.seconds / run.done * (run.steps - run.done)
+    return f"{_minutes(run.seconds)} so far" + (f", about {_minutes(left)} left" if left else "")
+
+
+def _minutes(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 
 def finish(run: Any, prompts: Sequence[str], folder: Path) -> None:

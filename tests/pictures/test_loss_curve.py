@@ -46,7 +46,9 @@ def test_in_a_notebook_one_place_is_drawn_anew(monkeypatch):
     monkeypatch.setattr("IPython.display.display", lambda bundle, **options: shown.append((bundle, options)))
     curve = LiveCurve(2, "loss")
     curve.add(loss=2.0)
+    curve.note = "half done"
     curve.add(loss=1.0)
+    assert "half done" in curve.picture().svg
     (first, of_first), (second, of_second) = shown
     assert of_first["display_id"] == of_second["display_id"]
     assert (of_first["update"], of_second["update"]) == (False, True)
@@ -62,6 +64,7 @@ GALLERY = drawn.Gallery(
         "one": partial(draw_losses, {"training": [2.5]}, 1),
         "some": partial(draw_losses, SOME, 25),
         "many": partial(draw_losses, MANY, 100),
+        "with a note": partial(draw_losses, SOME, 18, "round", "59 min 59 s so far, about 119 min 59 s left"),
     }
 )
 

@@ -34,8 +34,9 @@ def scale(values: Sequence[float]) -> tuple[float, float]:
     return math.ceil(largest / step - 1e-9) * step, step
 
 
-def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int, unit: str = "epoch") -> Picture:
-    """Draw the losses of the epochs (or other units) that are over; the axis has room for all of them.
+def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int, unit: str = "epoch", note: str = "") -> Picture:
+    """Draw the losses of the epochs (or other units) that are over. The axis has room for all of them;
+    a note is written below it.
 
     A value that is not finite breaks its curve and is named below it.
     """
@@ -52,6 +53,8 @@ def draw_losses(losses: Mapping[str, Sequence[float]], epochs: int, unit: str = 
         if epoch != 1 or epochs < 16:
             canvas.note(_across(epoch, epochs), TOP + HIGH + 10, str(epoch), "center")
     canvas.note(LEFT + WIDE / 2, TOP + HIGH + 26, unit, "center")
+    if note:
+        canvas.note(canvas.width - MARGIN, TOP + HIGH + 26, note, "right")
 
     words = []
     for number, (name, values) in enumerate(losses.items()):
@@ -98,11 +101,12 @@ def _in_words(name: str, values: Sequence[float]) -> str:
 class LiveCurve:
     """Losses by epoch, drawn anew in one place of the notebook with each `add`; a script prints the words at the end.
 
-    epochs: how many there will be. names: of the curves. unit: what is counted, if not epochs.
+    epochs: how many there will be. names: of the curves. unit: what is counted, if not epochs. The text in `note` is
+    written below the curves the next time that they are drawn.
     """
 
     def __init__(self, epochs: int, *names: str, unit: str = "epoch"):
-        self.epochs, self.unit = epochs, unit
+        self.epochs, self.unit, self.note = epochs, unit, ""
         self.losses: dict[str, list[float]] = {name: [] for name in names}
         self._place, self._shown = f"torchkata-loss-curve-{next(NUMBERS)}", False
 
@@ -119,7 +123,7 @@ class LiveCurve:
         return min(self.losses[name])
 
     def picture(self) -> Picture:
-        return draw_losses(self.losses, self.epochs, self.unit)
+        return draw_losses(self.losses, self.epochs, self.unit, self.note)
 
     def _draw(self, last: bool) -> None:
         show_growing(self.picture, self._place, first=not self._shown, last=last)
