@@ -1,22 +1,23 @@
 # %% [markdown]
 # # Install and backends
 #
-# A script runs on your laptop. On the machine with the GPU it stops: *Expected all tensors to be on the same device*.
-# Or it doesn't stop, and uses no GPU at all. Hours go by before somebody asks the right one of three questions: where
-# is this tensor, in which format does it keep its numbers, and which PyTorch is this? After this chapter you can
+# A script runs on your laptop. On the machine with the GPU it stops with *Expected all tensors to be on the same
+# device*. Or it runs, but doesn't use the GPU at all. Hours can go by before somebody asks the right one of three
+# questions: where is this tensor, in which format are its numbers stored, and which build of PyTorch is this? After
+# this chapter you can
 #
-# - choose a device once, in a way that also works on the next machine, and bring a model and its batches there;
-# - predict what float32, float16 and bfloat16 make of a number, and what the default dtype changes;
+# - choose a device once, in a way that also works on the next machine, and move a model and its batches there;
+# - predict what float32, float16 and bfloat16 do to a number, and what the default dtype changes;
 # - turn "CUDA error: device-side assert triggered" into the label that caused it;
 # - say what fills the memory of a training step, and which part of it grows with the batch;
-# - read a report of any machine and name the reason why its GPU is not used.
+# - read a report about any machine and say why its GPU is not used.
 #
-# **55 minutes to read, 104 minutes to practise, 20 points.** You need Python, and to have run a training loop once:
-# model, loss, `backward()`, `step()`. No GPU is needed.
+# **55 minutes to read, 104 minutes to practise, 20 points.** You need Python, and you should have run a training loop
+# once: model, loss, `backward()`, `step()`. You don't need a GPU.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
-# exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
-# run that too. It says at once what is right, or what is wrong and why.
+# exercise, write your answer in the answer cell and run it. Then click on the grey line below it, the check cell, and
+# also run that. It tells you at once whether your answer is right, and if not, what is wrong and why.
 
 # %% setup=true
 import gc
@@ -59,8 +60,8 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# Here is that error, made without a GPU. The model is moved to a device called `meta`, which every PyTorch has (section
-# 1.1 says what it is), and its input is made there. The words differ a little from those of a GPU.
+# Here is that error without a GPU. The model is moved to a device called `meta`, which every PyTorch has (section 1.1
+# explains it), and its input is created there. The message differs a little from that of a GPU.
 
 
 # %% facts=["01-all-operands-same-device", "01-module-to-is-inplace"]
@@ -79,22 +80,23 @@ model = Scale().to("meta")
 error_of(lambda: model(torch.ones(2, device="meta")))
 
 # %% [markdown]
-# Three tensors take part, besides the input, and one of them stayed behind. Which one, and why? Section 1.2 answers it,
-# and in Exercise 1.3 you repair a larger model that has the same fault three times.
+# Besides the input, three tensors take part, and one of them was not moved. Which one, and why? Section 1.2 has the
+# answer, and in Exercise 1.3 you fix a larger model that has the same fault three times.
 #
-# To see who complains here, follow one operation on its way down. Chapters 1 to 4 each light up a part of this way.
+# To see where the error comes from, follow one operation on its way down through PyTorch. Chapters 1 to 4 each
+# highlight a part of this picture.
 
 # %%
 call_path("dispatcher")
 
 # %% [markdown]
-# The *dispatcher* looks at the labels of the tensors, their device and dtype, and picks the *kernel*: the piece of
-# compiled code that works on that device, in that format. Here the kernel met tensors of two devices, and refused. This
-# chapter is about the labels.
+# The *dispatcher* looks at the labels of the tensors, that is, their device and dtype, and picks the *kernel*, the
+# compiled code that works on that device and in that format. Here the kernel got tensors from two devices and refused.
+# This chapter is about the labels.
 #
 # ## 1.1 A device is a label
 #
-# A device is written at the top of nearly every program, as if it were a switch. It is less than that.
+# Nearly every program names a device at the top, as if that were a switch. It does less than that.
 #
 # **Predict.** Which of these four raise on a machine without a GPU?
 #
@@ -114,12 +116,13 @@ else:
     error_of(lambda: torch.zeros(1, device="cuda"))
 
 # %% [markdown]
-# The second and the fourth. A `torch.device` is a label: a type, and an index or None. Making one asks nobody whether
-# that device exists, so `cuda:7` is fine everywhere. Only the spelling is checked, and "gpu" is no type; graphics cards
-# of NVIDIA and AMD are both called "cuda". The error comes when memory is wanted there.
+# The second and the fourth line raise. A `torch.device` is a label that consists of a type and an index (or None).
+# Creating one doesn't check whether that device exists, so `cuda:7` is fine everywhere. PyTorch checks only the
+# spelling, and "gpu" is not a type; graphics cards from both NVIDIA and AMD are called "cuda". The error comes when you
+# allocate memory there.
 #
-# **Predict.** `device = torch.device("cuda")` stands at the top of a program. Where is `torch.ones(2)` made after that
-# line?
+# **Predict.** A program has `device = torch.device("cuda")` at the top. Where does `torch.ones(2)` create its tensor
+# after that line?
 
 # %% facts=["01-device-object-moves-nothing", "01-cuda-vs-cuda0-identical", "01-device-types-only-cpu-and-cuda"]
 device = torch.device("cuda")
@@ -131,20 +134,20 @@ for written in ("cpu", "cuda", "cuda:0", "cuda:7", "mps", "xpu", "meta"):
     print(f"{written:9}{device.type:7}{device.index!s:7}{device == torch.device('cuda:0')}")
 
 # %% [markdown]
-# On the CPU: a label moves nothing.
+# It creates the tensor on the CPU, because a label doesn't move anything.
 #
-# The table shows how labels are compared: part by part. "cuda" has no index, it means *the current* CUDA device, and so
-# it is not equal to `cuda:0`, even where both lead to the same card. The `.device` of a tensor on a GPU always has its
-# index. The test `x.device == torch.device("cuda")` is therefore never true; ask `x.is_cuda` or `x.device.type`. The
-# CPU has its own form of this:
+# The table shows that labels are compared part by part. "cuda" has no index and means *the current* CUDA device, so it
+# is not equal to `cuda:0`, even when both refer to the same card. The `.device` of a tensor on a GPU always has an
+# index. The test `x.device == torch.device("cuda")` is therefore never true; use `x.is_cuda` or `x.device.type`. The
+# CPU has a similar case:
 
 # %% facts=["01-cuda-vs-cuda0-identical"]
 x = torch.ones(2, device="cpu:0")
 print("x.device:", x.device, "  equals cpu:0:", x.device == torch.device("cpu:0"))
 
 # %% [markdown]
-# A CPU tensor says `cpu`, without an index. The device of a tensor is *concrete*, in the form that PyTorch itself uses.
-# To compare labels, first bring them into that form.
+# The device of a CPU tensor is `cpu`, without an index. The device of a tensor is always *concrete*, in the form that
+# PyTorch itself uses. Before you compare labels, convert them to that form.
 #
 # One label is special.
 
@@ -155,13 +158,13 @@ print("product:", tuple(product.shape), product.dtype, product.device)
 error_of(lambda: product[0, 0].item())
 
 # %% [markdown]
-# A tensor on the device `meta` has shape, dtype and device, but no data. These 40 GB of float32 cost nothing, and
-# operations on them only work out shapes. In the picture at the beginning, the kernels for `meta` stop at the shapes,
-# and there is no storage below them: no memory that holds numbers. `meta` exists in every build, and so it serves in
-# this chapter as "the other device". You can try with it where tensors end up, which shapes come out and which
-# operations are refused. You can't try values or speed, and modules are moved in another way (section 1.2).
+# A tensor on the device `meta` has a shape, a dtype and a device, but no data. These 40 GB of float32 cost nothing, and
+# operations on them compute shapes and nothing else. In the picture at the beginning, the kernels for `meta` compute
+# shapes, and there is no storage below them, that is, no memory with numbers in it. Because every build has `meta`,
+# this chapter uses it as "the other device". With it you can find out where tensors end up, which shapes come out and
+# which operations are refused. You can't test values or speed, and modules are moved in a different way (section 1.2).
 #
-# Now choose a device.
+# Now let's choose a device.
 
 # %% facts=["01-device-choice-idiom"] varies="a GPU changes the answers"
 old_way = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -176,21 +179,22 @@ print("old way:", old_way, "  portable way:", device, "  a tensor made there:", 
 
 # %% [markdown]
 # An *accelerator* is whatever the machine has besides the CPU: cuda, mps (Apple), xpu (Intel) and others; see
-# [`torch.accelerator`](https://docs.pytorch.org/docs/stable/accelerator.html). The old way is still right where CUDA
-# and the CPU are all you care about. Either way choose once, at the top, and hand `device` on.
+# [`torch.accelerator`](https://docs.pytorch.org/docs/stable/accelerator.html). The old way is still right if CUDA and
+# the CPU are all you care about. Either way, choose once, at the top, and pass `device` along.
 #
-# `current_accelerator()` tells what this PyTorch was *built* for, without an index. That is why `is_available()` is
-# asked before.
+# `current_accelerator()` returns the accelerator that this PyTorch was *built* for, without an index. It doesn't know
+# whether the machine has one, so the code asks `is_available()` first.
 #
-# **Now you know.** A device is a name. It becomes real, or an error, when a tensor is made there.
+# **Now you know.** A device is a name. Only when you create a tensor there do you get memory on that device, or an
+# error.
 
 # %% exercise="resolve-device"
 
 # %% [markdown]
 # ## 1.2 Tensors return, modules change
 #
-# `.to(device)` is a method of tensors and of modules, and does two different things. The commonest form of the error
-# above comes from taking one for the other.
+# Tensors and modules both have a method `.to(device)`, but the two do different things. Confusing them is the most
+# common cause of the error above.
 #
 # **Predict.** After these two lines, where are `x` and `model.weight`?
 
@@ -215,17 +219,19 @@ print(optimizer.state[weight]["exp_avg"].dtype)
 print("meta:   still the same Parameter:", model.to("meta").weight is weight)
 
 # %% [markdown]
-# `Tensor.to` returns a tensor and leaves `x` where it is; here the result was dropped. If there is nothing to do, it
-# returns `x` itself. `Module.to` changes the module: its parameters and buffers are moved, and the module is returned.
-# So `x = x.to(device)` needs its assignment, for each batch and its labels too; `model.to(device)` does not.
+# `x` is still on the CPU, and `model.weight` is on `meta`. `Tensor.to` returns a tensor and leaves `x` where it is, and
+# here nobody kept the result. If there is nothing to do, it returns `x` itself. `Module.to` changes the module: it
+# moves the parameters and buffers and returns the module itself. So you need the assignment in `x = x.to(device)`, for
+# each batch and also for its labels, but not for `model.to(device)`.
 #
-# The last two lines matter for an optimizer, which holds the Parameter objects that it was given. `Module.to` usually
-# keeps those objects and [puts new data into them](https://docs.pytorch.org/docs/stable/future_mod.html), so an
-# optimizer that was made before still trains the model. But it doesn't touch the state that the optimizer already has:
-# Adam's averages stayed float32. And `meta` is an exception. There the module gets new Parameters, which an older
-# optimizer doesn't know. So move the model first, and make the optimizer afterwards.
+# The last two lines of the output matter for an optimizer, which keeps the Parameter objects that it was given.
+# `Module.to` usually keeps those objects and [puts new data into
+# them](https://docs.pytorch.org/docs/stable/future_mod.html), so an optimizer created earlier still trains the model.
+# But it doesn't convert the state that the optimizer already has, so Adam's averages stayed float32. `meta` is an
+# exception: there the module gets new Parameters, which an older optimizer doesn't have. So move the model first, and
+# create the optimizer afterwards.
 #
-# Back to the model of the opening. What did `.to("meta")` take along?
+# Back to the model of the opening. What did `.to("meta")` move?
 
 # %% facts=["01-module-to-is-inplace", "01-all-operands-same-device"]
 model = Scale().to("meta")
@@ -245,19 +251,19 @@ print("there * number is on", (there * number).device)
 error_of(lambda: torch.stack([there.sum(), number]))
 
 # %% [markdown]
-# A module knows its parameters and its buffers, but not a tensor in a plain attribute: `factor` stays behind. Whatever
-# meets in one operation must be in one place (inputs, labels, an initial state, a mask), and nothing follows the model
-# by itself. `self.register_buffer("factor", …)` makes `factor` known to the module; with `persistent=False` it stays
-# out of the checkpoint. A `to` of your own that moves `factor` is no way out: as the cell shows, a parent never calls
-# the `to` of its children.
+# A module knows its parameters and its buffers, but not a tensor in a plain attribute, so `factor` was not moved. All
+# tensors in one operation must be on one device (inputs, labels, an initial state, a mask), and only what is registered
+# follows the model. `self.register_buffer("factor", …)` registers `factor`, and `persistent=False` keeps it out of the
+# checkpoint. Overriding `to` so that it also moves `factor` doesn't solve the problem, because a parent module never
+# calls the `to` of its children, as the cell shows.
 #
-# There is one exception, the line before the error. A CPU tensor without dimensions, that is, a single number, may be
-# an operand of an *elementwise* operation such as `*`, `+` or `torch.where` on any device. Other operations refuse it:
-# people meet this error when they `torch.stack` losses from two devices. And don't rely on the error while you practise
-# with `meta`: a bare `torch.mm` of a CPU matrix and a meta matrix is not refused in torch 2.13, and returns numbers
-# that mean nothing. Look at `.device`.
+# There is one exception, in the line before the error. A CPU tensor without dimensions, that is, a single number, may
+# be an operand of an *elementwise* operation such as `*`, `+` or `torch.where` on any device. Other operations refuse
+# it. For example, you get this error if you `torch.stack` losses from two devices. And don't rely on the error while
+# you practise with `meta`: in torch 2.13, a bare `torch.mm` of a CPU matrix and a meta matrix is not refused and
+# returns meaningless numbers. Check `.device` instead.
 #
-# **Change one line.** The next cell lists the operations that PyTorch runs for a new tensor that is wanted on another
+# **Change one line.** The next cell lists the operations that PyTorch runs when a new tensor should be on another
 # device. How would you write the first block so that only one operation is left?
 
 
@@ -283,12 +289,12 @@ with OperationLog() as log:
 print("made there:      ", log.names)
 
 # %% [markdown]
-# As in the second block. The first makes the tensor on the CPU and then copies it, again in every step of a training
-# loop. Inside `forward`, make new tensors where they are needed: `torch.zeros(…, device=x.device, dtype=x.dtype)`,
-# `torch.zeros_like(x)` or `x.new_zeros(…)`.
+# Write it as in the second block. The first block creates the tensor on the CPU and then copies it, and in a training
+# loop it does so in every step. Inside `forward`, create new tensors where they are needed: `torch.zeros(…,
+# device=x.device, dtype=x.dtype)`, `torch.zeros_like(x)` or `x.new_zeros(…)`.
 #
-# **Now you know.** Assign what `Tensor.to` returns; register what should follow a module; make new tensors where the
-# input is.
+# **Now you know.** Assign what `Tensor.to` returns; register what should move with a module; create new tensors where
+# the input is.
 
 # %% exercise="move-batch"
 
@@ -297,10 +303,10 @@ print("made there:      ", log.names)
 # %% [markdown]
 # ## 1.3 How a number is stored
 #
-# The other half of a label is the dtype. It decides how many bytes a number takes, which kernel is picked, and which
-# numbers exist at all.
+# The other part of a tensor's label is its dtype. It decides how many bytes a number takes, which kernel runs, and
+# which numbers can be represented at all.
 #
-# Four numbers in the two 16-bit formats:
+# Here are four numbers in the two 16-bit formats:
 
 # %% facts=["01-bf16-range-versus-precision"]
 print(f"{'':8}{'float16':>18}{'bfloat16':>25}")
@@ -309,13 +315,14 @@ for number in (257.0, 70000.0, 1e-8, 0.1):
     print(f"{number:<8g}{x.half().item():>18}{x.bfloat16().item():>25}")
 
 # %% [markdown]
-# One result is infinite, one is zero, one is exact. Range and precision are bought separately. float16 spends its bits
-# on digits: 257 is exact and 0.1 nearly right, but it ends at 65504, and what is too small becomes 0. bfloat16 spends
-# them on range: 70000 and 1e-8 survive, with two or three digits, and between 256 and 512 it has only the even numbers.
+# One float16 result is infinite, one is zero, and one is exact. Range and precision are bought separately. float16
+# spends its bits on precision: 257 is exact and 0.1 is nearly right, but the range ends at 65504, and numbers that are
+# too small become 0. bfloat16 spends them on range: 70000 and 1e-8 survive with two or three digits, but between 256
+# and 512 it has only the even numbers.
 #
 # A floating point number has three groups of bits: the *sign*, the *exponent* (which power of two) and the *fraction*
 # (where between this power of two and the next). The explorer opens with 257 in bfloat16. Press *next above* a few
-# times and watch the fraction count; then change the format to float16, which has room for 257. (The error is measured
+# times and watch the fraction count. Then change the format to float16, which can represent 257. (The error is measured
 # against Python's own number, which is a float64.)
 
 # %%
@@ -324,13 +331,14 @@ float_explorer()
 # %% [markdown]
 # Try these:
 #
-# - 70000 in float16, then *next below*: you arrive at 65504, the last finite number.
-# - 1e-8 in float16 is 0. *next above* gives the smallest number that float16 has. It is *subnormal*: the exponent is at
-# its end, so the leading 1 is given up and with it, bit by bit, the precision.
-# - 1/3 in float16, bfloat16 and float32: the same row 0101…, rounded at different places.
+# - 70000 in float16, then *next below*: you get 65504, the largest finite number.
+# - 1e-8 in float16 is 0. *next above* gives the smallest positive number of float16. It is *subnormal*: the exponent
+#   can't get any smaller, so the number has no leading 1, and it loses precision bit by bit.
+# - 1/3 in float16, bfloat16 and float32: the same pattern 0101…, rounded at different places.
 #
-# **By hand.** With f fraction bits, the next number after 1 is 1 + 2^-f; the distance is called `eps`. bfloat16 has 7
-# fraction bits. What is its `eps`, and how many steps of 0.001 does a bfloat16 weight of 1 notice?
+# **By hand.** With f fraction bits, the next number after 1 is 1 + 2^-f, and the distance between the two is called
+# `eps`. bfloat16 has 7 fraction bits. What is its `eps`? If you add 0.001 to a bfloat16 weight of 1 a hundred times,
+# how many of these steps change it?
 
 # %% facts=["01-float-format-bit-table"]
 print(f"{'':10}{'exponent':>10}{'fraction':>10}{'eps':>11}{'smallest normal':>18}{'max':>11}")
@@ -352,11 +360,12 @@ for _ in range(100):
 print("after 100 steps of 0.001:", weight.item())
 
 # %% [markdown]
-# 1/128, and none: each step is smaller than half of `eps` and is rounded away. (The exponent bits fix the smallest
-# normal number, 2 to the power of 2 - 2^(exponent bits - 1).) bfloat16 has the exponent of float32: it is a float32
-# rounded to its first 16 bits. Chapter 8 builds on this.
+# `eps` is 1/128, and none of the steps changes the weight, because each is smaller than half of `eps` and is rounded
+# away. (The exponent bits determine the smallest normal number, 2 to the power of 2 - 2^(exponent bits - 1).) bfloat16
+# has as many exponent bits as float32, so a bfloat16 number is a float32 rounded to its first 16 bits. Chapter 8 builds
+# on this.
 #
-# And which format do you get when you don't ask?
+# Which format do you get if you don't ask for one?
 #
 # **Predict.** The default dtype is set to float64. Which of the lines below print float64?
 
@@ -385,12 +394,12 @@ finally:
 error_of(lambda: torch.set_default_dtype(torch.int64))
 
 # %% [markdown]
-# The default is float32, and it concerns floating point numbers that are *made* and that no one gave a dtype. Whole
-# numbers stay int64; what exists already stays as it is, a NumPy array that is wrapped too. (A division of whole
-# numbers makes floating point numbers, so it follows.) The default is one setting for the whole program: other people's
-# modules see it as well. Giving `dtype=` is safer.
+# The default dtype applies to floating point numbers that are *newly created* without a `dtype`; normally it is
+# float32. Whole numbers stay int64. Tensors that already exist keep their dtype, and so does a NumPy array that you
+# wrap. (A division of whole numbers creates floating point numbers, so it uses the default.) The default is one setting
+# for the whole program and also affects other people's modules. It is safer to pass `dtype=`.
 #
-# **Now you know.** Exponent bits buy range, fraction bits buy digits. Where you don't ask, you get float32.
+# **Now you know.** Exponent bits buy range, fraction bits buy digits. If you don't ask for a dtype, you get float32.
 
 # %% exercise="predict-devices-and-dtypes"
 
@@ -399,9 +408,10 @@ error_of(lambda: torch.set_default_dtype(torch.int64))
 # %% [markdown]
 # ## 1.4 Errors that arrive late
 #
-# A label is wrong, and the GPU blames a line that has nothing to do with it. Knowing why saves an evening.
+# A label is wrong, and the GPU blames a line that has nothing to do with it. If you know why, you can find the label in
+# minutes.
 #
-# On the CPU first.
+# Let's start on the CPU.
 #
 # **Predict.** Three classes: 0, 1 and 2. Which of the labels 5, -1 and -100 does `F.cross_entropy` refuse?
 
@@ -415,17 +425,17 @@ print(f"second row: {F.cross_entropy(logits[1:], torch.tensor([0])):.4f}")
 print(f"only -100: {F.cross_entropy(logits, torch.tensor([-100, -100])):.4f}")
 
 # %% [markdown]
-# 5 and -1. The label -100 is skipped without a word: it is the default of `ignore_index`, and the mean is taken over
-# the other rows. If no other row is left, the mean of nothing is nan. No negative label means "the last class".
-# `gather` and `one_hot` raise equally clear errors on the CPU.
+# It refuses 5 and -1. The label -100 is the default of `ignore_index`, so it is skipped silently and the mean is taken
+# over the other rows. If no other row is left, the result is nan. No negative label means "the last class". `gather`
+# and `one_hot` raise equally clear errors on the CPU.
 #
-# On the CPU an operation has finished when its line has finished, and it checks indices itself. So the traceback ends
-# at the faulty line, and the message often names the number. On a GPU Python only *queues* the work and goes on. The
-# GPU finds the bad label later. By then Python is somewhere else, and the error is reported at the line where Python
-# notices.
+# On the CPU an operation has finished when its line has finished, and it checks the indices itself. So the traceback
+# ends at the faulty line, and the message often gives the number. On a GPU Python only *queues* the work and goes on.
+# When the GPU finds the bad label, Python is already somewhere else, and the error is reported at the line where Python
+# notices it.
 #
-# **Predict.** In the picture Python queues four calls. The first is `cross_entropy`, which makes the loss from a bad
-# label; `item()` is the first that needs a number from the GPU. Which line is blamed?
+# **Predict.** In the picture, Python queues four calls. The first is `cross_entropy`, which computes the loss from a
+# bad label; `item()` is the first that needs a number from the GPU. Which line is blamed?
 
 # %% facts=["01-async-error-points-at-wrong-line"]
 calls = [
@@ -437,20 +447,21 @@ calls = [
 late_error(calls)
 
 # %% [markdown]
-# The last one, which has done nothing wrong. "Where Python notices" is any later call that talks to the GPU; at the
-# latest it is one that waits. After such an error no CUDA call works in the process, not even a correct one.
+# The last line is blamed, although it did nothing wrong. Python may notice the error in any later call that talks to
+# the GPU, and at the latest in one that waits for it. After such an error no CUDA call works in this process any more,
+# not even a correct one.
 #
-# The cure is a variable of the environment, `CUDA_LAUNCH_BLOCKING=1`: Python waits for every call.
+# The remedy is an environment variable. With `CUDA_LAUNCH_BLOCKING=1`, Python waits for every call.
 
 # %% facts=["01-cuda-launch-blocking"]
 late_error(calls, blocking=True)
 
 # %% [markdown]
-# Now the right line is blamed, and everything is slow, since Python and the GPU no longer work side by side. The
-# variable is read when CUDA starts; setting it after the error, in the same process, is too late.
+# Now the right line is blamed, but everything is slow, because Python and the GPU no longer work at the same time. The
+# variable is read when CUDA starts, so setting it after the error, in the same process, is too late.
 #
-# Or take the batch to the CPU. Here is the training step as a program of its own; there the line and the label are
-# named at once:
+# Or run the batch on the CPU. Here is the training step as a separate program, and the error names the line and the
+# label at once:
 
 # %% facts=["01-rerun-on-cpu-for-clear-error"]
 PROGRAM = """
@@ -491,39 +502,40 @@ blame("cpu")
 # The recipe for "CUDA error: device-side assert triggered":
 #
 # 1. Don't trust the line. Start a fresh process.
-# 2. Run the same batch on the CPU: `model.to("cpu")`, and the batch too. Usually the error now names the index.
+# 2. Run the same batch on the CPU: move the model with `model.to("cpu")`, and move the batch. Usually the error now
+#    names the index.
 # 3. If that takes too long, run with `CUDA_LAUNCH_BLOCKING=1`.
 
 # %% [markdown] facts=["01-copy-forces-sync"]
-# Which calls wait, apart from `item()`? All that need the numbers, or the *number* of results: `.cpu()`, `.tolist()`,
-# printing, `if` on a tensor, `nonzero()`, `x[mask]`, `unique()`. A copy from ordinary CPU memory to the GPU waits too;
-# one with `non_blocking=True` from *pinned* memory (which the system promises not to move) need not. To wait on purpose
-# there is `torch.accelerator.synchronize()`. If you time a GPU, call it before you look at the clock; without it you
-# measure the queueing. (The list follows the documentation. Section 13.6 has a counter that was compared with an H200,
-# and it agrees.)
+# Which calls wait, apart from `item()`? All calls that need the values or the *number* of results: `.cpu()`,
+# `.tolist()`, printing, `if` on a tensor, `nonzero()`, `x[mask]`, `unique()`. A copy from ordinary CPU memory to the
+# GPU also waits, but a copy from *pinned* memory (which the system promises not to move) with `non_blocking=True` need
+# not. To wait on purpose, call `torch.accelerator.synchronize()`. If you time a GPU, call it before you read the clock,
+# because otherwise you measure only the queueing. (The list follows the documentation. Section 13.6 has a counter that
+# was compared with an H200, and it agrees.)
 #
-# A trap on the CPU, before the exercise: labels may be stored as uint8, which holds 0 to 255. Is 255 ≥ 300?
+# One trap on the CPU, before the exercise: labels may be stored as uint8, which can represent 0 to 255. Is 255 ≥ 300?
 
 # %%
 labels = torch.tensor([255], dtype=torch.uint8)
 print("uint8:", (labels >= 300).tolist(), "  int64:", (labels.long() >= 300).tolist())
 
 # %% [markdown]
-# In torch 2.13 it is: 300 is brought to uint8 first, where it wraps around to 44 ([PyTorch issue
+# In torch 2.13 it is, because 300 is first converted to uint8, where it wraps around to 44 ([PyTorch issue
 # 101653](https://github.com/pytorch/pytorch/issues/101653)). Convert to int64 before you compare with a number that may
 # not fit.
 #
-# **Now you know.** A GPU's error names the line that noticed. The CPU names the line that is wrong.
+# **Now you know.** A GPU's error names the line where Python noticed. The CPU's error names the line that is wrong.
 
 # %% exercise="find-bad-labels"
 
 # %% [markdown]
 # ## 1.5 What fills the memory, what takes the time
 #
-# "Out of memory: reduce the batch size." It helps only if what fills the memory depends on the batch.
+# "Out of memory: reduce the batch size." This helps only if what fills the memory depends on the batch.
 #
-# A training step keeps four things: the parameters, their gradients, the state of the optimizer, and the *activations*:
-# what autograd keeps from the forward pass because the backward pass needs it.
+# A training step keeps four things in memory: the parameters, their gradients, the state of the optimizer, and the
+# *activations*, which are what autograd keeps from the forward pass for the backward pass.
 #
 # **By hand.** Count them, with paper and pencil, for Linear(256, 512), ReLU, Linear(512, 10) with cross-entropy and
 # Adam, in float32, for a batch of 64. Which of the four become smaller if you halve the batch?
@@ -547,7 +559,8 @@ for what, size in kept.items():
     print(f"           {size:9,}  {what}")
 
 # %% [markdown]
-# Only the activations. Now measure. The function runs one training step and counts the bytes of real tensors:
+# Only the activations become smaller. Now let's measure. This function runs one training step and counts the bytes of
+# real tensors:
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
 for batch in (64, 128):
@@ -555,24 +568,25 @@ for batch in (64, 128):
     print(f"batch of {batch}:", ", ".join(bars))
 
 # %% [markdown]
-# As counted. (Adam also keeps a step counter of 4 bytes for each of the four parameter tensors.) Move the slider, and
-# change the optimizer:
+# The measurement agrees with the count. (Adam also keeps a step counter of 4 bytes for each of the four parameter
+# tensors.) Move the slider, and change the optimizer:
 
 # %% facts=["01-memory-is-params-plus-intermediates"]
 memory_explorer()
 
 # %% [markdown]
-# In this small model what depends on the parameters weighs most. In a deep network with long inputs the activations
-# often do, and then a smaller batch helps. When parameters, gradients and optimizer state alone don't fit, no batch
-# size does.
+# In this small model, most of the memory depends on the parameters. In a deep network with long inputs the activations
+# often take the most, and then a smaller batch helps. If parameters, gradients and optimizer state don't fit by
+# themselves, no batch size does.
 #
-# On a GPU the message of an out-of-memory error names two sums: *allocated* is in your tensors, *reserved* is what
-# PyTorch has taken from the driver, with the blocks that it keeps for the next tensors ([how memory is
-# managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). [Chapter
-# 13](../13_memory_time/memory_time.ipynb) reads the whole message, and finds the moment at which a step needs most.
+# On a GPU, the message of an out-of-memory error gives two sums. *Allocated* memory is in your tensors, and *reserved*
+# memory is what PyTorch has taken from the driver, including the blocks that it keeps for the next tensors ([how memory
+# is managed](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)). [Chapter
+# 13](../13_memory_time/memory_time.ipynb) reads the whole message, and finds the moment at which a step needs the most.
 #
-# And how do you see what autograd keeps? Hand it two functions. The first is called with each tensor that is saved and
-# returns what is to be kept in its place; the second undoes that when the backward pass asks for it.
+# How can you see what autograd keeps? Give it two functions. PyTorch calls the first with each tensor that is saved and
+# keeps what it returns. When the backward pass needs the tensor, PyTorch calls the second, which undoes what the first
+# did.
 
 
 # %%
@@ -591,13 +605,15 @@ with torch.autograd.graph.saved_tensors_hooks(show, lambda kept: kept):
     nn.BatchNorm1d(6)(rows)
 
 # %% [markdown]
-# The input of the first layer, the output of ReLU, and then the same tensor again, for the second layer needs it too;
-# last that layer's weight, which passes the gradient on. A batch norm saves its input, its weight, its running mean and
-# variance and those of the batch. A *storage* is the piece of memory in which a tensor's numbers lie. The four rows are
-# a slice, so they keep the storage of all hundred alive (chapter 2).
+# Autograd saves the input of the first layer, the output of ReLU, the same tensor again because the second layer also
+# needs it, and last that layer's weight, which is needed to pass the gradient on. A batch norm saves its input, its
+# weight, its running mean and variance, and the mean and variance of the batch. A *storage* is the piece of memory that
+# contains a tensor's numbers. The four rows are a slice, so they keep the storage of all hundred rows alive (chapter
+# 2).
 #
 # Why does `show` return `saved.detach()`, which has the same storage, and not simply `saved`? `exp` saves its own
-# output. Here it is under both kinds of hooks, without a backward, and then nobody needs the output any more:
+# output. Here is `exp` with both kinds of hook. There is no backward pass, and afterwards nothing uses the output any
+# more:
 
 
 # %%
@@ -614,11 +630,12 @@ print("the hook returns saved:         ", stays_in_memory(lambda saved: saved))
 print("the hook returns saved.detach():", stays_in_memory(lambda saved: saved.detach()))
 
 # %% [markdown]
-# The output holds its graph (`output.grad_fn`), and now the graph holds the very same output. Python's garbage
-# collector doesn't see this cycle, since half of it is in C++, so a hook that returns `saved` leaks the activations of
-# every forward pass that has no backward. A detached tensor has no graph, so there is no cycle.
+# The output refers to its graph (`output.grad_fn`), and the graph now refers to that same output. Python's garbage
+# collector doesn't see this cycle, since half of it is in C++. A hook that returns `saved` therefore leaks the
+# activations of every forward pass that isn't followed by a backward pass. A detached tensor has no graph, so there is
+# no cycle.
 #
-# **Predict.** Adam keeps two numbers for each parameter. Are they there after the first `backward()`?
+# **Predict.** Adam keeps two numbers for each parameter. Do they exist after the first `backward()`?
 
 # %% facts=["01-momentum-used-in-backward"]
 model = nn.Linear(256, 512)
@@ -636,13 +653,13 @@ optimizer.step()
 print("after step:    ", state_bytes(), " parameters:", sum(p.nbytes for p in model.parameters()))
 
 # %% [markdown]
-# No: they are made in the first `step()`. So a program may run out of memory there, after a forward and a backward pass
-# that fitted. SGD with momentum keeps one number for each parameter, plain SGD none.
+# No, they are created in the first `step()`. So a program may run out of memory there, after a forward and a backward
+# pass that fitted. SGD with momentum keeps one number for each parameter, and plain SGD keeps none.
 #
-# Does the number of parameters say how long a layer takes? Two layers, with the arithmetic counted on `meta`, by shapes
-# alone. (A FLOP is one addition or multiplication of floating point numbers.)
+# Does the number of parameters tell you how long a layer takes? Here are two layers, with the arithmetic counted on
+# `meta`, from shapes alone. (A FLOP is one addition or multiplication of floating point numbers.)
 #
-# **Predict.** Which needs more arithmetic: the linear layer with 17 million parameters, or the convolution with 37
+# **Predict.** Which needs more arithmetic, the linear layer with 17 million parameters or the convolution with 37
 # thousand?
 
 
@@ -660,18 +677,19 @@ print("linear, 4096 to 4096  ", parameters_and_flops(linear, 1, 4096))
 print("conv 3x3, 64 to 64    ", parameters_and_flops(conv, 1, 64, 56, 56))
 
 # %% [markdown]
-# The convolution, by a factor of 7: it uses each of its numbers at 56 · 56 places. A count of parameters says how much
-# memory a model needs, and little about time.
+# The convolution needs 7 times as much, because it uses each of its numbers at 56 · 56 places. The number of parameters
+# tells you how much memory a model needs, but little about time.
 #
-# **Now you know.** Parameters, gradients and optimizer state have the model's size; only the activations grow with the
-# batch.
+# **Now you know.** The size of parameters, gradients and optimizer state depends on the model; only the activations
+# grow with the batch.
 
 # %% exercise="training-memory"
 
 # %% [markdown]
 # ## 1.6 Which of several GPUs?
 #
-# On a shared machine you are told to use "card 3". There is a variable for that, and two ways to get it wrong.
+# On a shared machine you are told to use "card 3". There is an environment variable for that, and there are two ways to
+# get it wrong.
 #
 # **Predict.** A job was started with `CUDA_VISIBLE_DEVICES=3` and reports a crash on `cuda:0`. Which card is that?
 
@@ -690,20 +708,20 @@ run = subprocess.run(command, capture_output=True, text=True, check=True, timeou
 print(run.stdout.strip())
 
 # %% [markdown]
-# Card number 3. The variable selects *and renumbers*: the process sees the cards of the list, in this order, and counts
-# them from 0. An empty value hides all of them, and so does -1: reading stops at the first entry that names no card. A
-# card that is named twice hides all as well. (`_parse_visible_devices` is PyTorch's own reader, a private function; it
-# doesn't look whether the cards exist.) On a machine with different cards CUDA counts the fastest first; set
-# `CUDA_DEVICE_ORDER=PCI_BUS_ID` for the order of `nvidia-smi`. Clusters write names such as `GPU-8f…` in place of
-# numbers.
+# It is card number 3. The variable selects *and renumbers*: the process sees the listed cards, in this order, and
+# counts them from 0. An empty value hides all cards, and so does -1, because reading stops at the first entry that
+# names no card. If a card is named twice, all cards are hidden. (`_parse_visible_devices` is PyTorch's own reader, a
+# private function. It doesn't check whether the cards exist.) On a machine with different cards, CUDA counts the
+# fastest first; set `CUDA_DEVICE_ORDER=PCI_BUS_ID` for the order of `nvidia-smi`. Clusters use names such as `GPU-8f…`
+# instead of numbers.
 #
-# When is it read? It was changed *after* `import torch`, five times, and each change counted: the import does not start
-# CUDA. But `torch.cuda.is_available()` may, and most programs begin with it. By its source it asks CUDA itself, which
-# then reads the variable once and for all, and `is_initialized()` still says False afterwards. (The cell at the end of
-# the chapter tried it on a GPU: after that call the variable came too late.) So set the variable in the shell, before
-# Python starts.
+# When is the variable read? The cell changed it *after* `import torch`, six times, and each change had an effect,
+# because the import doesn't start CUDA. But `torch.cuda.is_available()` may start it, and most programs begin with that
+# call. According to its source, it asks CUDA itself, which then reads the variable once and for all, and
+# `is_initialized()` still says False afterwards. (The cell at the end of the chapter tried this on a GPU, and after
+# that call it was too late to set the variable.) So set the variable in the shell, before Python starts.
 #
-# Two ways to write `with` look alike:
+# These two `with` blocks look alike:
 
 # %% facts=["01-cuda-device-context-manager"] varies="a GPU changes the answers"
 with torch.device("meta"):
@@ -722,21 +740,22 @@ else:
     error_of(select_card)
 
 # %% [markdown] facts=["01-set-device-discouraged"]
-# `torch.device(d)` as a block sets where new tensors are made. `torch.cuda.device(d)` only selects which card the word
-# "cuda" means; a plain `torch.ones(2)` stays on the CPU, and on a CPU build there is nothing to select, so it raises.
+# A block with `torch.device(d)` sets where new tensors are created. `torch.cuda.device(d)` only selects which card the
+# word "cuda" means, so a plain `torch.ones(2)` stays on the CPU. A CPU build has no card to select, so there it raises.
 #
-# [`torch.cuda.set_device(d)`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_device.html) selects a
-# card until further notice. Its documentation prefers `CUDA_VISIBLE_DEVICES`. Programs that run one process for each
-# GPU (chapter 10) call it all the same, once at their start.
+# [`torch.cuda.set_device(d)`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_device.html) selects a card
+# until further notice. Its documentation recommends `CUDA_VISIBLE_DEVICES` instead. Programs that run one process per
+# GPU (chapter 10) still call it once, when they start.
 #
-# **Now you know.** `CUDA_VISIBLE_DEVICES` chooses and renumbers, and belongs before the start of Python.
+# **Now you know.** `CUDA_VISIBLE_DEVICES` selects and renumbers cards. Set it before Python starts.
 #
 # ## 1.7 Is it the build, or the machine?
 #
-# The GPU is there, and PyTorch doesn't use it. The reason is in one of two places, and the cures differ.
+# The machine has a GPU, and PyTorch doesn't use it. Either the build or the machine is the reason, and the remedies
+# differ.
 #
-# A *build* of PyTorch is the file that an installer brought here. What it was compiled with was settled on another
-# machine, long ago. What *this* machine offers is known only when the program runs.
+# A *build* of PyTorch is the file that an installer put on this machine. What it can do was decided when it was
+# compiled, on another machine, long ago. What *this* machine offers is known only when the program runs.
 
 # %% varies="it describes your machine"
 BUILT = ("torch", "build", "cuda_built", "cudnn", "mps_built", "mkldnn")
@@ -763,8 +782,8 @@ def show_report() -> None:
 show_report()
 
 # %% [markdown]
-# In a terminal `torchkata doctor` prints this and more, with advice. **Find the line.** One of the next four lines asks
-# neither about your machine nor about the build. Which?
+# In a terminal, `torchkata doctor` prints this and more, with advice. **Find the line.** One of the next four lines
+# asks neither about your machine nor about the build. Which one?
 
 # %% facts=["01-cudnn-is-available", "01-cudnn-enabled-is-a-switch"] varies="it describes your machine"
 print("torch.backends.cuda.is_built()       ", torch.backends.cuda.is_built())
@@ -773,9 +792,9 @@ print("torch.backends.cudnn.enabled         ", torch.backends.cudnn.enabled)
 print("torch.cuda.is_available()            ", torch.cuda.is_available())
 
 # %% [markdown]
-# `enabled`. It is a switch for you to turn off, and True by default, also where there is no cuDNN. `is_built()` tells
-# what was compiled in, and so does `cudnn.is_available()`, whatever its name says. Only `torch.cuda.is_available()`
-# looks at the machine: is there a driver, and a device? Built does not imply available.
+# It is `enabled`, a switch that you can turn off and that is True by default, even if there is no cuDNN. `is_built()`
+# tells you what was compiled in, and so does `cudnn.is_available()`, despite its name. Only `torch.cuda.is_available()`
+# checks the machine for a driver and a device. Built does not imply available.
 
 # %% facts=["01-cuda-is-built-vs-available", "01-cuda-available-and-count"] varies="it describes your machine"
 print("built for:   ", torch.version.cuda or torch.version.hip or "the CPU only")
@@ -787,22 +806,22 @@ if torch.cuda.is_available():
     print("this card:   ", "sm_{}{}".format(*torch.cuda.get_device_capability()))
 
 # %% [markdown] facts=["01-torch-version-string"]
-# Counting cards is safe everywhere. `torch.__version__` compares itself as a version, with tuples too; as text, "2.13"
-# comes before "2.9".
+# Counting cards is safe everywhere. `torch.__version__` compares as a version, also with tuples; as text, "2.13" comes
+# before "2.9".
 #
-# The last lines belong to an error that comes although CUDA is available: *no kernel image is available for execution
-# on the device*. A build contains machine code for some generations of cards only, and
-# [`torch.cuda.get_arch_list()`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.get_arch_list.html) names
+# The last lines of the cell are about an error that you can get although CUDA is available: *no kernel image is
+# available for execution on the device*. A build contains machine code for some generations of cards only, and
+# [`torch.cuda.get_arch_list()`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.get_arch_list.html) lists
 # them: `sm_90` is for cards of capability 9.0. Code runs on cards with the [same first number and an equal or larger
-# second one](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility). If your card is
-# older or newer than all of them, you need another build.
+# second one](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility). If your card fits
+# none of them, you need another build.
 
 # %% [markdown] facts=["01-cuda-toolkit-must-be-installed", "01-torch-version-cuda"]
-# Three numbers are called "the CUDA version", and they may all differ:
+# Three numbers are called "the CUDA version", and all three may differ:
 #
-# - `torch.version.cuda`: with which CUDA this PyTorch was built. Its libraries come with the wheel. None on a CPU
-#   build.
-# - the number in the corner of `nvidia-smi`: the newest CUDA that the *driver* can serve. It may well be larger.
+# - `torch.version.cuda`: the CUDA version that this PyTorch was built with. Its libraries come with the wheel. It is
+#   None on a CPU build.
+# - the number in the corner of `nvidia-smi`: the newest CUDA that the *driver* supports. It may well be larger.
 # - `nvcc --version`: the *toolkit*, a set of compilers, if one is installed at all. PyTorch uses it only to compile
 # extensions.
 #
@@ -822,16 +841,17 @@ offers = [Version("2.13.0+cpu"), Version("2.13.0+cu130"), Version("2.13.0")]
 print("from old to new:", " < ".join(map(str, sorted(offers))))
 
 # %% [markdown] facts=["01-conda-pytorch-channel-ended", "01-conda-main-only-cpu-build"]
-# Nothing: any build will do for `==2.13.0`, and one is there. Uninstall it first. And of several offers pip takes the
-# last in this order, a tag counts as newer than no tag. (`Version` and `SpecifierSet` are pip's own rules.) So:
+# pip installs nothing, because any build satisfies `==2.13.0`, and one is already installed. Uninstall it first. If pip
+# finds several builds, it takes the newest, and a version with a tag counts as newer than the same version without.
+# (`Version` and `SpecifierSet` are pip's own rules.) So:
 #
-# - Without any option pip asks PyPI, which has a CUDA build for Linux and none for Windows and macOS.
-# - `--index-url https://download.pytorch.org/whl/cu130` asks only that index; `/cpu` holds the CPU builds.
+# - Without any option, pip asks PyPI, which has a CUDA build for Linux and none for Windows and macOS.
+# - `--index-url https://download.pytorch.org/whl/cu130` asks only that index; `/cpu` has the CPU builds.
 # - `--extra-index-url …/whl/cpu` asks both, and `2.13.0+cpu` wins over PyPI's CUDA build.
 # - conda: use the channel conda-forge; the old channel `pytorch` ended with 2.5 ([the
 #   announcement](https://github.com/pytorch/pytorch/issues/138506)). conda looks for a driver on the machine *where it
-#   runs*; on a login node it finds none and takes a CPU build, without a tag. `"pytorch=*=cuda*"` asks for the other
-#   kind.
+#   runs*. A login node usually has none, so conda takes a CPU build, without a tag. `"pytorch=*=cuda*"` asks for a CUDA
+#   build.
 #
 # **Four stories.** All four machines were meant to use a GPU. What is wrong with each?
 #
@@ -844,13 +864,14 @@ print("from old to new:", " < ".join(map(str, sorted(offers))))
 #
 # <details><summary>Answers</summary>
 #
-# The laptop has a CPU build, and no driver can make up for that. In the container there is no driver (a container gets
-# it from outside, when it is started with GPUs). The old server's driver is too old for a build for CUDA 13. On the
-# cluster node an empty variable hides all cards.
+# The laptop has a CPU build, which can't use a GPU whatever the driver is. The container has no driver (a container
+# gets it from outside, when it is started with GPUs). The old server's driver is too old for a build for CUDA 13. On
+# the cluster node, an empty variable hides all cards.
 #
 # </details>
 #
-# **Now you know.** First the version and the build, then driver, card and environment. The exercise asks in this order.
+# **Now you know.** First check the version and the build, then driver, card and environment. The exercise uses this
+# order.
 
 # %% exercise="read-env-report"
 
@@ -886,27 +907,27 @@ def blamed_and_hidden() -> None:
 blamed_and_hidden()
 
 # %% [markdown]
-# In the recorded run `double = loss * 2` is blamed, and with `CUDA_LAUNCH_BLOCKING=1` the faulty line. After
-# `is_available()` the variable only changes the count: PyTorch reads it again and says that there are 0 cards, but
-# CUDA has read it already, and the tensor is made.
+# In the recorded run, `double = loss * 2` is blamed first, and with `CUDA_LAUNCH_BLOCKING=1` the faulty line is blamed.
+# After `is_available()`, the variable changes only the count: PyTorch reads it again and reports 0 cards, but CUDA has
+# already read it, so the tensor is still created.
 #
 # ## Back to the beginning
 #
-# *Expected all tensors to be on the same device*: you would now print `.device` of everything that meets in that line,
-# find the one tensor that no module knows, and register it. And if a program silently stays on the CPU, you would ask
-# for the build first, then for the machine.
+# When you read *Expected all tensors to be on the same device* now, print `.device` of every tensor in that line, find
+# the one that no module knows, and register it. If a program silently stays on the CPU, check the build first, then the
+# machine.
 #
 # ## Folklore, checked
 #
-# What people say about installing, devices and number formats, and what is so. Each row unfolds its proof: a few lines
-# that run through only if the statement on the right holds.
+# The table lists what people say about installing, devices and number formats, and whether it is true. Each row has a
+# proof that you can expand, a few lines that run without an error only if the statement on the right is true.
 
 # %%
 folklore("01_backends")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,
-# and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises if it doesn't.
 
 # %%
 prove("01-device-object-moves-nothing")
@@ -924,11 +945,12 @@ prove("01-device-object-moves-nothing")
 #   Attributes";
 # - [Meta device](https://docs.pytorch.org/docs/stable/meta.html);
 # - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html): asynchronous execution, how memory is
-#   managed, the variables of the environment;
+#   managed, environment variables;
 # - [`torch.finfo`](https://docs.pytorch.org/docs/stable/type_info.html) and the page [Numerical
 #   accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html);
-# - [`torch.autograd.graph.saved_tensors_hooks`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks),
-#   for a look at what autograd keeps.
+# -
+#   [`torch.autograd.graph.saved_tensors_hooks`](https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks),
+#   to see what autograd keeps.
 #
 # On conda-forge's pages: [NVIDIA CUDA packages](https://conda-forge.org/docs/user/cuda/).
 #

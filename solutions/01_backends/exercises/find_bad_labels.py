@@ -3,20 +3,21 @@
 #
 # debug · solid · 10 min · 2 points
 #
-# A training step on the GPU stops with "CUDA error: device-side assert triggered", reported at `loss.backward()`,
-# three lines too late. The same batch on the CPU says at the right line: `IndexError: Target 5 is out of bounds.`
-# Which label is it, and where? Write the function that finds out.
+# A training step on the GPU stops with "CUDA error: device-side assert triggered", reported at `loss.backward()`, three
+# lines too late. On the CPU, the same batch raises at the right line: `IndexError: Target 5 is out of bounds.` But
+# where in the batch is that label, and is it the only bad one? Write the function that finds out.
 #
 # **Contract**
 #
-# - The result holds the positions of all bad labels: one row for each, one column for each dimension of `labels`, in
-#   the order of the elements (row by row), shape (n, labels.ndim), int64.
-# - A label is good if it is one of 0 … num_classes - 1 or equals `ignore_index`, which may itself lie inside or outside
-#   that range. Everything else is bad, other negative numbers too.
-# - Where nothing is bad the result has shape (0, labels.ndim), also for empty labels. The labels are not changed.
-# - `labels` may have any shape. int64 and uint8 are what cross_entropy takes; other dtypes raise TypeError.
+# - Return the positions of all bad labels: one row per bad label, one column per dimension of `labels`, in the order of
+#   the elements (row by row), shape (n, labels.ndim), int64.
+# - A label is good if it is one of 0 … num_classes - 1 or equals `ignore_index`, which may be inside or outside that
+#   range. Every other label is bad, including other negative numbers.
+# - If nothing is bad, the result has shape (0, labels.ndim). This includes empty labels. The labels are not changed.
+# - `labels` may have any shape. Its dtype is int64 or uint8, the two that cross_entropy accepts; other dtypes raise
+#   TypeError.
 #
-# So the result is empty exactly where `F.cross_entropy` on the CPU raises no IndexError; the check compares the two.
+# So the result is empty exactly when `F.cross_entropy` on the CPU raises no IndexError; the check compares the two.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -33,8 +34,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `wide = labels.long()`; `good = (wide >= 0) & (wide < num_classes) | (wide == ignore_index)`; the positions are
-# `(~good).nonzero()`. Before that, refuse dtypes other than int64 and uint8.
+# Convert the labels to int64, compare them with 0 and `num_classes`, and combine the two with `&`. Use `|` to add the
+# labels that equal `ignore_index`. What remains after negating is bad, and `nonzero` turns a mask into positions.
+# Before that, refuse dtypes other than int64 and uint8.
 #
 # </details>
 

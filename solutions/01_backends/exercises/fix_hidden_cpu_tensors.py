@@ -4,18 +4,18 @@
 # fix · solid · 15 min · 3 points
 #
 # This tagger (a GRU cell, with a fixed sine offset for each time step) works on the laptop. After `model.to(device)`,
-# or after `model.double()`, it fails or computes with the wrong tensors: part of it did not move along. Repair it. (The
-# mask of a language model stays behind in the same way, in Exercise 12.3.)
+# or after `model.double()`, it fails or computes with the wrong tensors, because part of it did not move. Fix it. (In
+# Exercise 12.3, the mask of a language model has the same problem.)
 #
 # **Contract**
 #
-# - However the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, again and again, alone or as a
-#   part of a larger model), forward works and returns a tensor of the *parameters'* device and dtype; x is brought
-#   there first if it lives elsewhere, and is not changed itself. The numbers on the CPU in float32 are those of the
-#   given code, and gradients reach x and the weights.
+# - However the module has been moved (`.to(device)`, `.double()`, `.to(device, dtype)`, repeatedly, alone or as part of
+#   a larger model), forward works and returns a tensor with the *parameters'* device and dtype. If x is on another
+#   device or has another dtype, it is converted first; x itself is not changed. On the CPU in float32 the numbers are
+#   those of the given code, and gradients reach x and the weights.
 # - No device is named in the class, and no global default (device, dtype) is changed.
-# - Old checkpoints still load: the keys of `state_dict()` and the parameters stay those of the GRU cell.
-# - T = 0 gives an empty (0, B, d_hid) tensor of that device and dtype.
+# - Old checkpoints still load: the keys of `state_dict()` and the parameters are still those of the GRU cell.
+# - T = 0 gives an empty (0, B, d_hid) tensor with that device and dtype.
 #
 # **Rule.** Every tensor that is produced inside forward is on the parameters' device (the check records operations).
 #
@@ -27,17 +27,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Three places: the result of `x.to` is dropped; `zeros` is told neither device nor dtype; `offset` is a plain
-# attribute. Either make it known to the module without putting it in the state_dict, or derive it from x's device and
-# dtype where it is used.
+# There are three places: the result of `x.to` is dropped, `zeros` gets neither device nor dtype, and `offset` is a
+# plain attribute. Either register it without putting it in the state_dict, or derive it from x's device and dtype where
+# you use it.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `weight = self.cell.weight_ih`, then `x = x.to(weight)` takes device and dtype at once, `x.new_zeros(…)` makes the
-# state, and `self.register_buffer("offset", …, persistent=False)` lets the offset follow. For T = 0 there is nothing to
-# stack: return `x.new_zeros(0, B, d_hid)`.
+# Convert x to the device and dtype of one of the cell's weights (`x.to` also takes a tensor). Make the state from x
+# with `new_zeros`. Register the offset as a buffer that isn't saved, so that it moves with the model. For T = 0 there
+# is nothing to stack, so return an empty tensor made in the same way.
 #
 # </details>
 

@@ -3,21 +3,21 @@
 #
 # implement · solid · 12 min · 3 points
 #
-# A data loader hands out dicts, tuples, and dicts in tuples; every training loop needs one function that moves such a
-# batch, whatever its form.
+# A data loader returns dicts, tuples, and dicts in tuples. Every training loop needs one function that moves such a
+# batch, whatever its structure.
 #
 # **Contract**
 #
-# - Returns the same structure with every tensor on `device`. Structures are dict (and OrderedDict), list, tuple and
-#   namedtuple, nested to any depth; their types, keys and order are kept. Other containers don't occur, nor do
-#   subclasses that can't be made from their items alone, such as a defaultdict or a PackedSequence.
-# - Tensors are parameters and other subclasses of Tensor, too.
-# - Everything else (numbers, strings, None, other objects, even those with a `.to` of their own) is passed through: the
-#   same object, unchanged.
-# - The batch that was passed in is not modified. A tensor that is already there comes back as the same object. Dtype,
-#   shape and requires_grad stay; a moved tensor still belongs to the autograd graph.
+# - Return the same structure with every tensor on `device`. Structures are dict (and OrderedDict), list, tuple and
+#   namedtuple, nested to any depth; keep their types, keys and order. Other containers don't occur, nor do subclasses
+#   that can't be created from their items alone, such as a defaultdict or a PackedSequence.
+# - Parameters and other subclasses of Tensor also count as tensors.
+# - Everything else (numbers, strings, None, other objects, even those that have their own `.to`) is passed through as
+#   the same object, unchanged.
+# - The batch that was passed in is not modified. A tensor that is already on `device` comes back as the same object.
+#   Dtype, shape and requires_grad are kept, and a moved tensor still belongs to the autograd graph.
 #
-# The check moves batches to the data-less device `meta`, and to an accelerator where there is one.
+# The check moves batches to the data-less device `meta`, and to an accelerator if there is one.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -27,16 +27,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# One function that calls itself: tensor → `.to`; dict → same type with moved values; a tuple with `_fields` must be
-# rebuilt with unpacked arguments, other tuples and lists with one iterable. A string is iterable but must not be
-# walked into.
+# Write one function that calls itself. A tensor is moved with `.to`. A dict becomes the same type with moved values. A
+# tuple with `_fields` must be rebuilt with unpacked arguments, other tuples and lists with one iterable. You can
+# iterate over a string, but you must not.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Five branches: a tensor → `batch.to(device)`; a dict → `type(batch)(…)` of moved items; a tuple with `_fields` →
-# `type(batch)(*moved)`; another list or tuple → `type(batch)(moved)`; everything else as it is.
+# You need five branches, in this order: a tensor, a dict, a tuple with `_fields`, another list or tuple, everything
+# else. The three in the middle call the function for each item and pass the results to the batch's own type. Only the
+# namedtuple wants them as separate arguments.
 #
 # </details>
 

@@ -3,14 +3,14 @@
 #
 # predict · warm-up · 8 min · 2 points
 #
-# Device labels, moves that move nothing, numbers that do not survive 16 bits: each of these ten lines is a bug that
-# somebody has looked for. Replace each `...` from memory, before you run anything.
+# Device labels, moves that move nothing, numbers that don't survive 16 bits: each of these ten lines is a bug that
+# somebody has had to find. Replace each `...` from memory, before you run anything.
 #
 # **Contract**
 #
-# - Each item asks for the value of one expression; where the comment is a question, answer True or False.
-# - A dtype may be written as `"int64"` or `torch.int64`, infinity as `math.inf`.
-# - The check runs every snippet on your machine and compares; every right item earns a tenth of the points.
+# - Each item asks for the value of one expression. If the comment is a question, answer True or False.
+# - You may write a dtype as `"int64"` or `torch.int64`, and infinity as `math.inf`.
+# - The check runs every snippet on your machine and compares the results. Every right item earns a tenth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -20,16 +20,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# A device object is (type, index or None), compared field by field. A tensor never changes in place when you call
-# `.to`, a module does. bfloat16 keeps 8 significant bits (7 of them stored), so its step doubles from one power of two
-# to the next; float16 ends at 65504.
+# A device object is (type, index or None), compared field by field. `.to` never changes a tensor in place, but it does
+# change a module. bfloat16 keeps 8 significant bits (7 of them stored), so its step doubles from one power of two to
+# the next; float16 ends at 65504.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Four items are about labels: compare type and index, one by one. Three are about `.to`: who changes, and what comes
-# back? For the last ones write the number in powers of two and count its digits.
+# Four items are about labels, so compare type and index separately. Three are about `.to`: what changes, and what comes
+# back? For the last ones, write the number in powers of two and count its digits.
 #
 # </details>
 

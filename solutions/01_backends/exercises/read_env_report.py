@@ -3,14 +3,13 @@
 #
 # debug · solid · 15 min · 2 points
 #
-# "It runs on the CPU, and I don't know why." Such a mail comes with a report like this one, from a server with four
-# cards:
+# "It runs on the CPU, and I don't know why." The mail comes with a report like this one, from a server with four cards:
 #
 #     {"torch": "2.13.0", "needs_torch": "2.9", "built_cuda": None, "cuda_available": False,
 #      "device_count": 0, "cudnn_enabled": True, "cudnn_version": None,
 #      "visible_devices": None, "driver_cuda": "13.0", "cards": 4}
 #
-# Write the function that reads such a report and names the reason.
+# Write the function that reads such a report and returns the reason.
 #
 # **Contract**
 #
@@ -18,19 +17,19 @@
 #   - `torch-too-old`: the version `torch` is below `needs_torch`;
 #   - `cpu-build`: the binary was built without CUDA (`built_cuda`, which is `torch.version.cuda`);
 #   - `ok`: CUDA is available and there is at least one device;
-#   - `no-driver`: no nvidia-smi (`driver_cuda`, the CUDA version in its corner, is None);
-#   - `no-card`: a driver, but `cards` (the lines of `nvidia-smi -L`) is 0;
+# - `no-driver`: there is no nvidia-smi (`driver_cuda`, the CUDA version in its corner, is None);
+# - `no-card`: there is a driver, but `cards` (the lines of `nvidia-smi -L`) is 0;
 #   - `hidden-by-env`: `visible_devices` (CUDA_VISIBLE_DEVICES) leaves no card;
 #   - `driver-too-old`: the major CUDA number of the driver is below that of the build;
-#   - `unknown`: none of these.
-# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`; `needs_torch` has two or three numbers,
-# and is never the very release that a dev build leads to.
-# - `visible_devices` is None (nothing is hidden) or a comma separated list of card numbers, with or without blanks.
-# Reading stops at the first entry that is no card of this machine. So `''`, `'-1'`, `'-1,0'` and, with two cards,
-# `'5'` hide everything; `'0,5'` leaves card 0. An empty entry is no card either, and no number occurs twice.
-# (Clusters write names such as `GPU-8f…` there; these reports don't.)
-# - The dict is not modified, and other keys in it are ignored. A missing CUDA toolkit (nvcc) is never a reason: wheels
-# bring their own CUDA libraries.
+# - `unknown`: none of the above.
+# - Versions look like `2.13.0`, `2.13.0+cpu` or `2.14.0.dev20260101+cu126`. `needs_torch` has two or three numbers, and
+#   is never the release that a dev build precedes.
+# - `visible_devices` is None (nothing is hidden) or a comma-separated list of card numbers, with or without spaces.
+#   Reading stops at the first entry that is not a card of this machine. So `''`, `'-1'`, `'-1,0'` and, with two cards,
+#   `'5'` hide everything; `'0,5'` leaves card 0. An empty entry is not a card either, and no number occurs twice.
+#   (Clusters use names such as `GPU-8f…`; these reports don't.)
+# - The dict is not modified, and other keys in it are ignored. A missing CUDA toolkit (nvcc) is never the reason,
+#   because wheels bring their own CUDA libraries.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -40,17 +39,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Go through the order in the contract and use one fact per line: the version as numbers (not as text, not as a
-# float), `built_cuda is None`, then the facts of the run. What was built in and the switch `cudnn_enabled` prove
-# nothing about the machine.
+# Follow the order in the contract and use one fact per line: the version as numbers (not as text, not as a float),
+# `built_cuda is None`, then the facts from the machine. What was built in and the switch `cudnn_enabled` prove nothing
+# about the machine.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `Version(report["torch"].partition("+")[0])` compares as it should, or compare tuples of the first numbers. For the
-# variable: go through `value.split(",")` and stop at the first entry that is no number from 0 to `cards - 1`; if
-# nothing came before it, everything is hidden.
+# Cut off the tag and compare versions with `Version`, or compare tuples of the first numbers. For the variable, split
+# at the commas and go through the entries until one is not a number from 0 to `cards - 1`. If the first entry isn't,
+# everything is hidden.
 #
 # </details>
 

@@ -3,45 +3,45 @@
 #
 # implement · solid · 12 min · 3 points
 #
-# `"cuda" if torch.cuda.is_available() else "cpu"` is copied into every script. It knows one kind of accelerator, its
-# result never equals `tensor.device`, and a typing error on the command line shows up a thousand lines later. Write
-# the function that decides once, at the start.
+# `"cuda" if torch.cuda.is_available() else "cpu"` is copied into every script. It knows only one kind of accelerator,
+# its result never equals `tensor.device`, and a typo on the command line is noticed a thousand lines later. Write the
+# function that decides once, at the start.
 #
-# `counts` says how many devices of each kind the machine has, such as `{"cuda": 2}`, `{"mps": 1}` or `{}`; `current`
-# is the index of the current one. So the function can be tested without a GPU.
+# `counts` says how many devices of each kind the machine has, such as `{"cuda": 2}`, `{"mps": 1}` or `{}`; `current` is
+# the index of the current one. This makes it possible to test the function without a GPU.
 #
 # **Contract**
 #
-# - `spec=None`: the first of cuda, xpu, mps of which there is at least one, else the CPU.
+# - `spec=None`: the first of cuda, xpu, mps of which there is at least one, otherwise the CPU.
 # - The result is a torch.device that equals `.device` of a tensor allocated there. So cuda, xpu and mps without an
-#   index get the index `current`; the CPU, also when written `cpu:0`, is `torch.device("cpu")`; `meta` always exists.
+#   index get the index `current`; the CPU, even if written as `cpu:0`, is `torch.device("cpu")`; `meta` always exists.
 # - What cannot work here raises ValueError with the spec in its message: an unknown kind, a kind with no device, an
 #   index that is too large or negative. A device that was asked for is never replaced by the CPU.
-# - Strings and torch.device objects are accepted. `torch.cuda` and `torch.accelerator` are not asked; `counts` and
-#   the default device stay as they are.
+# - Strings and torch.device objects are accepted. Don't call `torch.cuda` or `torch.accelerator`, and don't change
+#   `counts` or the default device.
 #
 # **Rule.** No tensor is created (the check records operations): the first one on a GPU starts CUDA, which takes time
 # and memory.
 #
 # <details><summary>Hint 1</summary>
 #
-# If you only write `torch.device(spec)`, which of the demands in the contract are already met, and which does a
-# device object simply not check?
+# If you only write `torch.device(spec)`, which requirements of the contract are already met, and which does a device
+# object simply not check?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Build the torch.device first (turning its RuntimeError into a ValueError), then look at `.type` and `.index`: the
-# index is None for `cuda`, that is the place to put `current`, and the count is what you compare the index with.
+# Create the torch.device first (turning its RuntimeError into a ValueError), then look at `.type` and `.index`. The
+# index is None for `cuda`, which is where you put `current`, and otherwise you compare the index with the count.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `device = torch.device(spec)` in a `try`. For `cpu` return `torch.device("cpu")`, for `meta` itself. Else
-# `n = counts.get(device.type, 0)`; refuse `n == 0` and an index `>= n`; return
-# `torch.device(device.type, current if device.index is None else device.index)`.
+# There are three cases after that. For `cpu`, return the device without an index; for `meta`, return the device as it
+# is. For every other type, look up the count, with 0 as the default, and refuse if it is 0 or if the index isn't below
+# it. Then return a device with that type, and with `current` if there was no index.
 #
 # </details>
 

@@ -3,37 +3,38 @@
 #
 # implement · solid · 12 min · 2 points
 #
-# Before weights or features are stored in 16 bits, one would like to know whether they survive it. `finfo` does not
-# answer that: it knows the format, not the numbers.
+# Before you store weights or features in 16 bits, you want to know whether they survive. `finfo` can't tell you,
+# because it knows the format and not your numbers.
 #
 # **Contract**
 #
-# - Returns the first of float16, bfloat16, float32, float64 (in this order) that holds x: converting x there and back
-#   changes no finite element by more than `rtol * |element|`, keeps finite elements finite, and leaves inf and nan as
-#   they are.
-# - So a nonzero element that becomes zero has a relative error of 1, and a zero has none. `rtol = 0` asks for exactly
-#   the same values. Empty tensors fit float16.
+# - Return the first of float16, bfloat16, float32, float64 (in this order) that can represent x: converting x there and
+#   back changes no finite element by more than `rtol * |element|`, keeps finite elements finite, and leaves inf and nan
+#   as they are.
+# - So a nonzero element that becomes zero has a relative error of 1, and a zero has none. `rtol = 0` means exactly the
+#   same values. Empty tensors fit float16.
 # - x is float16, bfloat16, float32 or float64, of any shape, and may require grad; it is not modified. Integer, bool
 #   and complex tensors raise TypeError.
 #
 # <details><summary>Hint 1</summary>
 #
-# Two things can go wrong when a number is stored in 16 bits. Which one does float16 do badly, and which one bfloat16?
+# Two things can go wrong when a number is stored in 16 bits. Which of them is float16's weakness, and which is
+# bfloat16's?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Really convert and convert back, then compare element by element in float64: `|back - x| <= rtol * |x|` where x is
-# finite. Written as a product there is no division by zero.
+# Really convert the numbers there and back, then compare element by element in float64: `|back - x| <= rtol * |x|`
+# where x is finite. Written as a product, it needs no division by zero.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# For each dtype: `back = x.detach().to(dtype).double()`, compare with `x.double()`. Where x is finite, ask for
-# `back.isfinite()` and for the inequality of hint 2; return the first dtype that passes everywhere.
-# float64 always does.
+# Try the dtypes in order. For each, convert x there and back, and compare in float64. Where x is finite, two things
+# must be true: the result is finite, and the inequality of hint 2 is true. Return the first dtype for which every
+# element passes. float64 always does.
 #
 # </details>
 

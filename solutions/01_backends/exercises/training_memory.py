@@ -4,21 +4,20 @@
 # measure · long · 20 min · 3 points
 #
 # "Out of memory: reduce the batch size." Whether that helps depends on what fills the memory. Write the instrument that
-# tells you. (At which moment of the step the memory runs out is the subject of
-# [chapter 13](../13_memory_time/memory_time.ipynb).)
+# tells you. ([Chapter 13](../13_memory_time/memory_time.ipynb) is about the moment of the step at which the memory runs
+# out.)
 #
 # **Contract**
 #
-# - Runs exactly one complete step (forward, loss, backward, optimizer.step) and returns a dict of four sizes in
-#   *bytes*:
+# - Run exactly one complete step (forward, loss, backward, optimizer.step) and return a dict of four sizes in *bytes*:
 #   - `"parameters"`: all parameters of the model;
-#   - `"gradients"`: the `.grad` tensors that are there after backward;
+# - `"gradients"`: the `.grad` tensors that exist after backward;
 #   - `"optimizer"`: all tensors in the optimizer's state after the step;
-#   - `"activations"`: the storages of the tensors that autograd saves for backward during forward and loss, each
-#     distinct storage once and with its full size. Storages of parameters are left out; the batch counts if it is
-#     saved. (The running statistics of a batch norm are saved, too; whether such buffers count is up to you.)
+# - `"activations"`: the storages of the tensors that autograd saves for backward during forward and loss, each distinct
+#   storage once and with its full size. Leave out the storages of parameters; the batch counts if it is saved.
+#   (Autograd also saves the running statistics of a batch norm. Whether you count such buffers is up to you.)
 # - Frozen and unused parameters have no gradient and no optimizer state. Any dtype (bytes, not elements) and any
-#   optimizer whose `step()` takes no argument will do. Other keys in the dict are ignored.
+#   optimizer whose `step()` takes no argument must work. Other keys in the dict are ignored.
 #
 # `torch.autograd.graph.saved_tensors_hooks` shows what autograd saves.
 #
@@ -30,18 +29,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# A pack hook sees every tensor that is saved. Two saved tensors may be one storage (a ReLU's output is the next
-# layer's input), and a Linear layer saves its weight: key a dict by the storage's data_ptr and leave the parameters'
-# storages out. The optimizer's state is filled by the first step.
+# A pack hook sees every tensor that is saved. Two saved tensors may share one storage (a ReLU's output is the next
+# layer's input), and a Linear layer saves its weight. So use a dict with the storage's data_ptr as the key, and leave
+# the parameters' storages out. The optimizer's state is created in the first step.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `def pack(t): kept[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes(); return t.detach()`, as pack hook
-# around forward and loss (an output that is saved would otherwise hold its own graph); take out the keys of
-# `p.untyped_storage().data_ptr()` afterwards. Sizes of tensors: `.nbytes`, for gradients where `p.grad is not None`,
-# for the optimizer over all tensors in `optimizer.state.values()`.
+# Put the hooks around forward and loss only. The pack hook enters the storage's address and its size in the dict and
+# returns the tensor detached, because a saved output would otherwise keep its own graph alive. Afterwards, remove the
+# addresses of the parameters' storages. Every tensor has `nbytes`; add it up over the gradients that aren't None, and
+# over all tensors in the values of the optimizer's state.
 #
 # </details>
 
