@@ -1,18 +1,16 @@
 # %% [markdown]
 # # The training loop
 #
-# Training is five calls in a loop. Each of them is simple, and nearly every mistake around them is silent: the loss
-# falls, only not as far as it could. After this chapter you can
+# A training loop makes five calls. Each is simple, but most mistakes around them are silent: the loss still goes down,
+# just not as far as it could. After this chapter you can
 #
-# - write and repair the loop: the order of the calls, accumulation, clipping, train and eval mode, a mean over
-#   samples;
-# - choose a loss and check what it is given: shapes, logits, log-probabilities, labels;
+# - write and repair the loop: the order of the calls, accumulation, clipping, train and eval mode, a mean over samples;
+# - choose a loss and check its inputs: shapes, logits, log-probabilities, labels;
 # - put samples of different lengths into one batch with a collate function;
 # - configure optimizers: parameter groups, weight decay (coupled or decoupled), state, schedules;
 # - fine-tune a model without the classic mistakes, and resume a run as if it had never stopped.
 #
-# You will also see samplers, workers and splits, and what batch norm and dropout do in training and in
-# evaluation.
+# You will also see samplers, workers and splits, and what batch norm and dropout do in training and in evaluation.
 #
 # **75 minutes to read, 189 minutes to practise, 20 points.** You need chapter 4: leaves, `.grad`, what
 # `backward` adds where; and from chapter 7 modules, `state_dict`, train and eval mode.
@@ -22,7 +20,6 @@
 # run that too. It says at once what is right, or what is wrong and why.
 
 # %% setup=true
-import argparse
 import copy
 import io
 import math
@@ -64,10 +61,10 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# First some real data. In [a survey of 2010](https://blog.xkcd.com/2010/05/03/color-survey-results/) many thousand
-# people named colours, and matplotlib ships 949 of the names with their red, green and blue. The last word of a name
-# often says the family: "dark olive green" is a green. We keep the names that end in one of eight families. A model
-# is to tell the family from the three numbers.
+# First, some real data. In [a survey in 2010](https://blog.xkcd.com/2010/05/03/color-survey-results/) many thousand
+# people named colours, and matplotlib ships 949 of the names with their red, green and blue values. The last word of a
+# name often gives the colour's family: "dark olive green" is a green. We keep the names that end in one of eight
+# families. We'll train a model to predict the family from the three numbers.
 
 # %%
 FAMILIES = ("green", "blue", "pink", "purple", "brown", "yellow", "red", "orange")
@@ -83,10 +80,10 @@ for name, colour, family in zip(names[:3], colours, families, strict=False):
 print("of each family:", families.bincount().tolist())
 
 # %% [markdown]
-# And here is a training program. It runs, and its loss falls in nearly every epoch.
+# Here is a training program. It runs, and its loss falls in nearly every epoch.
 
 # %%
-torch.set_num_threads(1)  # so small a model has no work for more
+torch.set_num_threads(1)  # a model this small doesn't need more
 torch.manual_seed(0)
 loader = DataLoader(TensorDataset(colours, families), batch_size=32, shuffle=True)
 model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 10))
@@ -104,16 +101,17 @@ right = (model(colours).argmax(1) == families).float().mean()
 print(f"right: {right:.0%} of the colours it was trained on")
 
 # %% [markdown]
-# About six in ten. Somebody might now try a larger model, or more epochs. But three of these lines are wrong, and
-# with the three repaired the same model gets more than nine in ten right, in the same time. PyTorch warned of none of
-# them. You will find one in section 11.1, one in 11.2, and the last in 11.7, where the program is repaired.
+# It gets about 60 % of the colours right. You might be tempted to try a larger model or train for longer, but the model
+# isn't the problem. Three of these lines are wrong, and PyTorch warned about none of them. With all three fixed, the
+# same model gets more than 90 % right in the same time. You will find one mistake in section 11.1, one in 11.2, and the
+# last in 11.7, where we fix the program.
 #
 # ## 11.1 Five calls and one order
 #
-# The loop has five calls: clear the gradients, forward, loss, backward, step. Put one in the wrong place, and nothing
-# complains.
+# Each iteration clears the gradients, runs the forward pass, computes the loss, runs backward and takes a step. If one
+# of these calls is in the wrong place, there is no error.
 #
-# **Predict.** The weight `w` starts at 0, its gradient is always 1, the learning rate is 1. What is `w` after three
+# **Predict.** The weight `w` starts at 0, its gradient is always 1, and the learning rate is 1. What is `w` after three
 # iterations in each of these orders?
 
 
@@ -139,10 +137,10 @@ for order in (
     print(f"{', '.join(order):28} after one: {one:4}   after three: {three:4}")
 
 # %% [markdown]
-# `backward` *adds* to `.grad` (section 4.3). Without `zero_grad` the second step uses 1 + 1 and the third 1 + 1 + 1.
-# One iteration alone doesn't show the mistake: the sum of one gradient is that gradient. And `zero_grad` between
-# `backward` and `step` throws away what was just computed, so nothing is learnt. That is the first fault of our
-# program: it has no `zero_grad`. In a small regression the three orders end like this:
+# `backward` *adds* to `.grad` (section 4.3). Without `zero_grad`, the second step uses 1 + 1 and the third 1 + 1 + 1. A
+# single iteration doesn't reveal the mistake, because the sum of one gradient is that gradient. And `zero_grad` between
+# `backward` and `step` throws away what was just computed, so the model learns nothing. This is the first mistake in
+# our program: it never calls `zero_grad`. In a small regression the three orders end like this:
 
 
 # %% facts=["11-loop-order"]
@@ -170,22 +168,22 @@ for order in (
     print(f"{', '.join(order):28}{final_loss(order):.2f}")
 
 # %% [markdown]
-# The order to remember: **zero_grad, forward, loss, backward, (clip), step**. `zero_grad` may just as well stand at
-# the end, after `step`; it must only not come between `backward` and `step`.
+# The order to remember is **zero_grad, forward, loss, backward, (clip), step**. You may also call `zero_grad` at the
+# end, after `step`, but never between `backward` and `step`.
 #
-# The table below says which call changes what. It was not written by hand: each call of one iteration was run, and
-# everything was compared before and after.
+# The table below shows which call changes what. It was not written by hand: we ran each call of one iteration and
+# compared everything before and after.
 
 # %% facts=["11-loop-order"]
 loop_effects()
 
 # %% [markdown]
-# Two rows deserve a second look. The forward pass is not innocent: in train mode it changes batch norm's running
-# statistics, which are buffers, and dropout moves the random numbers on. And only `step` changes weights. `backward`
-# knows nothing of the optimizer, the optimizer knows nothing of the loss; `.grad` is all that they share.
+# Two rows deserve a second look. The forward pass has side effects: in train mode it updates batch norm's running
+# statistics, which are buffers, and dropout advances the random number generator. And only `step` changes weights.
+# `backward` never touches the optimizer, and the optimizer never sees the loss. They share nothing but `.grad`.
 #
-# What does `zero_grad` leave in `.grad`? And does a parameter whose gradient was cleared still move in a step with
-# weight decay?
+# What is in `.grad` after `zero_grad`? And if a parameter's gradient was cleared, does a step with weight decay still
+# change the parameter?
 
 # %% facts=["11-zero-grad-clears-to-zero"]
 p = nn.Parameter(torch.tensor([8.0]))
@@ -203,17 +201,17 @@ optimizer.step()
 print("grad", p.grad.item(), "after the step", p.item())
 
 # %% [markdown]
-# Since torch 2.0 `zero_grad` sets `.grad` to None; `set_to_none=True` is the default. Code that reads gradients right
-# after it must expect None. What follows differs, too: `step` skips a parameter without a gradient altogether, while
-# one with a gradient of zeros is still decayed, and moved by its momentum.
+# Since torch 2.0, `zero_grad` sets `.grad` to None by default (`set_to_none=True`), so code that reads gradients right
+# after it must expect None. The next step also differs: `step` skips a parameter whose gradient is None, whereas weight
+# decay and momentum still change a parameter whose gradient is zero.
 #
 # ### When the batch does not fit: accumulate
 #
-# That `backward` adds is also useful. When a batch doesn't fit into memory, compute it in parts and step once:
-# *gradient accumulation*.
+# Adding gradients is also useful. When a batch doesn't fit into memory, you can compute it in parts and take a single
+# step. This is called *gradient accumulation*.
 #
-# **Predict.** Eight samples, in one batch or in parts. Which of the four ways below give the gradient of the whole
-# batch?
+# **Predict.** We compute the gradient for eight samples, first in one batch and then in parts. Which of the four ways
+# below give the gradient of the whole batch?
 
 # %% facts=["11-zero-grad-because-accumulation"]
 torch.manual_seed(0)
@@ -239,14 +237,14 @@ print("parts of 5, 2, 1, each loss / 3:    ", difference_to_whole_batch(unequal,
 print("parts of 5, 2, 1, each loss · n / 8:", difference_to_whole_batch(unequal, lambda n: n / 8))
 
 # %% [markdown]
-# The second and the fourth. The loss of a part is a mean over the part. Four means added up are four times the mean,
-# so the gradient is four times too large. Dividing by the number of parts is right only if all parts are equally
-# large; dividing each part's *sum* by the number of samples in the whole batch is always right. (Layers that mix the
-# samples of a batch, such as batch norm, see smaller batches all the same.)
+# The second and the fourth way do. The loss of a part is a mean over that part. Adding up four means gives four times
+# the mean, so the gradient is four times too large. Dividing by the number of parts is right only if all parts have the
+# same size. Dividing each part's *sum* by the number of samples in the whole batch is always right. (Layers that mix
+# the samples of a batch, such as batch norm, still see the smaller batches.)
 #
 # ### When a gradient is too large: clip
 #
-# Two parameters have the gradients 3 and 4. `clip_grad_norm_` is called three times:
+# Two parameters have the gradients 3 and 4. We call `clip_grad_norm_` three times:
 
 # %% facts=["11-clip-between-backward-and-step"]
 a, b = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
@@ -262,16 +260,17 @@ a.grad = b.grad = None
 print(f"before any backward: returned {nn.utils.clip_grad_norm_([a, b], max_norm=1.0):.1f}")
 
 # %% [markdown]
-# All gradients together are one vector, here of length 5. If it is longer than `max_norm`, all are scaled by the same
-# factor, in place, so that the direction stays. Returned is the norm from *before*, which is worth logging. Clipping
-# belongs between `backward` and `step`: earlier there is nothing to clip, later it comes too late. Neither is an
-# error. With accumulation it stands once, after the last `backward` of the step.
+# `clip_grad_norm_` treats all gradients as one long vector; here its norm is 5. If the norm exceeds `max_norm`, every
+# gradient is scaled in place by the same factor, which preserves the direction. The return value is the norm *before*
+# clipping, a number worth logging. Call it between `backward` and `step`. Any earlier and there is nothing to clip; any
+# later and the step has already been taken, and in both cases PyTorch says nothing. With accumulation, call it once per
+# step, after the last `backward`.
 #
 # ### Before you train: two numbers to look at
 #
-# A model that knows nothing gives each of C classes about the probability 1/C, so its first loss should be about ln
-# C. And a model with enough weights can learn a single batch by heart, so on one batch the loss should go to zero. If
-# either fails, there is no point in training longer.
+# A model that knows nothing gives each of C classes a probability of about 1/C, so its first loss should be about ln C.
+# And a model with enough weights can learn a single batch by heart, so its loss on one batch should go to zero. If
+# either check fails, there is no point in training longer.
 
 # %% facts=["11-parameters-vs-hyperparameters"]
 torch.manual_seed(0)
@@ -290,19 +289,19 @@ for step in range(301):
         print(f"step {step:3}: loss of the one batch {loss.item():.3f}")
 
 # %% [markdown]
-# This loop can learn. Run the same test with `.softmax(1)` put back, and the loss stays above 1.2, however long you
-# wait. It takes a minute to see that, and may save a night.
+# This loop can learn. With `.softmax(1)` put back, the same test stays above 1.2 however long you wait. The test takes
+# a minute and may save you a night.
 #
-# **Now you know.** `.grad` is a place where `backward` adds and `step` reads. Everything about the order of the calls
-# follows from that.
+# **Now you know.** `backward` adds to `.grad` and `step` reads it. Everything about the order of the calls follows from
+# that.
 
 # %% exercise="overfit-one-batch"
 
 # %% [markdown]
 # ## 11.2 Losses and what they are given
 #
-# A loss function takes two tensors and trusts you. Here are predictions of shape (4, 1) and targets of shape (4,),
-# both 0, 1, 2, 3.
+# A loss function takes two tensors and trusts you. Here are predictions of shape (4, 1) and targets of shape (4,). Both
+# contain 0, 1, 2, 3.
 #
 # **Predict.** The model is perfect. Is the loss zero?
 
@@ -316,20 +315,20 @@ print("shape of the difference:", tuple((perfect - target).shape))
 print("equal shapes:", nn.MSELoss()(perfect.squeeze(1), target).item())
 
 # %% [markdown]
-# (4, 1) minus (4,) is broadcast to (4, 4): every prediction is compared with *every* target. The best answer to that
-# is the mean of all targets, and that is what such a model learns. MSELoss warns; the same formula written by hand
-# doesn't even do that. A model that ends in `nn.Linear(…, 1)` returns (N, 1), so this is a common accident.
+# (4, 1) minus (4,) is broadcast to (4, 4), so every prediction is compared with *every* target. The best answer to that
+# is the mean of all targets, and this is what such a model learns. MSELoss warns; the same formula written by hand
+# doesn't even do that. The accident is common, because a model that ends in `nn.Linear(…, 1)` returns (N, 1).
 
 # %% exercise="broadcast-loss"
 
 # %% [markdown]
 # ### Logits, not probabilities
 #
-# The second fault of our program was `.softmax(1)` in front of `cross_entropy`. For three classes the logits (100, 0,
-# 0) are very sure, and right.
+# The second mistake in our program was `.softmax(1)` in front of `cross_entropy`. The logits (100, 0, 0) for three
+# classes are very sure, and right.
 #
-# **Predict.** What is the cross-entropy of these logits? And what is it of their softmax, the probabilities (1, 0,
-# 0)?
+# **Predict.** What is the cross-entropy of these logits? And what is the cross-entropy of their softmax, the
+# probabilities (1, 0, 0)?
 
 # %% facts=["11-crossentropy-takes-logits"]
 logits, label = torch.tensor([[100.0, 0.0, 0.0]]), torch.tensor([0])
@@ -339,13 +338,13 @@ print(f"after a softmax:    {F.cross_entropy(logits.softmax(1), label):.2f}")
 print(f"log(1 + 2/e):       {math.log(1 + 2 / math.e):.2f}")
 
 # %% [markdown]
-# `cross_entropy` takes *logits*, any real numbers, and applies a log-softmax itself. With a softmax in front it is
-# applied twice: probabilities lie between 0 and 1, and as logits they can never be further apart than one. For three
-# classes the loss cannot fall below 0.55, for our eight not below 1.27. The model still learns something, which is
-# why the mistake survives.
+# `cross_entropy` takes *logits*, which may be any real numbers, and applies a log-softmax itself. With a softmax in
+# front, softmax is applied twice. Probabilities lie between 0 and 1, so as logits they can never be further apart than
+# 1. The loss therefore can't fall below 0.55 for three classes, or below 1.27 for our eight. The model still learns
+# something, which is why nobody notices the mistake.
 #
-# Cross-entropy is log-softmax followed by the negative log-likelihood loss. But a log-softmax is more than a softmax
-# and a logarithm. The logits (0, 200), with label 0, are sure and wrong:
+# Cross-entropy is log-softmax followed by the negative log-likelihood loss. But a log-softmax does more than a softmax
+# and a logarithm in a row. The logits (0, 200), with label 0, are sure and wrong:
 
 # %% facts=["11-cross-entropy-is-logsoftmax-nll"]
 logits, label = torch.tensor([[0.0, 200.0]]), torch.tensor([0])
@@ -355,8 +354,8 @@ print("log_softmax, then NLLLoss:", nn.NLLLoss()(logits.log_softmax(1), label).i
 print("-log(softmax):            ", -logits.softmax(1).log()[0, 0].item())
 
 # %% [markdown]
-# The softmax of the smaller logit is e^-200, which float32 rounds to 0, and log(0) is -inf. Working with logarithms
-# from the start keeps 200 as it is.
+# The softmax of the smaller logit is e^-200, which float32 rounds to 0, and log(0) is -inf. `log_softmax` works with
+# logarithms from the start, so the 200 survives.
 #
 # `NLLLoss` has "log" in its name. Does it take the logarithm?
 
@@ -369,10 +368,11 @@ print(f"nll_loss of log-probabilities:  {F.nll_loss(logits.log_softmax(1), label
 print(f"nll_loss of probabilities:      {F.nll_loss(logits.softmax(1), labels):.3f}")
 
 # %% [markdown]
-# No. It picks the entry of each true class and changes the sign. Given probabilities it returns minus a probability,
-# a negative "loss" which can even be minimised. A loss below zero where none should be is a good alarm.
+# It doesn't. `NLLLoss` picks the entry of each true class and changes its sign. If you pass it probabilities, it
+# returns minus a probability, a negative "loss" that can even be minimised. A loss below zero where none should be is a
+# good alarm.
 #
-# Which targets does `cross_entropy` take for logits of shape (6, 3)?
+# Which targets does `cross_entropy` accept for logits of shape (6, 3)?
 
 # %% facts=["11-crossentropy-takes-logits"]
 torch.manual_seed(0)
@@ -387,22 +387,22 @@ error_of(lambda: F.cross_entropy(logits, F.one_hot(labels, 3)))
 error_of(lambda: F.cross_entropy(logits, labels + 1))
 
 # %% [markdown]
-# Labels are int64 (or uint8) and lie in 0 … C - 1. A floating target of the shape of the logits is taken as one
-# probability for each class. For two classes, or for several that may be true at once, there is
-# `binary_cross_entropy_with_logits`; it, too, takes logits, and *floating* targets of exactly the same shape. The
-# page of [CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html) has all
-# forms, with weights, smoothing and ignored labels.
+# Labels are int64 (or uint8) and lie in 0 … C - 1. A floating-point target with the shape of the logits is read as
+# class probabilities. For two classes, or for several classes that may be true at once, use
+# `binary_cross_entropy_with_logits`. It also takes logits, and its targets must be *floating-point* and have exactly
+# the same shape. The page of
+# [CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html) describes all forms,
+# with weights, smoothing and ignored labels.
 #
-# **Now you know.** A loss broadcasts and computes whatever it is given. Equal shapes for a regression, logits and
-# whole numbers for a classification: check it once, before the first epoch.
+# **Now you know.** A loss function broadcasts and computes whatever it is given. Check once, before the first epoch,
+# that it gets equal shapes in a regression, and logits and integer labels in a classification.
 
 # %% exercise="cross-entropy-from-logits"
 
 # %% [markdown]
 # ## 11.3 Data
 #
-# A `DataLoader` is three parts in a row. Below, each of them notes when it is used, for four samples in batches of
-# two.
+# A `DataLoader` has three parts. Below, each part prints a line when it is used, for four samples in batches of two.
 
 
 # %% facts=["11-sampler-and-dataset-roles"]
@@ -434,11 +434,12 @@ x, y = next(iter(loader))
 print("batch:", tuple(x.shape), x.dtype, y.tolist(), y.dtype)
 
 # %% [markdown]
-# Indices are drawn for a whole batch, then the samples are read one by one, then the list of samples becomes a batch.
-# So the *sampler* decides which samples come and in which order, the *dataset* answers an index, and *collate* builds
-# the batch. The default collate stacks tensors and makes int64 tensors of Python's whole numbers.
+# The loader draws the indices of a whole batch, then reads the samples one by one, then turns the list of samples into
+# a batch. So the *sampler* decides which samples come and in which order, the *dataset* returns the sample for an
+# index, and *collate* builds the batch. The default collate function stacks tensors and turns Python integers into
+# int64 tensors.
 #
-# What may stand in the dataset's place?
+# What can you pass as the dataset?
 
 
 # %% facts=["11-custom-dataset-must-inherit", "11-dataset-is-torchvision-class"]
@@ -468,11 +469,11 @@ error_of(lambda: DataLoader(Stream(), shuffle=True))
 error_of(lambda: Dataset()[0])
 
 # %% [markdown]
-# Anything with `__len__` and `__getitem__`; a list is a dataset. Inheriting from `Dataset` says what is meant, but
-# nothing enforces it. An `IterableDataset` only yields samples; the loader can't shuffle it, because there is nothing
-# to index.
+# You can pass anything with `__len__` and `__getitem__`, even a list. Inheriting from `Dataset` documents your
+# intention, but nothing enforces it. An `IterableDataset` only yields samples; the loader can't shuffle it, because
+# there is nothing to index.
 #
-# How many batches are 528 colours in batches of 64?
+# How many batches of 64 do 528 colours make?
 
 # %% facts=["11-dataloader-batches", "11-iteration-definition"]
 data = TensorDataset(colours, families)
@@ -484,12 +485,12 @@ for drop_last in (False, True):
     print(f"samples {sum(sizes)}")
 
 # %% [markdown]
-# The incomplete last batch is kept unless `drop_last=True`. An *iteration* is one batch and one step. An *epoch* is
-# one pass over all samples and has `len(loader)` iterations: samples divided by batch size, rounded up (with
-# `drop_last`, down). `len(loader.dataset)` is the number of samples.
+# The incomplete last batch is kept unless you pass `drop_last=True`. An *iteration* is one batch and one step. An
+# *epoch* is one pass over all samples and has `len(loader)` iterations, that is, samples divided by batch size, rounded
+# up (or down with `drop_last`). `len(loader.dataset)` is the number of samples.
 #
-# **Predict.** With `shuffle=True`, is the order of the second epoch that of the first? And in a second loader with a
-# generator of the same seed?
+# **Predict.** With `shuffle=True`, does the second epoch have the same order as the first? And does a second loader
+# repeat these orders if its generator has the same seed?
 
 
 # %% facts=["11-shuffle-each-epoch"]
@@ -504,11 +505,12 @@ for order in orders(seed=0, epochs=3):
 print("again, from the same seed:", orders(seed=0, epochs=3) == orders(seed=0, epochs=3))
 
 # %% [markdown]
-# Each pass over the loader draws a new permutation, in which every sample occurs once. With a generator of its own
-# the loader's order depends on nothing else; without one it is seeded from the global random numbers, and one dropout
-# layer more in your model changes the order of the data. Note that `next(iter(loader))` begins a new epoch each time.
+# Each pass over the loader draws a new permutation, in which every sample occurs once. The second loader repeats the
+# same permutations. A loader with its own generator depends on nothing else. Without one, the loader is seeded from the
+# global random numbers, so adding a dropout layer to your model changes the order of the data. Note that
+# `next(iter(loader))` begins a new epoch each time.
 #
-# Splits need a generator for the same reason. These are 80, 10 and 10 per cent of 528:
+# Splits need a generator for the same reason. Here we split 528 samples into 80, 10 and 10 per cent:
 
 
 # %% facts=["11-train-valid-test-split"]
@@ -522,9 +524,9 @@ print("in two parts:", len(train) + len(valid) + len(test) - len({*train, *valid
 print("the same split again:", list(split()[2]) == list(test))
 
 # %% [markdown]
-# What doesn't divide evenly is dealt out from the first part on. A split that differs from run to run lets the model
-# meet yesterday's test data in today's training. And means and other statistics for preparing data are computed on
-# the training part alone.
+# Samples that are left over by rounding go to the first parts, one each. If the split differs from run to run, today's
+# training data include some of yesterday's test data. And compute means and other statistics for preparing data on the
+# training part alone.
 #
 # ### Samples of different length
 #
@@ -545,12 +547,13 @@ x, y = next(iter(DataLoader(letters, batch_size=3, collate_fn=as_tuples)))
 print([len(word) for word in x], y)
 
 # %% [markdown]
-# A `collate_fn` of your own gets the list of samples and may return anything: here tuples of tensors as they are. To
-# compute with the batch as one tensor, shorter samples are *padded* to the longest one of the batch, and a mask says
-# which steps are real. The mask must come from the lengths: a value in the data may equal the padding.
+# Your own `collate_fn` gets the list of samples and may return anything; here it returns tuples of unchanged tensors.
+# To compute with the batch as one tensor, you *pad* shorter samples to the length of the longest sample in the batch,
+# and a mask says which steps are real. Compute the mask from the lengths, because a value in the data may equal the
+# padding.
 #
-# The explorer shows which samples come together, and what that costs. Sort the lengths in the text field and watch
-# how much less is padded; then shuffle.
+# The explorer shows which samples share a batch, and how much padding that costs. Sort the lengths in the text field
+# and watch the padding shrink; then shuffle.
 
 # %%
 batch_anatomy_explorer()
@@ -560,12 +563,12 @@ batch_anatomy_explorer()
 # %% [markdown]
 # ### Workers are processes
 #
-# `num_workers` says how many processes read the data: with 0, the default, the main process does it itself; with 1
-# there is already a second process. The next cell writes a small script and runs it, so that the processes are not
-# mixed up with those of this notebook. Two workers read four samples in batches of two, for two epochs. The dataset
-# draws noise from a generator of its own, made in `__init__`, and from torch's global one.
+# `num_workers` is the number of processes that read the data. With 0, the default, the main process reads the data
+# itself; with 1 there is already a second process. The next cell writes a small script and runs it, so that its
+# processes don't mix with those of this notebook. Two workers read four samples in batches of two, for two epochs. The
+# dataset draws noise from two sources: its own generator, made in `__init__`, and torch's global one.
 #
-# **Predict.** Which of the two noises repeats itself? And how often does each number of the stream arrive?
+# **Predict.** Which of the two kinds of noise repeats itself? And how often does each number of the stream arrive?
 
 # %% facts=["11-dataloader-num-workers"]
 SCRIPT = """
@@ -603,7 +606,7 @@ if __name__ == "__main__":
 
 
 def run_script(text: str, *arguments: str) -> subprocess.CompletedProcess:
-    """Write the text to a file, train.py, and run it as a script of its own."""
+    """Write the text to a file, train.py, and run it as a separate script."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.py")
         path.write_text(text, encoding="utf-8")
@@ -614,19 +617,19 @@ def run_script(text: str, *arguments: str) -> subprocess.CompletedProcess:
 print(run_script(SCRIPT).stdout.strip())
 
 # %% [markdown]
-# Each worker is a copy of the process, made anew for each epoch (unless `persistent_workers=True`). The global
-# generators of torch, Python and NumPy are seeded afresh in each worker. A generator that you keep in the dataset is
-# copied like everything else: both workers draw the same "random" numbers, and in the next epoch once more, so the
-# augmentation repeats itself. `worker_init_fn` is called in each worker at its start; there one can make a new
-# generator from the worker's seed. A stream is copied, too: it arrives once from each worker unless its `__iter__`
-# asks `get_worker_info()` for its share.
+# Each worker is a copy of the process, and is created again for each epoch (unless `persistent_workers=True`). Each
+# worker seeds the global generators of torch, Python and NumPy afresh. But a generator that you store in the dataset is
+# copied like everything else, so both workers draw the same "random" numbers, and draw them again in the next epoch:
+# the augmentation repeats itself. To prevent this, pass a `worker_init_fn`. Each worker calls it when it starts, and it
+# can make a new generator from the worker's seed. A stream is copied in the same way, so its data arrive once from each
+# worker, unless its `__iter__` asks `get_worker_info()` for its share.
 #
-# Workers take turns, a batch each, and the loader hands the batches out in order, whoever is faster. With the same
-# seeds *and the same number of workers* the result is the same.
+# Workers take turns, one batch each, and the loader returns the batches in order, whichever worker is faster. With the
+# same seeds *and the same number of workers* the result is the same.
 #
-# Does a worker find a class that you defined in a notebook? A process can be started in three ways: *fork* copies the
-# running process, *spawn* starts a fresh Python, and *forkserver* forks a small server process, which was started
-# fresh. The program below is handed to Python as a string; like a notebook, it isn't a file that could be imported.
+# Can a worker find a class that you defined in a notebook? Python can start a process in three ways: *fork* copies the
+# running process, *spawn* starts a fresh Python, and *forkserver* forks a small server process that was itself started
+# fresh. The program below is passed to Python as a string. Like a notebook, it isn't a file that Python could import.
 
 # %% facts=["11-dataloader-num-workers"]
 AS_IN_A_NOTEBOOK = """
@@ -654,25 +657,25 @@ if "Can't get attribute 'Squares'" in done.stderr:
     print("           in the worker: AttributeError: Can't get attribute 'Squares' ...")
 
 # %% [markdown]
-# A forked worker has everything that the notebook has. The two others get the dataset in pickled form, and a pickle
-# holds only the *name* of a class; the fresh Python looks it up and finds nothing. macOS and Windows spawn by default.
-# Linux forks up to Python 3.13 and uses forkserver [from 3.14
-# on](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods), so a notebook that worked
-# fails after an update of Python. So put datasets that workers read into a file and import them, and in scripts keep
-# the main program under `if __name__ == "__main__":`, since such a worker imports the script once more. A collate
-# function must be importable as well: a lambda can't be pickled. ([Multi-process data
+# A forked worker has everything that the notebook has. The other two get the dataset in pickled form, and a pickle
+# contains only the *name* of a class; the fresh Python looks the name up and finds nothing. macOS and Windows spawn by
+# default. Linux forks up to Python 3.13 and uses forkserver [from 3.14
+# on](https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods), so a notebook that worked may
+# fail after an update of Python. Therefore put datasets for workers into a file and import them. In scripts, keep the
+# main program under `if __name__ == "__main__":`, because such a worker imports the script again. A collate function
+# must also be importable, since a lambda can't be pickled. ([Multi-process data
 # loading](https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading))
 #
-# **Now you know.** The sampler says which, the dataset answers one index, collate makes the batch; workers do it in
-# copies of your process.
+# **Now you know.** The sampler chooses the indices, the dataset returns the sample for each index, and collate makes
+# the batch. Workers do this in copies of your process.
 #
 # ## 11.4 Evaluate
 #
-# An evaluation loop looks like a training loop with three lines fewer. The model below is trained for a few epochs;
-# then its dropout is switched on. Its loss over all 528 colours is computed twice in train mode and twice in eval
+# An evaluation loop looks like a training loop without three of its lines. We train the model below for a few epochs
+# and then turn on its dropout. Then we compute its loss over all 528 colours twice in train mode and twice in eval
 # mode, without a graph.
 #
-# **Predict.** Which of the four numbers agree? And does an evaluation change the model?
+# **Predict.** Which of the four losses agree? And does an evaluation change the model?
 
 # %% facts=["11-dropout-scales-data"]
 torch.manual_seed(0)
@@ -698,11 +701,13 @@ for training in (True, False):
     print(f"{mode:12}twice the same loss: {same}, batch norm's statistics moved: {moved}")
 
 # %% [markdown]
-# In train mode half of the hidden numbers are dropped, others each time, and batch norm normalises with the other
-# samples of the batch. And it writes: evaluating in train mode *changes the model*, `no_grad` or not. `model.eval()`
-# switches both off. It doesn't switch off the graph; that is what `no_grad` is for, and neither replaces the other.
+# The two losses agree only in eval mode. In train mode, dropout zeroes a different half of the hidden activations each
+# time, and batch norm normalises with the other samples of the batch. Batch norm also updates its statistics, so
+# evaluating in train mode *changes the model*, with or without `no_grad`. `model.eval()` turns both off. It doesn't
+# turn off the graph; `no_grad` does that, and neither replaces the other.
 #
-# Next, the mean. The colours are sorted by their loss and cut into batches of 500: one of 500, one of 28.
+# The second question is how to average. We sort the colours by their loss and cut them into batches of 500, which gives
+# one batch of 500 and one of 28.
 
 # %% facts=["11-loss-vs-cost-function"]
 model.eval()
@@ -722,11 +727,11 @@ print(f"mean of the samples {total / count:.1f}")
 print(f"in one go           {each.mean():.1f}")
 
 # %% [markdown]
-# The 28 samples of the small batch count as much as the other 500. Multiply each batch's mean by its number of
-# samples, and divide by the number of all samples at the end. (If a loss has weights for classes, or ignores labels,
-# its mean divides by something else, and so must you.)
+# In the mean of the batches, the 28 samples of the small batch count as much as the other 500. Multiply each batch's
+# mean by its number of samples, and divide by the number of all samples at the end. (If a loss has class weights or
+# ignores labels, its mean divides by something else, and so must you.)
 #
-# `total += loss` instead of `total += loss.item()`: what does `total` hold on to after three batches?
+# What does `total` keep alive after three batches, if you write `total += loss` instead of `total += loss.item()`?
 
 # %%
 x, y = colours[:64], families[:64]
@@ -746,12 +751,12 @@ with torch.no_grad():
 print("with no_grad and item():", type(total).__name__)
 
 # %% [markdown]
-# The graphs of all batches, with all that they have saved. Memory grows with every batch, until it is full.
-# `torch.no_grad()` records nothing, and `.item()` makes a Python number. (On a GPU `item()` waits for the device;
-# there, add up detached tensors and call it once, at the end.)
+# It keeps the graphs of all batches, with everything they have saved for backward. Memory grows with every batch until
+# it is full. Under `torch.no_grad()` no graph is recorded, and `.item()` returns a Python number. (On a GPU, `item()`
+# waits for the device, so add up detached tensors there and call it once at the end.)
 #
-# Many evaluation functions call `model.eval()` at their start and `model.train()` at their end. Here a frozen batch
-# norm layer was kept in eval mode while the rest trained:
+# Many evaluation functions call `model.eval()` at the start and `model.train()` at the end. In this model, a frozen
+# batch norm layer is in eval mode while the rest trains:
 
 # %%
 model.train()
@@ -780,20 +785,20 @@ error_of(interrupted_evaluation, lines=1)
 print("after the error:         ", flags())
 
 # %% [markdown]
-# `train()` sets the flag of *every* submodule; the frozen layer is thawed and drifts in the next epoch. And after an
-# error the model stays in eval mode, so that training goes on without dropout. The flags that were there before have
-# to be remembered one by one and put back in a `finally`.
+# `train()` sets the flag of *every* submodule, so the frozen layer is unfrozen and drifts in the next epoch. And after
+# an error the model stays in eval mode, so training continues without dropout. To be safe, remember the flag of each
+# module and restore the flags in a `finally` block.
 #
-# **Now you know.** An honest evaluation needs `eval()`, `no_grad`, a mean over samples, and the flags put back.
+# **Now you know.** An honest evaluation needs `eval()`, `no_grad` and a mean over samples, and it restores the flags.
 
 # %% exercise="evaluate-loop"
 
 # %% [markdown]
 # ## 11.5 Optimizers
 #
-# A parameter stands at 0, the learning rate is 0.1, and its gradient is 0.01 or 5.
+# A parameter is 0, the learning rate is 0.1, and the gradient is 0.01 or 5.
 #
-# **Predict.** How far does the first step of SGD go, and how far that of Adam?
+# **Predict.** How far does the first step of SGD move the parameter, and how far does Adam's?
 
 
 # %% facts=["11-optimizer-from-parameters"]
@@ -812,12 +817,12 @@ for gradient in (0.01, 5.0):
 print(f"SGD without lr, gradient 5: {first_step(torch.optim.SGD, 5.0):.4f}")
 
 # %% [markdown]
-# A step of SGD is -lr · gradient. Adam divides by the root of a running mean of squared gradients; in the first step
-# that is the gradient's own size, and what is left is its sign. So a learning rate for Adam is a *distance*, about
-# how far a weight may move in a step, and one for SGD is a factor. The same number means different things to the two,
-# and multiplying the loss by 100 changes SGD's step but hardly Adam's.
+# A step of SGD is -lr · gradient. Adam divides by the root of a running mean of squared gradients. In the first step
+# that root is the size of the gradient itself, so only the sign remains. A learning rate for Adam is therefore a
+# *distance*, about how far a weight may move in a step, whereas a learning rate for SGD is a factor. The same number
+# means different things to the two, and multiplying the loss by 100 changes SGD's step but hardly Adam's.
 #
-# How large may the factor be? SGD on w², from w = 1, fifty steps:
+# How large may the factor be? We run fifty steps of SGD on w², starting at w = 1:
 
 # %% facts=["11-learning-rate-controls-step"]
 for lr in (0.001, 0.1, 0.9, 1.1):
@@ -830,15 +835,14 @@ for lr in (0.001, 0.1, 0.9, 1.1):
     print(f"lr {lr:5}: |w| = {abs(w.item()):.1g}")
 
 # %% [markdown]
-# Each step multiplies w by 1 - 2·lr. That shrinks as long as lr is below 1; a small rate is safe but slow, and just
-# above the limit everything explodes. With several weights the *steepest* direction sets the limit, and the flat ones
-# have to live with it.
+# Each step multiplies w by 1 - 2·lr. This shrinks w as long as lr is below 1. A small rate is safe but slow, and just
+# above the limit everything explodes. With several weights, the *steepest* direction sets the limit for all the others.
 #
 # The explorer shows this on a bowl whose curvature is 1 along x and c along y, with its minimum at (1, 1). It opens
-# with SGD, c = 10 and a rate just below the limit 2/c = 0.2. Move the rate up one notch: it diverges. Then choose
-# Adam and a rate of 0.1, and look at its first step, which goes equally far in both directions. Last, go back to SGD
-# and keep the rate of 0.1: a momentum of 0.5 arrives much sooner. With a weight decay of 0.5 the path ends nearer to
-# the origin than the minimum is.
+# with SGD, c = 10 and a rate just below the limit 2/c = 0.2. Move the rate up one notch, and SGD diverges. Then choose
+# Adam with a rate of 0.1, and look at its first step, which goes equally far in both directions. Last, go back to SGD
+# with a rate of 0.1: with a momentum of 0.5 it arrives much sooner. With a weight decay of 0.5 the path ends between
+# the minimum and the origin.
 
 # %% facts=["11-learning-rate-controls-step", "11-optimizer-from-parameters"]
 optimizer_explorer()
@@ -846,7 +850,7 @@ optimizer_explorer()
 # %% [markdown]
 # ### Where the settings are
 #
-# Two groups of parameters, one with a learning rate of its own. All gradients are 1. Then two settings are changed:
+# Here are two groups of parameters, one with its own learning rate. All gradients are 1. Then we change two settings:
 
 # %% facts=["11-optimizer-param-groups", "11-optimizer-defaults"]
 a, b = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
@@ -863,11 +867,11 @@ optimizer.step()
 print(f"a {a.item():.2f}, b {b.item():.2f}")
 
 # %% [markdown]
-# `a` moved by 0.1 and `b` by 0.25; the 9 had no effect. The settings in use stand in `param_groups`, one dictionary
-# each. `defaults` is only the template that fills in what a group didn't say when it was *added*. To change a rate
-# during training write to `param_groups[i]["lr"]`; that is what schedulers do.
+# `a` moved by 0.1 and `b` by 0.25; the 9 had no effect. The optimizer uses the settings in `param_groups`, a list with
+# one dictionary per group. `defaults` is only a template: it fills in what a group didn't specify when it was *added*.
+# To change a rate during training, write to `param_groups[i]["lr"]`, which is also what schedulers do.
 #
-# What an optimizer remembers stands in `state`, here for a momentum of 0.5:
+# An optimizer stores what it remembers in `state`, here with a momentum of 0.5:
 
 # %% facts=["11-optimizer-state", "11-optimizer-step-and-add-group"]
 p = nn.Parameter(torch.zeros(1))
@@ -883,11 +887,12 @@ optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))], "lr": 0.1})
 print("rates of the groups:", [group["lr"] for group in optimizer.param_groups])
 
 # %% [markdown]
-# `optimizer.state` holds a dictionary for each parameter, empty until its first step. Momentum is one running buffer,
-# 0.5 · buffer + gradient; Adam has two such buffers and a step count. The key is the parameter *object*. Keep that in
-# mind for section 11.7.
+# `optimizer.state` maps each parameter to a dictionary, which is empty until the parameter's first step. SGD's momentum
+# is one buffer, updated to 0.5 · buffer + gradient; Adam has two buffers and a step count. The key is the parameter
+# *object*. Keep that in mind for section 11.7.
 #
-# **Predict.** The state of an optimizer with lr 0.5 is loaded into a new one with lr 0.001. Which rate holds?
+# **Predict.** We load the state of an optimizer with lr 0.5 into a new optimizer with lr 0.001. Which rate does the new
+# optimizer use?
 
 # %% facts=["11-optimizer-state-dict"]
 old_p, new_p = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
@@ -907,13 +912,13 @@ new.load_state_dict(state)
 print("lr", new.param_groups[0]["lr"], "buffer", new.state[new_p]["momentum_buffer"])
 
 # %% [markdown]
-# The old one: settings are saved and loaded together with the state. Set a new rate *after* loading. Parameters are
-# told apart by their number in the order of the groups, not by name, so the new optimizer must get the same
-# parameters in the same order; another order of equal shapes is not noticed.
+# It uses the old rate, because settings are saved and loaded together with the state. Set a new rate *after* loading.
+# Parameters are identified by their position in the groups, not by name, so the new optimizer must get the same
+# parameters in the same order. If you swap two parameters of equal shape, PyTorch doesn't notice.
 #
 # ### Schedules
 #
-# `StepLR(optimizer, step_size=2, gamma=0.1)`, four epochs:
+# Here is `StepLR(optimizer, step_size=2, gamma=0.1)` over four epochs:
 
 # %% shows_warning="UserWarning"
 p = nn.Parameter(torch.ones(1))
@@ -931,23 +936,23 @@ scheduler = torch.optim.lr_scheduler.StepLR(late, step_size=2)
 warning_of(scheduler.step, lines=1)
 
 # %% [markdown]
-# A scheduler writes `lr` into the groups each time its `step` is called. Whether that is once an epoch or once a
-# batch is your decision, and the numbers in its arguments are counted in that unit: a warm-up of 500 *batches* that
-# is stepped once an epoch warms up for 500 epochs. It belongs after `optimizer.step()`; the other order skips the
-# first rate, hence the warning. ([How to adjust learning
+# A scheduler writes `lr` into the groups each time you call its `step`. You decide whether that happens once per epoch
+# or once per batch, and the scheduler's arguments count in that unit: a warm-up of 500 *batches* that you step once per
+# epoch takes 500 epochs. Call it after `optimizer.step()`; the other order skips the first rate, which is what the
+# warning says. ([How to adjust learning
 # rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate))
 #
-# **Now you know.** An optimizer is a list of groups with settings and a memory for each parameter object. It moves
-# what it was given at its birth, and nothing else.
+# **Now you know.** An optimizer is a list of groups with settings, and a memory for each parameter object. It updates
+# the parameters it was given, and nothing else.
 
 # %% exercise="predict-the-loop"
 
 # %% [markdown]
 # ## 11.6 Regularisation
 #
-# A weight of 20, or of 2000, gets a gradient of 0. The learning rate is 0.1, the weight decay 0.5.
+# A weight of 20, or of 2000, has a gradient of 0. The learning rate is 0.1 and the weight decay 0.5.
 #
-# **Predict.** What is left of it after one step of SGD, of Adam and of AdamW?
+# **Predict.** What is the weight after one step of SGD, of Adam and of AdamW?
 
 # %% facts=["11-weight-decay-modifies-gradient"]
 for optimizer_class in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
@@ -962,14 +967,14 @@ for optimizer_class in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
     print(f"{optimizer_class.__name__:6} {changes}; grad still {w.grad.item()}")
 
 # %% [markdown]
-# SGD and Adam add weight_decay · w to the gradient (inside `step`; `.grad` stays as it was). For SGD that shrinks the
+# SGD and Adam add weight_decay · w to the gradient (inside `step`; `.grad` doesn't change). For SGD that shrinks the
 # weight by the factor 1 - lr · weight_decay. Adam then divides the sum by its own size, and what remains is a step of
-# about lr, for 20 as for 2000: the decay doesn't depend on the weight any more. AdamW leaves the gradient alone and
+# about lr for 20 and for 2000 alike, so the decay no longer depends on the weight. AdamW leaves the gradient alone and
 # shrinks the weight directly; its decay is *decoupled* ([Loshchilov and Hutter,
-# 2019](https://arxiv.org/abs/1711.05101)). The same number for `weight_decay` does something quite different in Adam
-# and AdamW, and AdamW's default isn't zero but 0.01.
+# 2019](https://arxiv.org/abs/1711.05101)). The same `weight_decay` does something quite different in Adam and AdamW,
+# and AdamW's default isn't zero but 0.01.
 #
-# Which parameters shrink, if AdamW gets all of a model with a linear layer and a layer norm?
+# Which parameters shrink if you give AdamW all parameters of a model with a linear layer and a layer norm?
 
 # %% facts=["11-weight-decay-modifies-gradient"]
 model = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
@@ -982,8 +987,8 @@ for name, parameter in model.named_parameters():
     print(f"{name:9} {[round(value, 2) for value in parameter.flatten().tolist()]}")
 
 # %% [markdown]
-# All of them. But the scale of a norm layer has its natural value at 1, not at 0, and a bias doesn't make a function
-# steeper. So it is usual to put biases and norm layers into a group with `weight_decay=0`. PyTorch doesn't do it for
+# All of them shrink. But the natural value of a norm layer's scale is 1, not 0, and a bias doesn't make a function
+# steeper. So it is usual to put biases and norm layers into a group with `weight_decay=0`. PyTorch doesn't do this for
 # you.
 
 # %% exercise="weight-decay-groups"
@@ -993,7 +998,7 @@ for name, parameter in model.named_parameters():
 # %% [markdown]
 # ### Dropout
 #
-# `nn.Dropout(0.25)` on 100,000 ones:
+# We apply `nn.Dropout(0.25)` to 100,000 ones:
 
 # %% facts=["11-dropout-scales-data"]
 torch.manual_seed(0)
@@ -1008,17 +1013,17 @@ dropout.eval()
 print("eval:  unchanged:", torch.equal(dropout(ones), ones))
 
 # %% [markdown]
-# A quarter becomes 0, the others are multiplied by 1 / 0.75, so that the *expectation* stays. That is why nothing has
-# to be scaled in eval mode, where dropout does nothing at all. In the original paper it was the other way round: no
-# scaling in training, a factor of 1 - p at test time. Code that does both scales twice.
+# A quarter becomes 0, and the others are multiplied by 1 / 0.75, so that the *expectation* stays the same. That is why
+# eval mode needs no scaling: dropout does nothing there. The original paper did it the other way round, with no scaling
+# in training and a factor of 1 - p at test time. Code that does both scales twice.
 #
 # ### Batch norm
 #
-# Batch norm shifts and scales the numbers of each channel to mean 0 and variance 1. The shape of their distribution
-# stays, so "normalised" does not mean normally distributed.
+# Batch norm shifts and scales the values of each channel to mean 0 and variance 1. It keeps the shape of their
+# distribution, so "normalised" does not mean normally distributed.
 #
-# **Predict.** The batch (0, 2) goes through batch norm, with `momentum=1.0`, so that the running statistics are those
-# of this batch alone. What comes out in train mode, and what for the same batch in eval mode afterwards?
+# **Predict.** The batch (0, 2) goes through batch norm with `momentum=1.0`, so the running statistics are those of this
+# batch alone. What comes out in train mode? And what comes out for the same batch in eval mode afterwards?
 
 # %% facts=["11-batchnorm-gives-standard-normal"]
 bn = nn.BatchNorm1d(1, momentum=1.0)
@@ -1032,20 +1037,20 @@ bn.train()
 error_of(lambda: bn(torch.tensor([[5.0]])))
 
 # %% [markdown]
-# In train mode the batch is normalised with its own, *biased* variance (divided by n, here 1); in eval mode with the
-# running one, into which the *unbiased* variance is collected (divided by n - 1, here 2). For large batches that
-# makes no difference. For small ones the two modes are two different functions, and a model that is good in training
-# can be bad in eval mode. One value per channel has no variance; a last batch of a single sample ends the training
-# with this error, which `drop_last=True` prevents.
+# In train mode, the batch is normalised with its own *biased* variance (divided by n, here 1). In eval mode it is
+# normalised with the running variance, which collects the *unbiased* variance (divided by n - 1, here 2). For large
+# batches the difference is negligible. For small batches the two modes are two different functions, and a model that is
+# good in training can be bad in eval mode. A single value per channel has no variance, so training stops with this
+# error if the last batch is a single sample; `drop_last=True` prevents that.
 #
-# **Now you know.** `weight_decay` has two meanings, and dropout and batch norm have two modes. Ask which one you
-# have.
+# **Now you know.** `weight_decay` has two meanings, and dropout and batch norm have two modes. Ask which meaning and
+# which mode you have.
 #
 # ## 11.7 Fine-tuning
 #
-# A trained model is given a new last layer, the *head*, for new classes. Load, replace the head, build the optimizer:
-# the order matters, and each wrong order fails in a way of its own. The checkpoint below has 1000 classes, and you
-# need 5.
+# To fine-tune a trained model, you give it a new last layer, the *head*, for new classes. You load the weights, replace
+# the head and build the optimizer. The order matters, and each wrong order fails in its own way. The checkpoint below
+# has 1000 classes, and you need 5.
 
 
 # %% facts=["11-finetune-order-of-steps"]
@@ -1065,13 +1070,13 @@ net[2] = nn.Linear(8, 5)
 print(net[2], "gives", tuple(net(torch.ones(1, 4)).shape))
 
 # %% [markdown]
-# Replace the head *before* loading, and the sizes don't fit; `load_state_dict` says so. (`strict=False` doesn't help;
-# it forgives missing names, not wrong shapes.) Set `out_features`, and nothing happens: it is only a number that the
-# layer remembers of its construction and shows in its repr. The work is done by `weight`, which is still 1000 × 8.
-# Nothing but a new layer makes a new head.
+# If you replace the head *before* loading, the sizes don't fit, and `load_state_dict` says so. (`strict=False` doesn't
+# help: it ignores missing names, not wrong shapes.) If you set `out_features`, nothing happens. It is only a number
+# that the layer stores at construction and shows in its repr. `weight` does the work, and it is still 1000 × 8. Only a
+# new layer makes a new head.
 #
-# **Predict.** An optimizer is built, then the head is replaced, as in our program. After a training step, which of
-# the two heads has changed?
+# **Predict.** As in our program, we build an optimizer and then replace the head. After a training step, which of the
+# two heads has changed?
 
 # %% facts=["11-finetune-order-of-steps"]
 torch.manual_seed(0)
@@ -1096,11 +1101,12 @@ for name, part in parts.items():
     print(f"{name}: gradient {gradient!s:6} changed {changed}")
 
 # %% [markdown]
-# Neither: the new head gets gradients that no optimizer uses, and the optimizer holds an old head that gets none. The
-# body is trained, and the loss falls a little, so that nothing looks broken. And `optimizer.zero_grad()` doesn't know
-# the new head either; its gradients add up unseen. Build the optimizer last.
+# Neither head has changed. The new head gets gradients, but no optimizer uses them. The optimizer still has the old
+# head, which gets no gradients. The body does train, so the loss falls a little and nothing looks broken.
+# `optimizer.zero_grad()` doesn't know the new head either, so the head's gradients add up unnoticed. Build the
+# optimizer last.
 #
-# That was the third fault. Here is the program of the beginning once more, with one repair after the other:
+# That was the third mistake. Here is our first program again, with one fix after the other:
 
 
 # %% facts=["11-loop-order", "11-crossentropy-takes-logits", "11-finetune-order-of-steps"]
@@ -1131,13 +1137,13 @@ print(
 )
 
 # %% [markdown]
-# Look at the middle rows. The first two repairs brought *nothing*, although both were right. Whoever judges a repair
-# by the score alone would have taken them back. Find out what a line does, and keep it if it does the right thing.
+# Look at the middle rows. The first two fixes gained *nothing*, although both were right. If you judge a fix by the
+# score alone, you would have undone them. Find out what a line does, and keep it if it does the right thing.
 #
 # ### Freezing
 #
-# To freeze the body one can set `requires_grad_(False)`, or give its group the learning rate 0. Are its gradients
-# computed? Is momentum stored? Do weights change? And batch norm's running mean?
+# To freeze the body, you can call `requires_grad_(False)` or set the learning rate of its group to 0. In each case, are
+# its gradients computed? Is momentum stored? Do the weights change? And does batch norm's running mean?
 
 
 # %% facts=["11-freeze-by-requires-grad-or-zero-lr"]
@@ -1166,12 +1172,12 @@ for way, by_flag in (("lr = 0", False), ("requires_grad", True)):
     print(f"{way:16}{gradient!s:>10}{momentum!s:>10}{weight_moves!s:>14}{mean_moves!s:>12}")
 
 # %% [markdown]
-# The weights stay in both cases. With lr = 0 all the work is done all the same, and the momentum that is collected
-# jumps into the weights when the rate is raised later. And *neither* freezes batch norm's statistics: these are
-# buffers, written in the forward pass. Frozen means `requires_grad_(False)` **and** batch norm in eval mode, again
-# after each `model.train()`.
+# The weights stay the same in both cases. But with lr = 0 all the work is still done, and the collected momentum jumps
+# into the weights when you raise the rate later. And *neither* way freezes batch norm's statistics, because they are
+# buffers that the forward pass updates. A frozen body needs `requires_grad_(False)` **and** batch norm in eval mode,
+# and you must put batch norm back into eval mode after each `model.train()`.
 #
-# The other usual way is to train everything, the body with a much smaller rate:
+# The other common way is to train everything, with a much smaller rate for the body:
 
 # %% facts=["11-finetune-keeps-extractor", "11-finetune-small-lr-group"]
 net = nn.Sequential(
@@ -1192,19 +1198,20 @@ rates = [group["lr"] for group in optimizer.param_groups]
 print("two rates:", list(zip(rates, sizes, strict=True)))
 
 # %% [markdown]
-# A new layer requires a gradient, whatever was frozen before. Training the head alone is called *linear probing*: few
-# parameters, little to overfit, cheap. Which way is better depends on how much data there is and how far it is from
-# the old; try both. Each parameter must be in exactly one group: one in none is not trained, and nothing tells you.
+# A new layer requires a gradient even if you froze the model before. Training only the head is called *linear probing*.
+# It is cheap, and with few parameters it overfits little. Which way is better depends on how much data you have and how
+# different it is from the old data; try both. Each parameter must be in exactly one group. A parameter in no group is
+# not trained, and PyTorch doesn't tell you.
 #
-# **Now you know.** Load, replace, freeze, and build the optimizer last, from the parameters that the model has then.
+# **Now you know.** Load, replace and freeze first. Build the optimizer last, from the parameters the model has then.
 
 # %% exercise="fine-tune-head"
 
 # %% [markdown]
 # ## 11.8 The same run twice
 #
-# The same small training, with five seeds, and once more with the first. The seed decides about the initial weights
-# and the order of the data.
+# Here is the same small training with five seeds, and then with the first seed again. The seed determines the initial
+# weights and the order of the data.
 
 # %% facts=["11-shuffle-each-epoch", "11-train-valid-test-split"]
 everything = TensorDataset(colours, families)
@@ -1230,14 +1237,14 @@ print("right of 100, seeds 0 to 4:", [right_after_training(seed) for seed in ran
 print("seed 0 again:              ", right_after_training(0))
 
 # %% [markdown]
-# The same seed gives the same result on the same machine. Across versions and platforms PyTorch doesn't promise it.
-# And the five numbers show how much is luck: if your new idea brings less than the difference between two seeds, one
-# run each proves nothing.
+# The same seed gives the same result on the same machine. PyTorch doesn't promise this across versions and platforms.
+# And the five numbers show how much is luck: if your new idea gains less than the difference between two seeds, one run
+# of each proves nothing.
 #
-# A seed at the start is not enough for a run that is interrupted. Below are two epochs, a checkpoint and two more
-# epochs, compared with four epochs in one go.
+# A seed at the start is not enough for a run that is interrupted. Below we run two epochs, save a checkpoint and run
+# two more epochs, and compare the result with four epochs in one go.
 #
-# **Predict.** Which of the five things in the checkpoint may be left out, if the weights are to agree exactly?
+# **Predict.** Which of the five parts of the checkpoint can you leave out if the weights must agree exactly?
 
 
 # %% facts=["11-optimizer-state-dict"]
@@ -1278,33 +1285,34 @@ for forget in ("nothing", *half):
     print(f"forgotten: {forget:18} the same weights as in one go: {same}")
 
 # %% [markdown]
-# None. Without the optimizer the momentum starts from zero; without the scheduler the rate falls too late; without
-# the state of the random numbers dropout drops others; without that of the loader's generator the epochs come in the
-# order of the first two again. A resumed run that forgets one of them isn't wrong, but it is another run. The note
-# [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) lists what else can differ;
+# You can't leave out any of them. Without the optimizer's state, momentum starts from zero. Without the scheduler's,
+# the rate falls too late. Without the state of the random numbers, dropout drops other activations. Without the state
+# of the loader's generator, the last two epochs repeat the order of the first two. A resumed run that forgets one of
+# these isn't wrong, but it is a different run. The note
+# [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) lists what else can differ.
 # `torch.use_deterministic_algorithms(True)` makes operations that can't promise the same result raise an error.
 #
-# **Now you know.** A run is five states: weights, optimizer, schedule, random numbers, place in the data. Save all of
-# them, as copies.
+# **Now you know.** A run has five states: weights, optimizer, schedule, random numbers and the place in the data. Save
+# copies of all of them.
 
 # %% exercise="train-resume"
 
 # %% [markdown]
 # ## 11.9 All of it together
 #
-# Here is a training as you would leave it: a part of the data kept aside, a seed, a schedule, the mode switched for
-# each part of an epoch, losses averaged over samples, the best weights kept. The curve is drawn anew after each epoch
-# while the cell runs.
+# Here is a training run as you would leave it: part of the data held out, a seed, a schedule, the mode set for each
+# part of an epoch, losses averaged over samples, and the best weights kept. The curve is redrawn after each epoch while
+# the cell runs.
 #
-# **Predict.** Two curves will appear. The loss on the 428 colours that are trained on is averaged over the batches of
-# an epoch, each taken *before* its step; the loss on the 100 others, which the model never sees in training, is
-# computed when the epoch is over. The rate is high, so the model learns most in the first epoch. Which curve begins
-# lower?
+# **Predict.** Two curves will appear. The training loss on 428 colours is averaged over the batches of an epoch, and
+# each batch's loss is computed *before* its step. The validation loss on the other 100 colours, which the model never
+# trains on, is computed at the end of the epoch. The rate is high, so the model learns most in the first epoch. Which
+# curve starts lower?
 
 
 # %% varies="the curve grows in its place while the cell runs"
 def fit_colours(epochs: int, lr: float, batch_size: int, seed: int) -> tuple[nn.Module, LiveCurve]:
-    """Train a model on the colours; return it, with its best weights, and its losses' curves."""
+    """Train a model on the colours; return it with its best weights, and its loss curves."""
     torch.manual_seed(seed)
     order = torch.Generator().manual_seed(seed)
     loader = DataLoader(train_set, batch_size=batch_size, shuffle=True, generator=order)
@@ -1341,11 +1349,11 @@ def fit_colours(epochs: int, lr: float, batch_size: int, seed: int) -> tuple[nn.
 model, curve = fit_colours(epochs=25, lr=0.01, batch_size=32, seed=0)
 
 # %% [markdown]
-# That of the *other* colours. The model was getting better all through the epoch, so on average the training loss is
-# half an epoch older than the validation loss. Only later, when the model hardly changes within an epoch, can they be
-# compared. (With dropout the training loss is higher for a second reason.)
+# The *validation* curve starts lower. The model improves all through an epoch, so on average the training loss comes
+# from a model that is half an epoch older. You can compare the two only later, when the model hardly changes within an
+# epoch. (With dropout the training loss is higher for a second reason.)
 #
-# Which colours does the model get wrong? Here are the three with the least probability for their label:
+# Which colours does the model get wrong? Here are the three whose label got the lowest probability:
 
 # %%
 model.eval()
@@ -1360,28 +1368,12 @@ for number in wrong[probabilities[wrong, valid_y[wrong]].argsort()][:3].tolist()
     print(f"{names[valid_set.indices[number]]!r}: the model says {FAMILIES[said[number]]}")
 
 # %% [markdown]
-# Always look at some mistakes, the worst first. These are two-coloured names, in which the last word is not the whole
-# truth: the labels are doubtful, not the model. No number could have told you that.
-#
-# In a script the settings come from the command line, with Python's
-# [argparse](https://docs.python.org/3/howto/argparse.html). One trap is worth a cell:
-
-# %% facts=["11-argparse-add-argument", "11-argparse-store-true"]
-parser = argparse.ArgumentParser(prog="train.py")
-parser.add_argument("--lr", type=float, default=1e-3)
-parser.add_argument("--amp", type=bool, default=True)
-parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
-
-print(parser.parse_args(["--lr", "1e-2", "--amp", "False", "--no-compile"]))
-print("bool('False') is", bool("False"))
-
-# %% [markdown]
-# `type` is any function that is called with the *text*, and `bool` of a text is True unless it is empty: `--amp
-# False` switches AMP on. `BooleanOptionalAction` makes the honest pair `--compile` and `--no-compile`.
+# Always look at some mistakes, the worst first. These names contain two colours, and the last word is only part of the
+# truth. So the labels are doubtful, not the model, and no number could have told you that.
 #
 # ## On a GPU
 #
-# The cell times an epoch over 4096 pictures that take some time to load, with and without workers, with and without
+# The cell times an epoch over 4096 pictures that take some time to load, with and without workers and with and without
 # pinned memory. Without a GPU it shows a recorded run. No exercise needs it.
 
 
@@ -1430,21 +1422,21 @@ if __name__ == "__main__":
 where_the_time_goes()
 
 # %% [markdown]
-# Workers load the next batches while the GPU computes. Pinned memory lets the copy to the GPU overlap with computing,
-# which matters once loading is no longer what everything waits for. Measure the second epoch, and call
-# `torch.cuda.synchronize()` before you look at the clock.
+# Workers load the next batches while the GPU computes. With pinned memory, the copy to the GPU can overlap with
+# computing, which matters once loading is no longer the bottleneck. Time the second epoch, and call
+# `torch.cuda.synchronize()` before you read the clock.
 #
 # ## Folklore, checked
 #
-# What people say about training, and what was found. Each row unfolds its proof: a few lines that run through only if
-# the statement on the right holds.
+# These are common beliefs about training and what we found. Each row unfolds a proof: a few lines that run without an
+# error only if the statement on the right is true.
 
 # %% facts=["11-dataloader-signature"]
 folklore("11_training_loop")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
-# PyTorch, and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises an error if it doesn't.
 
 # %%
 prove("11-weight-decay-modifies-gradient")
@@ -1455,15 +1447,15 @@ prove("11-weight-decay-modifies-gradient")
 # In the documentation of PyTorch:
 #
 # - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): parameter groups, the algorithms, schedules;
-# - [torch.utils.data](https://docs.pytorch.org/docs/stable/data.html): samplers, collate functions, workers, and what
-#   is said there about random numbers in workers;
+# - [torch.utils.data](https://docs.pytorch.org/docs/stable/data.html): samplers, collate functions, workers, and random
+#   numbers in workers;
 # - [`torch.nn.BatchNorm1d`](https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html): which variance
 #   is used where;
 # - the notes [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html) and [Frequently Asked
 #   Questions](https://docs.pytorch.org/docs/stable/notes/faq.html) (why memory grows: sums of losses that keep their
 #   graph).
 #
-# And elsewhere: Andrej Karpathy's [A Recipe for Training Neural
-# Networks](https://karpathy.github.io/2019/04/25/recipe/), on the order in which to look for mistakes.
+# Elsewhere: Andrej Karpathy's [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/),
+# on the order in which to look for mistakes.
 #
 # **Next:** chapter 12, [A small language model, by hand](../12_language_model/language_model.ipynb).

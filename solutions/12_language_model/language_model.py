@@ -1,18 +1,19 @@
 # %% [markdown]
 # # A small language model, by hand
 #
-# One thing grows from section to section, and runs at the end: a model of 0.6 million weights that you train on your
-# own machine on Python's language reference, and that then writes in its manner. After this chapter you can
+# In this chapter you build one thing, section by section, and run it at the end: a language model of 0.6 million
+# weights. You train it on your own machine on Python's language reference, and then it writes in the style of that
+# text. After this chapter you can
 #
-# - build a GPT-like model from tensors up, and say of each part which chapter it comes from;
-# - prove two things of it: it resumes bit for bit, and two processes give the gradient of one;
-# - take it out of Python and let it write.
+# - build a GPT-like model from tensors up, and say which chapter each part comes from;
+# - prove two things about it: it resumes bit for bit, and two processes compute the gradient of one;
+# - export it from Python and generate text with it.
 #
 # You will also see how to find out whether a model can see the future, and whether a good loss comes from a leak or a
 # copy.
 #
 # **40 minutes to read, 245 minutes to practise, 20 points.** You need chapters 2 to 11; each exercise says which of
-# them it is built on. The last run takes a few minutes of one core and can be stopped and resumed.
+# them it builds on. The last run takes a few minutes on one core, and you can stop and resume it.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -75,8 +76,8 @@ from torchkata.verdicts import (
 quiet_exporter()
 
 # %% [markdown]
-# Here is what waits at the end of the chapter. A smaller sister of your model, trained for a minute and stored with
-# the course, is asked to go on with two words:
+# Here is where the chapter ends. We ask a smaller sister of your model, which was trained for a minute and is stored
+# with the course, to continue two words:
 
 # %%
 sister = stored_model()
@@ -91,14 +92,14 @@ with torch.no_grad():
 print(fill(as_text(ids), 90))
 
 # %% [markdown]
-# It has never been told what a word is. It has read 200 kilobytes, one byte at a time, and learnt to guess the next.
-# Nothing in it is new to you: every part of it is an exercise of chapters 2 to 11. What is new is that they have to
-# work together, and that you must be able to say whether a good number is an honest one.
+# Nobody told this model what a word is. It has read 200 kilobytes, one byte at a time, and learnt to guess the next
+# byte. Nothing in it is new to you, because every part is an exercise of chapters 2 to 11. What is new is that the
+# parts have to work together, and that you must be able to say whether a good number is an honest one.
 #
-# ## 12.1 What shall it read?
+# ## 12.1 What should it read?
 #
-# Every complete Python brings the text of its language reference; `help("yield")` shows a page of it. The course
-# takes its paragraphs of prose and leaves out tables and code.
+# Every full Python installation includes the text of its language reference; `help("yield")` shows a page of it. The
+# course uses its paragraphs of prose and leaves out tables and code.
 
 # %%
 paragraphs = reference_paragraphs()
@@ -108,16 +109,16 @@ print(len(paragraphs), "paragraphs,", count, "bytes;", text.dtype, tuple(text.sh
 print(fill(paragraphs[100], 90))
 
 # %% [markdown]
-# A byte is a number from 0 to 255, so the model has 256 classes and needs no tokenizer. A tenth of the text is *held
-# out*, here `rest`: never trained on, only measured on. But which tenth?
+# A byte is a number from 0 to 255, so the model has 256 classes and needs no tokenizer. A tenth of the text, here
+# `rest`, is *held out*: we never train on it, we only measure on it. But which tenth should that be?
 #
-# **Predict.** Pages of the reference quote each other. If every tenth page is held out, which share of its stretches
-# of 64 bytes stands, word for word, in the other pages: one in a thousand, one in a hundred, one in ten?
+# **Predict.** Pages of the reference quote each other. If every tenth page is held out, what share of its 64-byte
+# stretches appears verbatim on the other pages: one in a thousand, one in a hundred, or one in ten?
 
 
 # %% facts=["12-held-out-pages-are-unseen"]
 def seen_before(train: list[str], held_out: list[str], length: int = 64) -> str:
-    """The share of stretches of the held-out text that stand in the other."""
+    """The share of held-out stretches that also appear in the training text."""
     known, new = "\n".join(train), "\n".join(held_out)
     stretches = {known[i : i + length] for i in range(len(known) - length)}
     found = sum(new[i : i + length] in stretches for i in range(len(new) - length))
@@ -135,13 +136,13 @@ tenth = len(paragraphs) // 10
 print("the same, no paragraph twice:   ", seen_before(paragraphs[:-tenth], paragraphs[-tenth:]))
 
 # %% [markdown]
-# One in eight, and of the last tenth of the pages still one in eleven. There a model can score by remembering. Only
-# when each paragraph is kept once is the held-out part new. Ask this of every split: data that look separate rarely
-# are.
+# One stretch in eight does, and if you hold out the last tenth of the pages, it is still one in eleven. There a model
+# can score by remembering. The held-out part is new only if each paragraph is kept once. Check this for every split,
+# because data that look separate rarely are.
 #
-# What is a good loss? Before any network, count. A table of pairs says how often each byte follows each other byte; a
-# table of triples looks at two bytes before, and so on. Here is the loss of such tables on the held-out text, in nats
-# per byte:
+# What is a good loss? Before you train any network, count. A table of pairs says how often each byte follows each other
+# byte, a table of triples looks at the two bytes before, and so on. Here is the loss of such tables on the held-out
+# text, in nats per byte:
 
 # %% facts=["12-transformer-beats-counting"]
 print(f"knowing nothing: log 256 = {math.log(256):.2f}")
@@ -149,36 +150,38 @@ for length, loss in enumerate(table_losses(text, rest, longest=6), 1):
     print(f"{length} byte{'s' if length > 1 else ' '}  {loss:.2f}")
 
 # %% [markdown]
-# These are the rivals. Whatever the model does below 2.50 it has learnt from more than one byte of context; below
-# 1.45 it is better than all that counting can do with this text. (For six bytes there is too little text: the table
-# gets worse.)
+# These tables are the rivals. If the model's loss is below 2.50, it uses more than one byte of context. If it is below
+# 1.45, the model is better than any counting with this text. (The table with six bytes gets worse because there is too
+# little text for it.)
 #
-# A model trains on *windows*: pieces of the text, and beside each the same piece one byte further on. Made as copies,
-# windows of 64 would need 128 times the memory of the text. You know from chapter 2 that they need none.
+# A model trains on *windows*: pieces of the text, each paired with the same piece shifted by one byte. As copies,
+# windows of 64 bytes would need 128 times the memory of the text. You know from chapter 2 that they need no memory at
+# all.
 #
-# **Now you know.** Hold out what is really new, and count first: a loss means something only beside a rival.
+# **Now you know.** Hold out text that is really new, and count first, because a loss means something only next to a
+# rival.
 
 # %% exercise="text-windows"
 
 # %% [markdown]
 # ## 12.2 Looking back only
 #
-# At each position the model predicts the next byte from those up to here. *Attention* is a weighted mean over what
-# came before; which positions may be looked at is said by a *mask*. One diagonal too many, and the answer is in the
-# question.
+# At each position the model predicts the next byte from the bytes up to that position. *Attention* is a weighted mean
+# over these bytes, and a *mask* says which positions it may look at. With one diagonal too many, the model can see the
+# answer.
 #
-# Two small models (`SmallLM` is the one that you build in this chapter, ready-made), trained for the same 200 steps.
-# The second may look one byte ahead.
+# We train two small models for the same 200 steps. (`SmallLM` is a ready-made version of the model that you build in
+# this chapter.) The second model may look one byte ahead.
 #
-# **Predict.** Its loss falls far below that of the best table. Triumph or fault, and how would you prove it without
-# reading the code?
+# **Predict.** The second model's loss falls far below that of the best table. Is that a triumph or a mistake? How would
+# you prove it without reading the code?
 
 # %% facts=["12-low-loss-is-good"]
-torch.set_num_threads(1)  # so small a model has no work for more
+torch.set_num_threads(1)  # a model this small doesn't need more
 
 
 def moved_by_last_byte(model: nn.Module, ids: Tensor) -> str:
-    """Mark the positions whose logits move when the last byte is changed."""
+    """Mark the positions whose logits change when the last byte changes."""
     changed = ids.clone()
     changed[-1] = (changed[-1] + 1) % 256
     with torch.no_grad():
@@ -197,12 +200,13 @@ for diagonal in (0, 1):
     )
 
 # %% [markdown]
-# Change a byte and see which outputs move: none before it may. The test costs two forward passes and needs no
-# training. The leaking model's loss is even on *held-out* text this low, so a held-out set is no defence; it writes
-# nonsense all the same, because when it writes there is no next byte to look at.
+# It is a mistake, and the marks prove it. Change a byte and see which outputs change: in an honest model, no output
+# before that byte may. The test costs two forward passes and needs no training. The leaking model's loss is this low
+# even on *held-out* text, so held-out text doesn't protect you. The model still writes nonsense, because while it
+# writes there is no next byte to look at.
 #
-# A mask has a second trap. Sequences of different length are padded, and padding is masked too; then a row may have
-# nothing left to look at.
+# A mask has a second trap. Sequences of different length are padded, and the mask also covers the padding. Then a row
+# may have nothing left to look at.
 
 # %% facts=["12-minus-1e9-is-minus-inf", "12-nan-to-num-repairs-softmax"]
 scores = torch.zeros(3, requires_grad=True)
@@ -221,16 +225,18 @@ out.sum().backward()
 print("scaled_dot_product_attention:", out.detach(), "gradient", query.grad)
 
 # %% [markdown]
-# With -inf the softmax is 0 / 0. With -1e9 it is a mean over all that is forbidden, the future too. And `nan_to_num`
-# afterwards repairs the output, while the gradient stays nan (section 4.8 had the same trap with `where`). It stays
-# clean only if the -inf was put there by selection, as in the first line. PyTorch's own attention returns zeros for
-# such a row, with a gradient of zero. If you write attention yourself, find such rows and handle them separately.
+# With -inf the softmax is 0 / 0. With -1e9 it is a mean over all forbidden positions, including the future. And
+# `nan_to_num` afterwards repairs the output, but the gradient is still nan (section 4.8 had the same trap with
+# `where`). The gradient stays clean only if the -inf was put there by selection, as in the first line. PyTorch's own
+# attention returns zeros for such a row, with a gradient of zero. If you write attention yourself, find such rows and
+# handle them separately.
 #
-# How does attention know where a byte stands? The model below turns queries and keys by angles that grow with the
-# position, so that their product depends on the distance ([RoFormer](https://arxiv.org/abs/2104.09864)). That part is
-# given: `Block` in `torchkata.small_lm`.
+# How does attention know the position of a byte? The model below rotates queries and keys by angles that grow with the
+# position, so that their product depends on the distance ([RoFormer](https://arxiv.org/abs/2104.09864)). We give you
+# that part, `Block` in `torchkata.small_lm`.
 #
-# **Now you know.** A causal model is one whose outputs don't move when later inputs change. Test that, not the loss.
+# **Now you know.** A model is causal if its outputs don't change when later inputs change. Test that, and don't trust
+# the loss.
 
 # %% exercise="causal-attention"
 
@@ -238,10 +244,10 @@ print("scaled_dot_product_attention:", out.detach(), "gradient", query.grad)
 # ## 12.3 One weight, two places
 #
 # The table that turns bytes into vectors can also turn vectors into bytes: the head shares its weight with the
-# embedding. *Tied* means one Parameter, not equal numbers.
+# embedding. *Tied* means that both use the same Parameter, not that their numbers are equal.
 #
-# **Predict.** Three ways to tie. How many parameters does the optimizer get in each, and which pairs are still tied
-# after `copy.deepcopy`?
+# **Predict.** Here are three ways to tie the weights. How many parameters does the optimizer get in each, and which
+# pairs are still tied after `copy.deepcopy`?
 
 
 # %% facts=["12-data-ties-weights"]
@@ -267,11 +273,12 @@ for way in ("head.weight = emb.weight", "head.weight.data = emb.weight.data", "l
     print(f"{way:36}{parameters} parameters, tied {tied!s:6}after deepcopy {still}")
 
 # %% [markdown]
-# The second way looks tied and isn't: two Parameters look at one memory, so the optimizer steps it twice, and the
-# next copy parts them. Assign the Parameter itself.
+# The first way gives the optimizer one parameter, and only this pair stays tied. The second way looks tied and isn't.
+# Two Parameters share one memory, so the optimizer steps it twice, and the next copy separates them. The third way only
+# copies the numbers. Assign the Parameter itself.
 #
-# The shared weight has a second consequence. `nn.Embedding` draws from N(0, 1). As a head, such a table makes logits
-# of the size of the root of the width:
+# The shared weight has a second consequence. `nn.Embedding` draws its weights from N(0, 1). Used as a head, such a
+# table makes logits as large as the square root of the width:
 
 # %%
 x, y = text[None, :64], text[None, 1:65]
@@ -284,19 +291,19 @@ for spread in (1.0, 0.02):
     print(f"spread {spread}: first loss {loss:.2f}, log 256 = {math.log(256):.2f}")
 
 # %% [markdown]
-# The first number to look at (section 11.1) again: a model that knows nothing should say so. The blocks add
-# what they find to one *stream*, which runs from the embedding to the head. The matrices that write into it get a
-# smaller spread still, 0.02 / √(2 · layers), so that the sum of all blocks doesn't grow with their number.
+# This is the first number to look at, from section 11.1: a model that knows nothing should start near log 256. The
+# blocks add their results to one *stream*, which runs from the embedding to the head. The matrices that write into the
+# stream get an even smaller spread, 0.02 / √(2 · layers), so that the sum of all blocks doesn't grow with their number.
 #
-# **Now you know.** Count `parameters()` before you believe in a tie, and look at the first loss before you train.
+# **Now you know.** Count `parameters()` before you trust a tie, and look at the first loss before you train.
 
 # %% exercise="tied-model"
 
 # %% [markdown]
 # ## 12.4 How wrong, and where
 #
-# A mean hides what the model knows. One loss for each position can be laid under the text: here the stored model's,
-# as a digit of nats, 9 for nine or more.
+# A mean hides what the model knows. If you keep one loss per position, you can print it under the text. Here is the
+# stored model's loss as a digit of nats, with 9 for nine or more.
 #
 # **Predict.** Where in a word are the large digits?
 
@@ -312,21 +319,20 @@ for piece, loss in zip(pieces, losses, strict=True):
 print(f"mean {losses.mean():.1f}, median {losses.median():.1f}")
 
 # %% [markdown]
-# At the beginnings. What comes after a blank is open; the end of a word is nearly free. Half of all bytes cost less
-# than half of the mean, and a few cost nine nats.
+# They are at the beginnings of words. After a blank almost anything can follow, but the end of a word is nearly
+# certain. Half of all bytes cost less than half of the mean, and a few cost nine nats.
 #
-# Positions that are padding don't count, and must not: neither in the sum nor in the gradient, whatever stands in
-# their logits.
+# Padding must not count, neither in the sum nor in the gradient, whatever its logits are.
 #
-# **Now you know.** Keep the loss of each position as long as you can; take the mean last.
+# **Now you know.** Keep the loss of each position as long as you can, and take the mean last.
 
 # %% exercise="token-loss"
 
 # %% [markdown]
 # ## 12.5 Remember less
 #
-# For backward a block keeps what its operations need (section 5.6). It may also forget all of that, keep its input,
-# and compute the rest once more when the gradient comes: *checkpointing*.
+# For backward, a block keeps what its operations need (section 5.6). It can also forget all of that and keep only its
+# input. When the gradient arrives, it computes the rest again. This is called *checkpointing*.
 
 
 # %% facts=["12-checkpointing-is-free"]
@@ -365,23 +371,24 @@ out.sum().backward()
 print("batches that the norm has counted:", norm.num_batches_tracked.item())
 
 # %% [markdown]
-# The price is a second forward pass, about a third more arithmetic. And the second run must compute what the first
-# computed, or the gradient belongs to another function. If the block has dropout, it must drop the same places again.
-# If the first run was under autocast, the second must be, although backward is called outside of the region. The last
-# lines show that `torch.utils.checkpoint` takes care of this; a second run of your own has to do it itself. Nobody
-# takes care of what the block *writes*: a BatchNorm counts the batch twice. And dropout on a GPU draws from the GPU's
-# own generator, so there [that state](https://docs.pytorch.org/docs/stable/checkpoint.html) has to be restored as well.
-# Which stretches of a model are worth it, [section 13.5](../13_memory_time/memory_time.ipynb) plans.
+# The price is a second forward pass, about a third more arithmetic. And the second run must compute the same as the
+# first, or the gradient belongs to a different function. If the block has dropout, it must drop the same places again.
+# If the first run was under autocast, the second must be too, even though backward is called outside the region. The
+# last lines show that `torch.utils.checkpoint` takes care of this; if you write the second run yourself, you must do it
+# yourself. Nothing takes care of what the block *writes*: a BatchNorm counts the batch twice. And dropout on a GPU
+# draws from the GPU's own generator, so [that state](https://docs.pytorch.org/docs/stable/checkpoint.html) must be
+# restored as well. [Section 13.5](../13_memory_time/memory_time.ipynb) plans which parts of a model are worth
+# checkpointing.
 #
-# **Now you know.** Memory for backward is a choice: keep, or compute again.
+# **Now you know.** You can choose what to do for backward: keep results in memory, or compute them again.
 
 # %% exercise="remember-less"
 
 # %% [markdown]
 # ## 12.6 When it explodes
 #
-# With plain SGD and a learning rate of 1000 the model doesn't learn. Hooks on every layer write down the size of its
-# output, the root of the mean square, step by step:
+# With plain SGD and a learning rate of 1000 the model doesn't learn. Hooks on every layer record the size of its
+# output, the root of the mean square, in every step:
 
 # %% facts=["12-last-layer-is-the-culprit"]
 torch.manual_seed(0)
@@ -407,31 +414,32 @@ for step in range(6):
     optimizer.step()
 
 # %% [markdown]
-# Where would you look first? Not at the head, though the loss comes from there: it only passes on what it is given.
-# Go through the layers in the order in which they *run*, and begin at the first that leaves the range. That layer need
-# not be the cause. In step 1 it is `emb`, which did nothing wrong: one step with a rate of 1000 threw *all* weights
-# far away, and `emb` is merely the first layer to run with its new ones. A single layer is the cause if its weights are
-# the only ones that changed in this way.
+# Where would you look first? Don't start at the head, although the loss comes from there, because the head only passes
+# on what it gets. Go through the layers in the order in which they *run*, and start at the first that leaves the range.
+# That layer need not be the cause. In step 1 it is `emb`, which did nothing wrong: one step with a rate of 1000 threw
+# *all* weights far away, and `emb` is merely the first layer to run with its new weights. A single layer is the cause
+# only if no other layer's weights changed in this way.
 #
-# **Predict.** A monitor asks `if size > 10` and stays silent, while the loss is nan. Why?
+# **Predict.** A monitor checks `if size > 10` and stays silent, although the loss is nan. Why?
 
 # %%
 size = float("nan")
 print(size > 10, size <= 10, not size <= 10)
 
 # %% [markdown]
-# Every comparison with nan is False. Ask what must hold and negate it.
+# Every comparison with nan is False, so `size > 10` is False as well. Write the condition that must hold, and negate
+# it.
 #
-# **Now you know.** The first layer that leaves the range, in running order, is where you look first, and a monitor must
-# notice nan.
+# **Now you know.** Look first at the first layer, in running order, that leaves the range. And make sure that your
+# monitor notices nan.
 
 # %% exercise="find-exploder"
 
 # %% [markdown]
 # ## 12.7 The step
 #
-# AdamW divides a running mean of gradients by the root of a running mean of their squares (section 11.5). At its
-# start both know nothing:
+# AdamW divides a running mean of gradients by the root of a running mean of their squares (section 11.5). In the first
+# step, neither mean has seen anything before:
 
 # %% facts=["12-first-adam-step-is-small"]
 for gradient in (1e-10, 1e-6, 1.0, 1e6):
@@ -442,13 +450,13 @@ for gradient in (1e-10, 1e-6, 1.0, 1e6):
     print(f"gradient {gradient:g}: the first step is {p.item():.4f}")
 
 # %% [markdown]
-# Nearly every weight moves by the full rate, whatever the size of its gradient. (The first line shows the limit: AdamW
-# adds `eps`, 1e-8, to the root before it divides, so far smaller gradients make smaller steps.) The first steps are the
-# boldest, and they are taken with the least knowledge. So the rate *warms up*: it climbs over the first steps, then
-# falls along half a cosine. Whether a model as small as ours needs this, you can try in the run of 12.13.
+# Nearly every weight moves by the full rate, whatever the size of its gradient. (The first line shows the limit. AdamW
+# adds `eps`, 1e-8, to the root before it divides, so far smaller gradients make smaller steps.) The first steps are as
+# large as any, but AdamW knows the least then. So the rate *warms up*: it climbs over the first steps, then falls along
+# half a cosine. You can try in the run of 12.13 whether a model as small as ours needs this.
 #
-# **Predict.** A warm-up of four steps is written as `peak * step / warmup`. How large is the first step, and in which
-# one is the rate at its peak?
+# **Predict.** A warm-up of four steps is written as `peak * step / warmup`. How large is the first step, and which step
+# uses the peak rate?
 
 # %%
 peak, warmup = 0.01, 4
@@ -456,8 +464,8 @@ print("step:    ", [peak * min(1, step / warmup) for step in range(5)])
 print("step + 1:", [peak * min(1, (step + 1) / warmup) for step in range(5)])
 
 # %% [markdown]
-# It is zero: step 0 is wasted, and `peak` comes one step late, in the fifth. `peak * (step + 1) / warmup` begins with a
-# fraction and ends its four steps at the top.
+# The first step is zero, so step 0 is wasted, and the rate reaches `peak` one step late, in the fifth step. `peak *
+# (step + 1) / warmup` starts above zero and reaches the peak in the fourth step.
 #
 # **Now you know.** AdamW's rate is a distance, and the first step moves nearly every weight that far.
 
@@ -466,8 +474,8 @@ print("step + 1:", [peak * min(1, (step + 1) / warmup) for step in range(5)])
 # %% [markdown]
 # ## 12.8 More text than memory
 #
-# A large batch is computed in parts, and the gradients add up (section 11.1). With texts of different length the
-# parts hold different numbers of targets. What does a mean of means weigh?
+# You can compute a large batch in parts and add up the gradients (section 11.1). If the texts have different lengths,
+# the parts have different numbers of targets. What does a mean of means do then?
 
 # %% facts=["12-mean-of-means"]
 losses = [torch.full((5,), 4.0), torch.full((24,), 1.0)]  # nats of 5 and of 24 targets
@@ -475,11 +483,11 @@ print("mean of the two means:  ", (losses[0].mean() + losses[1].mean()).item() /
 print("mean over all targets:  ", round(torch.cat(losses).mean().item(), 2))
 
 # %% [markdown]
-# The five count as much as the twenty-four. Count the targets of *all* parts first, then divide each part's sum by
-# that.
+# The five targets count as much as the twenty-four. Count the targets of *all* parts first, then divide each part's sum
+# by that number.
 #
-# The forward pass may run in bfloat16; the loss should not. Here are the sister's logits of one window under
-# autocast, and the loss that is computed from them:
+# The forward pass may run in bfloat16, but the loss should not. Here are the sister's logits for one window under
+# autocast, and the loss computed from them:
 
 # %%
 piece = rest[:33]
@@ -495,12 +503,12 @@ nats = F.cross_entropy(exact, piece[1:]).item()
 print(f"{nats:.3f} nats = {nats / math.log(2):.3f} bits per byte = perplexity {math.exp(nats):.1f}")
 
 # %% [markdown]
-# The logits lose a little, and the loss of them in float32 hardly moves: the noise of many logits averages out.
-# Computed in bfloat16 the loss itself has three digits, and moves more. So: forward under autocast, leave it, then
-# `.float()`, then the loss. (The last line has the units of papers: a loss in nats divided by log 2 is in bits, and its
-# exponential is the *perplexity*.)
+# The logits lose a little precision. Their loss in float32 hardly changes, because the noise of many logits averages
+# out. A loss computed in bfloat16 has only three digits and changes more. So run the forward pass under autocast, leave
+# autocast, call `.float()`, and then compute the loss. (The last line has the units used in papers. A loss in nats
+# divided by log 2 is in bits, and its exponential is the *perplexity*.)
 #
-# **Now you know.** Divide by what counts in the whole batch, once; clip the finished gradient, once; and leave
+# **Now you know.** Divide by the number of all targets in the batch, once. Clip the finished gradient, once. And leave
 # autocast before the loss.
 
 # %% exercise="token-accumulation"
@@ -508,11 +516,11 @@ print(f"{nats:.3f} nats = {nats / math.log(2):.3f} bits per byte = perplexity {m
 # %% [markdown]
 # ## 12.9 Stop, go on; two for one
 #
-# Section 11.8 had five states of a run. Here they are the weights, AdamW's moments and counts, the step (the rate
-# follows from it), torch's random numbers, and the generator that draws the windows.
+# Section 11.8 listed the five states of a run. Here they are the weights, AdamW's moments and counts, the step (the
+# rate follows from it), torch's random numbers, and the generator that draws the windows.
 #
-# **Predict.** Two claims of exactness: a run that is stopped and resumed ends with the same weights as one that never
-# stopped; the gradient of a batch is the sum of the gradients of its four quarters. Which holds to the last bit?
+# **Predict.** Here are two claims. A run that is stopped and resumed ends with the same weights as a run that never
+# stopped. The gradient of a batch is the sum of the gradients of its four quarters. Which claim holds to the last bit?
 
 # %% facts=["12-halves-add-up-exactly"]
 torch.manual_seed(0)
@@ -533,12 +541,12 @@ print("four quarters:        equal", torch.equal(whole, quarters))
 print("close:", torch.allclose(whole, quarters, rtol=1e-4, atol=1e-5))
 
 # %% [markdown]
-# Only the first. A resumed run does the same operations in the same order, so every bit can agree, and you should ask
-# for that, because it is the only test that finds a forgotten state. Quarters of a batch, or four processes, add the
-# numbers in another order. Floating-point sums depend on the order, so compare them with a tolerance.
+# Only the first claim does. A resumed run does the same operations in the same order, so every bit can agree. Ask for
+# that, because only this test finds a forgotten state. Four quarters, or four processes, add in a different order, and
+# floating-point sums depend on the order, so compare them with a tolerance.
 #
-# **Now you know.** Same operations, same order: ask for equality. Another order: ask for closeness, and say how
-# close.
+# **Now you know.** If the operations and their order are the same, ask for equality. If the order differs, ask for
+# closeness, and say how close.
 
 # %% exercise="resume-exactly"
 
@@ -547,21 +555,21 @@ print("close:", torch.allclose(whole, quarters, rtol=1e-4, atol=1e-5))
 # %% [markdown]
 # ## 12.10 The loop
 #
-# Windows, model, loss, rate, step: the loop puts them together. You write it for a smaller model, so that it can be
-# judged in seconds. The check measures the loss itself, on bytes that your function never saw, and it looks whether
-# the model is still causal. After this chapter's leaks and copies you know why.
+# The loop puts windows, model, loss, rate and step together. You write it for a smaller model, so that the check takes
+# seconds. The check measures the loss itself, on bytes that your function never saw, and it tests whether the model is
+# still causal. After this chapter's leaks and copies you know why.
 #
-# **Now you know.** A low number is a question. Whose bytes, which mask, which rival?
+# **Now you know.** When you see a low loss, ask: whose bytes, which mask, which rival?
 
 # %% exercise="train-it"
 
 # %% [markdown]
 # ## 12.11 Out of Python
 #
-# What is trained should run where no PyTorch is. The file from chapter 9 takes the sizes of its example as constants
-# unless told otherwise.
+# A trained model should run where PyTorch isn't installed. The exporter of chapter 9 turns the sizes of its example
+# into constants unless you tell it otherwise.
 #
-# Here the example is 2 texts of 5 bytes, and only `batch` is dynamic. The file is then asked about 9 bytes:
+# Here the example is 2 texts of 5 bytes, and only `batch` is dynamic. We then give the file 9 bytes:
 
 # %%
 example, batch_only = (torch.zeros(2, 5, dtype=torch.int64),), ({0: "batch"},)
@@ -572,16 +580,16 @@ name = session.get_inputs()[0].name
 error_of(lambda: session.run(None, {name: torch.zeros(2, 9, dtype=torch.int64).numpy()}))
 
 # %% [markdown]
-# It refuses: the 5 is written into it. A model that writes needs every length from 1 to its longest. And the file is
-# made in eval mode, without leaving *your* model in eval mode.
+# The file refuses them, because the 5 is a constant in it. A model that writes needs every length from 1 to its
+# longest. And the exporter needs eval mode, but *your* model should not be left in eval mode.
 
 # %% exercise="export-lm"
 
 # %% [markdown]
 # ## 12.12 It writes
 #
-# To write, draw the next byte from the model's distribution, append it, and ask again. Divide the logits by a
-# *temperature* first: below 1 likely bytes become likelier.
+# To write, draw the next byte from the model's distribution, append it, and ask again. First divide the logits by a
+# *temperature*; below 1, likely bytes become likelier.
 
 
 # %% facts=["12-temperature-zero"]
@@ -600,11 +608,12 @@ for temperature in (0.05, 0.7, 1.5):
     print(f"{temperature}: {go_on('A function ', 80, temperature, seed=0)}\n")
 
 # %% [markdown]
-# Nearly cold, it repeats what is likeliest, and soon itself. Hot, it draws bytes that were unlikely for good reasons.
-# The *nucleus* of chapter 3 is the usual remedy: draw only among the fewest bytes that together have, say, 90 per
-# cent.
+# At a temperature near zero the model repeats what is likeliest, and soon repeats itself. At a high temperature it
+# draws bytes that were unlikely for good reasons. The usual remedy is the *nucleus* of chapter 3: draw only among the
+# fewest bytes that together have, say, 90 per cent.
 #
-# **Predict.** A writer calls `generator.manual_seed(0)` before each byte, so that its text can be repeated. Can it?
+# **Predict.** A function calls `generator.manual_seed(0)` before it draws each byte, so that its text can be repeated.
+# Can it be repeated?
 
 # %%
 for prompt in ("A function ", "The statement "):
@@ -616,54 +625,55 @@ for prompt in ("A function ", "The statement "):
     print(as_text(ids))
 
 # %% [markdown]
-# Yes, and that is all it can do. Every byte is drawn with the same number, so always the same part of the
-# distribution is hit: no dice are left. Seed once, outside the loop.
+# Yes, the text can be repeated, but it is useless. Every byte is drawn with the same random number, which always picks
+# the same part of the distribution, so there is no randomness left. Seed once, outside the loop.
 
 # %% exercise="write-on"
 
 # %% [markdown]
 # ## 12.13 Your own model
 #
-# Everything at once, and larger: 3 blocks, a width of 128, 64 bytes of context. The next cell writes
-# `my_model/my_model.py`: your answers where their checks have passed, the course's parts elsewhere. It says which are
-# whose.
+# Now you put everything together, in a larger model: 3 blocks, a width of 128, 64 bytes of context. The next cell
+# writes `my_model/my_model.py`. It uses your answers where their checks have passed and the course's parts elsewhere,
+# and says which parts are yours.
 
 # %% varies="parts are yours where you have solved the exercise"
 folder = own_folder()
 my_model = write_own_model(folder, globals())
 
 # %% [markdown]
-# **Predict.** 900 steps of 16 windows: the model reads each byte of the text four or five times. Where among the
+# **Predict.** In 900 steps of 16 windows, the model reads each byte of the text four or five times. Where among the
 # tables of section 12.1 will its held-out loss end?
 #
-# The cell trains for a few minutes on one core (or on a GPU, where there is one), and draws the curve while it grows,
-# a point for each round of 50 steps. The square button stops it; run the cell again and it goes on where it last
-# saved. On a processor without instructions for bfloat16, where the same steps would take twenty minutes, it trains
-# in float32 and says so. (`python my_model/my_model.py` in a terminal does the same.) In the course's own tests it
-# makes 4 rounds of 5 steps, which is the curve that you see before you have run it.
+# The cell trains for a few minutes on one core (or on a GPU, if there is one). It draws the curve as it trains, a point
+# for each round of 50 steps. The square button stops it; run the cell again, and it continues from the last save. On a
+# processor without instructions for bfloat16, where the same steps would take twenty minutes, it trains in float32 and
+# says so. (`python my_model/my_model.py` in a terminal does the same.) The course's own tests make 4 rounds of 5 steps,
+# which is the curve that you see before you run the cell.
 
 # %% varies="the run is yours"
 run = long_run(my_model, folder)
 
 # %% [markdown]
-# Set the last number beside the tables. A run of the course's own parts ended at 1.27, which is better than all
-# counting. Then set it beside your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
+# Compare the last number with the tables. A run with the course's own parts ended at 1.27, which is better than any
+# counting. Then compare it with your own next idea: change WIDTH, LAYERS or PEAK in a copy of the file.
 
 # %% [markdown]
 # ### What is yours now
 #
-# The last cell exports the model, lets it go on with three prompts, and writes `my_model/my_model.html`: curve, a
-# look into one head, the three texts with their seeds. It is one file, which you can send to a friend. After the 20
-# steps of the course's own tests it writes noise. After 900 it writes words and nearly sentences; ours went on with
-# "The statement" so: *The statement statement is the operation object as not constand "\_\_all\_\_()" and
-# "\_\_del\_\_()" is called in the or an inverses are specifiers*.
+# The last cell exports the model, lets it continue three prompts, and writes `my_model/my_model.html` with the curve,
+# the attention of one head, and the three texts with their seeds. It is a single file that you can send to a friend.
+# After the 20 steps of the course's own tests the model writes noise. After 900 steps it writes words and almost
+# sentences; ours continued "The statement" like this: *The statement statement is the operation object as not constand
+# "\_\_all\_\_()" and "\_\_del\_\_()" is called in the or an inverses are specifiers*.
 
 # %% varies="the model is yours"
 finish(run, my_model.PROMPTS, folder)
 
 # %% [markdown]
-# And here you can look into it. Choose a head and move through the text: in our run one head gave half of its weight
-# to the byte before, and another six tenths to the last blank, where the word begins. Nobody told them to.
+# And here you can look into the model. Choose a head and move through the text. In our run one head gave half of its
+# weight to the byte before, and another head gave six tenths to the last blank, where the word begins. Nobody told them
+# to.
 
 # %% varies="the model is yours"
 attention_explorer(run.model)
@@ -671,14 +681,14 @@ attention_explorer(run.model)
 # %% [markdown]
 # ## Folklore, checked
 #
-# What people say about small language models, and what was found. Each row unfolds its proof: a few lines that run
-# through only if the statement on the right holds.
+# These are common beliefs about small language models and what we found. Each row unfolds a proof: a few lines that run
+# without an error only if the statement on the right is true.
 
 # %%
 folklore("12_language_model")
 
 # %% [markdown]
-# A proof can be run by its name.
+# You can run a proof by its name.
 
 # %%
 prove("12-minus-1e9-is-minus-inf")
@@ -689,8 +699,8 @@ prove("12-minus-1e9-is-minus-inf")
 # - Andrej Karpathy's [nanoGPT](https://github.com/karpathy/nanoGPT) and his lecture [Let's build GPT: from
 #   scratch, in code, spelled out](https://www.youtube.com/watch?v=kCc8FmEb1nY): the same plan at a larger scale.
 # - [Attention Is All You Need](https://arxiv.org/abs/1706.03762), where it began, and
-#   [RoFormer](https://arxiv.org/abs/2104.09864), on turning queries and keys.
-# - [The Curious Case of Neural Text Degeneration](https://arxiv.org/abs/1904.09751): why a writer needs a nucleus.
+#   [RoFormer](https://arxiv.org/abs/2104.09864), on rotating queries and keys.
+# - [The Curious Case of Neural Text Degeneration](https://arxiv.org/abs/1904.09751): why generation needs a nucleus.
 # - PyTorch's pages on
 #   [scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)
 #   and on [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html).

@@ -3,22 +3,22 @@
 #
 # debug · warm-up · 12 min · 2 points
 #
-# A linear layer is to learn a linear relation. There is a warning, the loss stalls at the variance of `y`, and in the
+# A linear layer should learn a linear relation. There is a warning, the loss stalls at the variance of `y`, and in the
 # end every prediction is close to the mean of `y`:
 #
 #     UserWarning: Using a target size (torch.Size([32])) that is different to the input size (torch.Size([32, 1])).
 #     This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.
 #
-# Find out why, and repair `fit`.
+# Find out why, and fix `fit`.
 #
 # **Contract**
 #
-# - Each batch makes one SGD step on its mean squared error; the data are visited in order, `epochs` times.
-# - `model` maps (B, D) to (B, 1) or to (B,), and `y` is (N,) or (N, 1): all four combinations work, also where the
-#   last batch is a single sample, and without any warning.
-# - A prediction that really has another number of values than its targets, (B, 3) for instance, raises ValueError.
-# - Returns a float: the mean squared error over the *last* epoch, as training met it (each batch before its own
-#   step). Every sample counts once.
+# - Each batch makes one SGD step on its mean squared error. The data are visited in order, `epochs` times.
+# - `model` maps (B, D) to (B, 1) or to (B,), and `y` is (N,) or (N, 1). All four combinations work without any warning,
+#   even if the last batch is a single sample.
+# - If a prediction has a different number of values than its targets, (B, 3) for instance, raise ValueError.
+# - Return a float: the mean squared error over the *last* epoch as training saw it, with each batch's loss computed
+#   before its step. Every sample counts once.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -29,15 +29,15 @@
 # <details><summary>Hint 2</summary>
 #
 # Compare the numbers of elements first, then bring the prediction to the target's shape with `reshape` or `view_as`.
-# For the result add up loss times batch size, and divide by N.
+# For the result, add up loss times batch size, and divide by N.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# In the loop: `prediction = model(xb)`; raise ValueError if `prediction.numel() != yb.numel()`; then `loss =
-# F.mse_loss(prediction.reshape(yb.shape), yb)`. Set `total = 0.0` at the start of each epoch, add `loss.item() *
-# len(yb)` for each batch, and return `total / len(x)` after the last.
+# There are two mistakes, one in the shapes and one in the returned value. In the loop, check the number of values, and
+# then give the prediction the shape of its targets. Each epoch starts a new sum of loss times batch size, and the last
+# epoch's sum, divided by the number of samples, is the result.
 #
 # </details>
 

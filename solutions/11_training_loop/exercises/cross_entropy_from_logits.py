@@ -3,45 +3,45 @@
 #
 # implement · solid · 20 min · 2 points
 #
-# Write the loss of every classifier yourself. The formula, -log softmax(z)[label], takes one line, and that line
+# Write the loss function of nearly every classifier. The formula, -log softmax(z)[label], takes one line, and that line
 # breaks as soon as one logit is 200 above the others.
 #
 # **Contract**
 #
-# - The mean of -log p[target], with p = softmax(logits), over the rows whose target is not `ignore_index`. With label
-#   smoothing e the target distribution is 1 - e on the target *plus* e / C on every class.
-# - A 0-d tensor in the dtype of `logits`, differentiable. Large logits (1e4, in float32 too) neither overflow nor
-#   underflow: the loss is as exact as the logits themselves are in their dtype, to within 0.001 at 1e4. A class whose
-#   logit is -inf, and which is not the target, has probability 0: without smoothing, loss and gradient are finite.
-# - Ignored rows count neither in the value nor in the gradient, whatever their logits are, nan included. Where no row
-#   is left the result is nan.
-# - A target outside 0 … C-1 that is not `ignore_index` raises IndexError; shapes other than (N, C) and (N,) raise
-#   ValueError; floating targets raise TypeError. The arguments are not changed.
+# - Return the mean of -log p[target], with p = softmax(logits), over the rows whose target is not `ignore_index`. With
+#   label smoothing e, the target distribution is 1 - e on the target *plus* e / C on every class.
+# - The result is a differentiable 0-d tensor in the dtype of `logits`. Large logits (1e4, also in float32) neither
+#   overflow nor underflow: the loss is as exact as the logits are in their dtype, to within 0.001 at 1e4. A class that
+#   is not the target and whose logit is -inf has probability 0; without smoothing, the loss and gradient are finite.
+# - Ignored rows affect neither the value nor the gradient, whatever their logits are, even nan. If no row is left, the
+#   result is nan.
+# - A target outside 0 … C-1 that is not `ignore_index` raises IndexError. Shapes other than (N, C) and (N,) raise
+#   ValueError. Floating-point targets raise TypeError. The arguments are not changed.
 #
-# **Rule.** `F.cross_entropy`, `nn.CrossEntropyLoss` and `F.nll_loss` must not run; operations are recorded.
+# **Rule.** Do not run `F.cross_entropy`, `nn.CrossEntropyLoss` or `F.nll_loss`; the check records operations.
 #
-# Exercise 12.4 keeps the loss of each position, before any mean.
+# In Exercise 12.4 you keep the loss of each position and take no mean.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does `log(softmax(z))` compute when one logit is 200 above the others? By how many rows do you divide?
+# What does `log(softmax(z))` return when one logit is 200 above the others? By how many rows do you divide?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Select the rows that count first. Then log p = z - logsumexp(z); logsumexp subtracts the maximum for you.
-# (`log_softmax` subtracts it from z as well, and loses nothing at 1e4, where this difference loses 0.0005.) Gather the
-# target's entry. Smoothing mixes two losses: 1 - e times that one, e times the mean of -log p over the classes.
+# First select the rows that count. Then log p = z - logsumexp(z); logsumexp subtracts the maximum for you.
+# (`log_softmax` also subtracts it from z and loses nothing at 1e4, where this difference loses 0.0005.) Gather the
+# target's entry. Smoothing mixes two losses: 1 - e times the loss of the target, and e times the mean of -log p over
+# the classes.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `kept = target != ignore_index`, then `logits[kept]` and `target[kept]`: what is left out reaches neither value nor
-# gradient. `log_p = logits - logits.logsumexp(1, keepdim=True)`; the losses of the rows are `-log_p.gather(1,
-# target[:, None]).squeeze(1)`. With smoothing e they become `(1 - e) * losses - e * log_p.mean(1)`, but only where e
-# is not 0: 0 times a class of -inf is nan. The mean of no rows is nan by itself.
+# Index with a mask to drop the ignored rows before anything else, so that they reach neither the value nor the
+# gradient. Compute the log-probabilities of what is left, and pick the target's entry in each row. Add the smoothing
+# term only if e isn't 0, because 0 times the -inf of an impossible class is nan. The mean of no rows is already nan.
 #
 # </details>
 

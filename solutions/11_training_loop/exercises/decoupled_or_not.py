@@ -3,38 +3,39 @@
 #
 # measure · solid · 15 min · 1 point
 #
-# Somebody hands you a function that builds an optimizer, and you can't see which one. Does its weight decay go
-# through the gradient, as in Adam, or directly to the weight, as in AdamW? Find out by an experiment.
+# A colleague gives you a function that builds an optimizer, and you can't see which optimizer it is. Does its weight
+# decay go through the gradient, as in Adam, or directly to the weight, as in AdamW? Find out with an experiment.
 #
 # **Contract**
 #
-# - `make_optimizer(parameters)` builds an adaptive optimizer over a list of parameters of any shape and float dtype:
-#   one that divides by the size of the gradient from the first step on, such as Adam, NAdam, Adamax, RMSprop or
-#   Adagrad. It may be called several times.
-# - Returns True if the decay is decoupled (the weight shrinks by a fixed proportion, whatever the gradients are) and
-#   False if it is added to the gradient. An optimizer that does not decay at all raises ValueError.
-# - lr and weight_decay may be anything from 1e-4 to 0.5. The result does not depend on amsgrad, eps and the like.
+# - `make_optimizer(parameters)` builds an adaptive optimizer over a list of parameters of any shape and floating-point
+#   dtype. "Adaptive" means that it divides by the size of the gradient from the first step on, as Adam, NAdam, Adamax,
+#   RMSprop and Adagrad do. You may call it several times.
+# - Return True if the decay is decoupled (the weight shrinks by a fixed proportion, whatever the gradients are) and
+#   False if it is added to the gradient. If the optimizer doesn't decay at all, raise ValueError.
+# - lr and weight_decay may be anything from 1e-4 to 0.5. The result does not depend on amsgrad, eps and similar
+#   options.
 #
 # **Rule.** Decide by stepping the optimizer, not by its class, its name, its defaults or its source.
 #
 # <details><summary>Hint 1</summary>
 #
-# With a zero gradient, how large is the first step of Adam for a weight of 1, and for a weight of 1000?
+# If the gradient is zero, how large is Adam's first step for a weight of 1, and for a weight of 1000?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# With gradients of zero, one step shows the decay alone. One weight doesn't tell the two kinds apart: give the
-# optimizer a small and a large one. What is equal for both, the step or the proportion?
+# With gradients of zero, one step shows the decay alone. One weight can't tell the two kinds apart, so give the
+# optimizer a small and a large weight. Which is the same for both, the step or the proportion?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Two parameters of very different size, in float64 (a proportion of 1e-8 is lost in float32), with gradients of
-# zeros, one step; compare the *relative* changes. Decoupled: equal proportions. In the gradient: the division makes
-# the absolute steps equal.
+# Take two parameters of very different size, in float64 (float32 loses a proportion of 1e-8), with gradients of zeros.
+# Take one step and compare the *relative* changes. If the decay is decoupled, the proportions are equal. If it goes
+# through the gradient, the division makes the absolute steps equal.
 #
 # </details>
 

@@ -3,36 +3,36 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# This loop runs, and its numbers look plausible. Six things are wrong with it. Repair `evaluate`.
+# This loop runs, and its numbers look plausible, but six things are wrong with it. Fix `evaluate`.
 #
 # **Contract**
 #
-# - `loader` is any iterable of pairs (inputs, labels), a generator perhaps; `loss_fn(outputs, labels)` averages over
-#   its batch. Returns loss and accuracy *per sample* over the whole loader, two Python floats, whatever the batch
-#   sizes are.
-# - The model runs in eval mode and no graph is recorded. No parameter, gradient or buffer changes.
-# - Afterwards every submodule has the training flag that it had before (a frozen batch norm stays in eval mode), also
-#   when something in the loop raises; that exception goes on to the caller. Gradients are recorded as before, too.
-# - A loader without a sample raises ValueError.
+# - `loader` is any iterable of pairs (inputs, labels), possibly a generator, and `loss_fn(outputs, labels)` averages
+#   over its batch. Return the loss and the accuracy *per sample* over the whole loader as two Python floats, for any
+#   batch sizes.
+# - The model runs in eval mode, and no graph is recorded. No parameter, gradient or buffer changes.
+# - When the function returns, or something in the loop raises, every submodule has the same training flag as before (a
+#   frozen batch norm stays in eval mode), and gradients are recorded as before. Exceptions propagate to the caller.
+# - If the loader yields no sample, raise ValueError.
 #
 # <details><summary>Hint 1</summary>
 #
-# How do the layers that behave differently in training know that this is an evaluation? Which batch counts too much
-# in a mean of batch means?
+# How does a layer that behaves differently in training know that this is an evaluation? Which batch counts too much in
+# a mean of batch means?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Ask of each line: in which mode does the model run here, is a graph recorded, for how many samples does this number
-# speak, and what is left behind if the next line raises?
+# Ask of each line: In which mode does the model run here? Is a graph recorded? How many samples does this number
+# describe? And what is left behind if the next line raises?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Remember the flag of every module, then `model.eval()` and `torch.no_grad()`. Add up loss times len(y) and the
-# number of hits, and divide by the number of samples. Restore the flags one by one in `finally`.
+# Remember the flag of every module before you change the mode. Without a graph, add up loss times number of samples and
+# the number of hits, and divide both by the number of samples. Restore the flags one by one in `finally`.
 #
 # </details>
 

@@ -3,42 +3,41 @@
 #
 # fix · long · 20 min · 2 points
 #
-# A network that somebody else has trained is to learn other classes. `prepare` runs, training runs, and the accuracy
-# stays where it was. Three classic mistakes are in it. Repair it.
+# You want to fine-tune a network that somebody else trained for other classes. `prepare` runs, training runs, and the
+# accuracy doesn't improve. `prepare` makes three classic mistakes. Fix it.
 #
 # **Contract**
 #
-# - `model`, a `Backbone` (the class below, as you leave it), and `state`, the state dict of another one, have the *old*
-#   number of classes. Afterwards the body holds the weights and statistics of `state`, and `model.fc` is a fresh
-#   Linear layer, none of whose weights and biases are old ones, with `num_classes` outputs, on the body's device and
-#   in its dtype. The names of all parameters stay.
-# - Returns an SGD optimizer with momentum 0.9 over exactly those parameters that the model has now and that are
-#   trained: the body's with `lr_body`, the head's with `lr_head`.
-# - `lr_body == 0` means a frozen body: it gets no gradients and is not in the optimizer, and its batch-norm
-#   statistics and its outputs stay what they are, also in train mode, whatever calls of `model.train()` and
-#   `model.eval()` follow.
-# - `state` is not changed and shares no memory with the model. It must fit completely: a key too many or too few, or
-#   another shape, raises RuntimeError.
+# - `model` is a `Backbone` (the class below, as you leave it), and `state` is the state dict of another `Backbone`.
+#   Both have the *old* number of classes. Afterwards the body has the weights and statistics of `state`. `model.fc` is
+#   a new Linear layer with `num_classes` outputs, on the body's device and in its dtype, and none of its weights and
+#   biases are old. All parameters keep their names.
+# - Return an SGD optimizer with momentum 0.9 over exactly those parameters that the model has now and that are trained:
+#   the body's with `lr_body`, the head's with `lr_head`.
+# - `lr_body == 0` means a frozen body: it gets no gradients and is not in the optimizer. Its batch-norm statistics and
+#   its outputs don't change, even in train mode, and even if `model.train()` and `model.eval()` are called later.
+# - `state` is not changed and shares no memory with the model. It must fit completely: an extra key, a missing key or a
+#   different shape raises RuntimeError.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which parameter objects did the optimizer collect, and which ones does the model have after you replaced the head?
-# What does setting `out_features` change?
+# Which parameter objects did the optimizer collect, and which does the model have after you replaced the head? What
+# does setting `out_features` change?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# In which order must loading, replacing and collecting the parameters stand? And where the body is frozen, its batch
-# norm must be, too: what does `model.train()` do to each child of the model?
+# In which order do you load, replace and collect the parameters? And if the body is frozen, its batch norm must be
+# frozen as well: what does `model.train()` do to each child of the model?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Load strictly, then replace `model.fc`, then build the optimizer from two groups. For `lr_body == 0`:
-# `requires_grad_(False)` for the body, leave it out of the optimizer, and make its batch norm refuse train mode; an
-# instance may have a `train` of its own, and so may your `Backbone`.
+# Load strictly, then replace the head, then build the optimizer from two groups. For a frozen body, turn off its
+# gradients, leave it out of the optimizer, and make sure that nothing can put it into train mode. An instance may have
+# its own `train`, and so may your `Backbone`.
 #
 # </details>
 

@@ -3,45 +3,46 @@
 #
 # measure · solid · 20 min · 2 points
 #
-# Before you train for hours, train on a single small batch, again and again. A loop in order learns so few samples by
-# heart, and the loss falls to nearly zero. One that doesn't won't get better with more data, and *how* it fails says
-# where to look. Write the function that looks: it gets a `step` that it can't see into, and the weights.
+# Before you train for hours, train on a single small batch again and again. A working loop learns so few samples by
+# heart, and the loss falls to nearly zero. If a loop can't do that, more data won't help, and *how* it fails tells you
+# where to look. Write a function that makes this diagnosis. It gets the weights and a function `step`, whose code it
+# can't see.
 #
-# `training` below has four ways to train the same small classifier, for you to try; three of them can't learn the
-# batch.
+# For you to try, `training` below trains the same small classifier in four ways. Three of them can't learn the batch.
 #
 # **Contract**
 #
-# - `step()` trains once, always on the same batch, and returns the loss before its update, a float. It is called until
-#   a loss is below `floor`, or nan or inf; at most `max_steps` times.
-# - The result is one of four texts. The first of these that is true counts:
-#     - `"fits"`: the last loss is below `floor`, be it in the very last call.
-#     - `"stands still"`: none of the calls has changed any of the weights, not even a little; so it is, too, where
-#       nothing was called. A nan that stays nan is no change. A frozen weight counts like the others.
+# - Call `step()` until it returns a loss that is below `floor`, nan or inf, but at most `max_steps` times. Each call
+#   trains once, always on the same batch, and returns the loss before its update as a float.
+# - Return one of four strings, the first in this list that applies:
+#     - `"fits"`: the last loss is below `floor`, even if it came from the last of `max_steps` calls.
+#     - `"stands still"`: no call changed any weight, not even in the last bit. This includes `max_steps=0`, when `step`
+#       is never called. A weight that was nan and still is nan has not changed. Frozen weights count like all others.
 #     - `"diverges"`: the last loss is nan or inf, or larger than the first.
-#     - `"stuck"`: all else. It moves, but doesn't get there.
-# - `weights` are float32 or float64 tensors of any shape. Some may be frozen, one may stand there twice, the list may
-#   be empty (then nothing moves). They are looked at; nothing but `step` changes them or anything else.
+#     - `"stuck"`: anything else, that is, the weights change but the loss doesn't get below `floor`.
+# - `weights` is a list of float32 or float64 tensors of any shape. Some may be frozen, the same tensor may be listed
+#   twice, and the list may be empty (then no weight changes). Only read them: nothing but `step` changes the weights or
+#   anything else.
 #
 # <details><summary>Hint 1</summary>
 #
-# What do you see in the loss if the optimizer holds other weights? What do you see if there is dropout as well? What
-# else can you look at?
+# What does the loss do if the optimizer has other weights than the model? What if there is also dropout? What else can
+# you look at?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Keep clones of the weights from before the first call, and compare after each call: a weight may come back to where it
-# was. Look whether a loss is finite before you compare it with anything. In which cases is nan equal to nan?
+# Clone the weights before the first call, and compare after each call, because a weight may return to its old value.
+# Check that a loss is finite before you compare it with anything. When is nan equal to nan?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# A loop of `max_steps`: append `step()`; note whether any weight has moved; end where the loss is not finite or below
-# floor. After it the four questions, in the order of the contract. `torch.allclose` has `rtol=0, atol=0,
-# equal_nan=True`.
+# Collect the losses in a loop that ends when a loss is below `floor` or not finite, and note after each call whether
+# any weight differs from its clone. After the loop, go through the four cases in the order of the contract.
+# `torch.allclose` can compare exactly and treat nan as equal to nan.
 #
 # </details>
 

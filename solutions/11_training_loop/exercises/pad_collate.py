@@ -3,36 +3,36 @@
 #
 # implement · solid · 15 min · 2 points
 #
-# Sentences and recordings differ in length, and the default collate function can't stack them. Write one that fills
-# them up to a common length and says which steps are real.
+# Sentences and recordings differ in length, and the default collate function can't stack them. Write a collate function
+# that pads them to a common length and says which steps are real.
 #
 # **Contract**
 #
-# - Each sample is a pair (sequence of shape (T_i, ...), label). Returns a dict with exactly these tensors: `x`
-#   (N, T, ...), where T is the longest of the batch; `mask` (N, T), bool; `length` (N,), int64; `label` (N,), int64.
-# - Real steps come first, the rest of `x` is `pad_value`. `mask` is True on real steps, also where the data happen to
-#   equal `pad_value`. `x` has the dtype of the samples: int64 stays int64.
-# - Sequences of length 0 are allowed, also if all of them are. The samples are not changed, and the result shares no
-#   memory with them.
-# - An empty batch, and samples that differ in dtype or in a dimension other than the first, raise ValueError.
+# - Each sample is a pair (sequence of shape (T_i, ...), label). Return a dict with exactly these tensors: `x` (N, T,
+#   ...), where T is the longest length in the batch; `mask` (N, T), bool; `length` (N,), int64; `label` (N,), int64.
+# - In each row of `x` the real steps come first, and the rest is `pad_value`. `mask` is True on real steps, even if the
+#   data equal `pad_value` there. `x` has the dtype of the samples: int64 stays int64.
+# - Some or all sequences may have length 0. The samples are not changed, and the result shares no memory with them.
+# - Raise ValueError for an empty batch, and if samples differ in dtype or in a dimension other than the first.
 #
 # <details><summary>Hint 1</summary>
 #
-# Can you find out afterwards which zeros are padding? What dtype does `torch.zeros` have?
+# Can you tell afterwards which zeros are padding? What dtype does `torch.zeros` have?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Begin with the lengths. Then make a tensor of the final shape that is full of `pad_value`, in the dtype of the
-# samples, and write each sequence into its row. The mask needs the lengths alone.
+# Start with the lengths. Then make a tensor of the final shape, full of `pad_value` and with the dtype of the samples,
+# and write each sequence into its row. The mask depends only on the lengths.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The lengths first; then `new_full((N, T, *rest), pad_value)` of the first sequence; copy row by row; and the mask is
-# `torch.arange(T) < length[:, None]`.
+# A method of the first sequence, `new_full`, makes the padded tensor with the right dtype. Copy the sequences into it
+# row by row. For the mask, compare the step numbers 0 … T - 1 with the lengths, and let broadcasting turn the
+# comparison into an (N, T) table.
 #
 # </details>
 

@@ -3,41 +3,43 @@
 #
 # predict · warm-up · 12 min · 2 points
 #
-# Five small experiments, ten questions. Write down what you expect, without running anything.
+# Here are five small experiments and ten questions. Write down what you expect, without running anything.
 #
-# 1. A weight `w` is 0, the loss is `2 * w` (so its gradient is 2), the optimizer `SGD([w], lr=0.5)`. What is `w`
-#    after *two* iterations that call `zero_grad`, `backward`, `step`; or only `backward`, `step`; or `backward`,
-#    `zero_grad`, `step`? And what is `w.grad` right after `opt.zero_grad()`, when a backward pass came before it?
-# 2. `DataLoader(data, batch_size=128)` with 1000 samples: how many batches has an epoch, how large is the last one?
-# 3. `Adam([p], lr=0.1)`, p is 0 and its gradient 500: what is p after the first step?
-# 4. `opt = SGD([p], lr=0.1)`, then `opt.defaults["lr"] = 9.0`; p is 0 and its gradient 1: what is p after one step?
-# 5. `F.cross_entropy(logits, torch.tensor([0]))` for the logits `[[1000., 0.]]`; and what if somebody applies
-#    `softmax` to the logits first?
+# 1. A weight `w` is 0, the loss is `2 * w` (so its gradient is 2), and the optimizer is `SGD([w], lr=0.5)`. What is `w`
+#    after *two* iterations that call `zero_grad`, `backward`, `step`? What if they call only `backward`, `step`? What
+#    if they call `backward`, `zero_grad`, `step`? And what is `w.grad` right after `opt.zero_grad()`, if a backward
+#    pass came before it?
+# 2. `DataLoader(data, batch_size=128)` has 1000 samples. How many batches does an epoch have, and how large is the last
+#    batch?
+# 3. The optimizer is `Adam([p], lr=0.1)`, p is 0 and its gradient is 500. What is p after the first step?
+# 4. After `opt = SGD([p], lr=0.1)` comes `opt.defaults["lr"] = 9.0`. p is 0 and its gradient is 1. What is p after one
+#    step?
+# 5. What is `F.cross_entropy(logits, torch.tensor([0]))` for the logits `[[1000., 0.]]`? And what is it if somebody
+#    applies `softmax` to the logits first?
 #
 # **Contract**
 #
-# - Replace each `...` by a number; where there is no number, by `"none"`. Two decimals suffice.
-# - The check runs the experiments and compares; every right item earns a tenth of the points.
+# - Replace each `...` with a number or, where there is no number, with `"none"`. Two decimals are enough.
+# - The check runs the experiments and compares. Every right item earns a tenth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
-# Does backward() overwrite `.grad` or add to it? What does Adam divide the gradient by in its first step?
+# Does `backward()` overwrite `.grad` or add to it? What does Adam divide the gradient by in its first step?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Go through two iterations on paper: write down `.grad` after each backward, and w after each step. For Adam divide
-# the gradient by the root of its own square. For the last item: how far apart can two numbers be that a softmax has
-# made?
+# Go through two iterations on paper: write down `.grad` after each backward, and `w` after each step. For Adam, divide
+# the gradient by the root of its own square. For the last item, how far apart can two outputs of a softmax be?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Without zero_grad the second gradient is 2 + 2; zeroing before step leaves nothing to step with; since torch 2.0
-# zero_grad sets None. Adam's first step has size lr whatever the gradient. The softmax of the logits lies in [0, 1],
-# so the second softmax, the one inside cross_entropy, can never be sure.
+# Without `zero_grad`, the second `backward` adds to what the first left; with `zero_grad` before `step`, there is
+# nothing to step with. Adam's first step has the same size for every gradient. The softmax of the logits lies in [0,
+# 1], so the second softmax, inside `cross_entropy`, can never be sure. Sections 11.1 and 11.5 have the rest.
 #
 # </details>
 

@@ -3,53 +3,56 @@
 #
 # implement · long · 45 min · 3 points
 #
-# The loop of a real run, from the first line to the last. It accumulates micro-batches of different sizes, limits the
-# gradient, moves the schedule, and can be stopped after any step and go on as if nothing had happened.
+# Write the loop of a real run, from the first line to the last. It accumulates micro-batches of different sizes, clips
+# the gradient and steps the schedule. You can stop it after any step and resume it as if nothing had happened.
 #
 # **Contract**
 #
-# - `batches(epoch)` gives the micro-batches (x, y) of an epoch, 0, 1, 2, …: each time the same ones, without drawing
-#   random numbers. Their sizes and their number may differ. `optimizer` holds all parameters of `model`.
-# - One step takes `accumulate` micro-batches, one after the other; the last step of an epoch takes those that are left.
-#   Its gradient is that of the cross entropy averaged over *all samples* of its micro-batches. If `max_norm` is given,
-#   the norm of that whole gradient is limited to it. After each step of the optimizer comes one of the scheduler.
-# - `steps` is a total: with `resume`, a result of an earlier call, the steps made by then count. If they are enough,
-#   nothing is trained, and model, optimizer, scheduler and result are as that call left them.
-# - The result is a dict. `"step"`: how many steps were made; `"losses"`: for each of them, from the very first on, the
-#   mean loss of its samples before the update, a float; and whatever else you need.
-# - **Bit for bit.** `train(steps=4)`, then `train(steps=9, resume=…)` with fresh objects, built as the first ones were
-#   but perhaps with other weights, leave the same parameters, buffers, optimizer state, learning rate, losses and torch
-#   random numbers (CPU) as `train(steps=9)` at once; in the middle of an epoch and with dropout, too.
-# - The result is a snapshot: nothing in it changes when training goes on, with the same objects or from it. It survives
-#   `torch.save` and a bare `torch.load`.
-# - The model learns in train mode, in a caller's `torch.no_grad()`, too, and the caller's grad mode is the same
-#   afterwards. Parameters that get no gradient (frozen, unused) stay as they are; gradients from before the call don't
+# - `batches(epoch)` returns the micro-batches (x, y) of epoch 0, 1, 2, …. It returns the same ones each time and draws
+#   no random numbers. Their sizes and their number may differ. `optimizer` has all parameters of `model`.
+# - One step uses `accumulate` micro-batches in order; the last step of an epoch uses those that are left. Its gradient
+#   is that of the cross entropy averaged over *all samples* of its micro-batches. If `max_norm` is given, the norm of
+#   that whole gradient is clipped to it. Each optimizer step is followed by one scheduler step.
+# - `steps` is a total. With `resume`, the result of an earlier call, the steps made until then count. If there are
+#   already enough, nothing is trained, and model, optimizer, scheduler and result are as that call left them.
+# - Return a dict. `"step"` is the number of steps made. `"losses"` is a list with the mean loss over the samples of
+#   each step, from the very first step on, as a float computed before the update. Add whatever else you need.
+# - **Bit for bit.** `train(steps=4)`, then `train(steps=9, resume=…)` with fresh objects gives the same parameters,
+#   buffers, optimizer state, learning rate, losses and torch random numbers (CPU) as `train(steps=9)` at once. The
+#   fresh objects are built like the first ones, but may have other weights. This also holds in the middle of an epoch
+#   and with dropout.
+# - The result is a snapshot: nothing in it changes when training continues, with the same objects or from it. It
+#   survives `torch.save` and a plain `torch.load`.
+# - The model trains in train mode, even if the caller is in `torch.no_grad()`, and the caller's grad mode is the same
+#   afterwards. Parameters that get no gradient (frozen, unused) don't change, and gradients from before the call don't
 #   count.
 #
-# **Rule.** One forward and then its backward for each micro-batch, none for those that were done before.
+# **Rule.** Run one forward and then its backward for each micro-batch, and none for micro-batches of steps already
+# made.
 #
-# Exercises 12.8, 12.9 and 12.11 take this loop apart once more, for a language model.
+# In Exercises 12.8, 12.9 and 12.11 you build this loop again in parts, for a language model.
 #
 # <details><summary>Hint 1</summary>
 #
-# By which number must a micro-batch's mean loss be multiplied, so that the sum over the step is the mean over its
-# samples? When do you know that number? And which of the five states of section 11.8 have to be saved here, which
-# follow from the number of steps?
+# By what must you multiply a micro-batch's mean loss so that the sum over the step is the mean over its samples? When
+# do you know that number? And which of the five states of section 11.8 must you save here, and which follow from the
+# number of steps?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Cut the list of an epoch into groups first: then the number of samples of a group is known before its first backward,
-# and the loss is `cross_entropy(…, reduction="sum")` divided by it. Keep step, losses, the three state_dicts and
-# `torch.get_rng_state()`. From the step and the lengths of the epochs follows where to go on.
+# First cut the list of an epoch into groups. Then you know a group's number of samples before its first backward, and
+# you can divide `cross_entropy(…, reduction="sum")` by it. Save the step, the losses, the three state_dicts and
+# `torch.get_rng_state()`. The step and the lengths of the epochs tell you where to continue.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `copy.deepcopy` what you return, and what you are given, too: `optimizer.load_state_dict` keeps the very tensors that
-# it gets. Set the random state last. Then walk through the groups of all epochs, and skip as many as there are losses.
+# Deep-copy what you return, and also what you are given, because `optimizer.load_state_dict` keeps the very tensors
+# that it gets. Set the random state last. Then walk through the groups of all epochs, and skip as many groups as there
+# are losses.
 #
 # </details>
 

@@ -3,42 +3,44 @@
 #
 # implement · solid · 15 min · 2 points
 #
-# Weight decay pulls every parameter of its group to zero. For the scales of a normalisation layer and for biases that
-# makes no sense, and so most training scripts begin with a function such as this one.
+# Weight decay pulls every parameter of its group towards zero. For biases and for the scales of a normalisation layer
+# that makes no sense, so most training scripts begin with a function such as this.
 #
 # **Contract**
 #
-# - Returns a list of two parameter groups for an optimizer, dicts with `params` and `weight_decay`: first the
-#   parameters that are decayed, with `weight_decay`; then the others, with 0.0.
-# - Not decayed are parameters with fewer than two dimensions, and all parameters of a normalisation layer itself (not
-#   those of layers inside it), whatever their shape: LayerNorm, GroupNorm, RMSNorm, batch norm, instance norm, and
-#   classes derived from these.
-# - Any other parameter goes by its dimensions, a bare `nn.Parameter` of a custom module too.
-# - Only trainable parameters, each object once (tied weights!), in the order of `model.parameters()`. `params` is a
-#   list, perhaps an empty one. The model is not changed.
+# - Return a list of two parameter groups for an optimizer, dicts with `params` and `weight_decay`. The first group has
+#   the parameters that are decayed, with `weight_decay`; the second has the others, with 0.0.
+# - These parameters are not decayed: parameters with fewer than two dimensions, and all parameters of a normalisation
+#   layer itself (not those of layers inside it), whatever their shape. Normalisation layers are LayerNorm, GroupNorm,
+#   RMSNorm, batch norm, instance norm, and classes derived from these.
+# - For every other parameter, including a bare `nn.Parameter` of a custom module, the number of dimensions decides.
+# - The groups contain only trainable parameters, each object once (think of tied weights), in the order of
+#   `model.parameters()`. `params` is a list and may be empty. The model is not changed.
 #
-# Many scripts, nanoGPT's among them, go by the dimensions alone; they would decay a LayerNorm over two dimensions.
+# Many scripts, such as nanoGPT's, look only at the number of dimensions. They would decay the weight of `LayerNorm((2,
+# 3))`, because it has two.
 #
-# In Exercise 12.7 you write the step that these groups are made for.
+# In Exercise 12.7 you write the step that uses these groups.
 #
 # <details><summary>Hint 1</summary>
 #
-# Does the name tell what a parameter is - what is `1.weight` in an nn.Sequential? How often does a tied weight turn
-# up when you walk through the modules?
+# Does the name tell you what a parameter is? (What is `1.weight` in an nn.Sequential?) How often do you meet a tied
+# weight when you walk through the modules?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Which module owns a parameter you learn on the way through `modules()`; the order you get from `model.parameters()`.
-# So go through the model twice, and remember parameters by `id` in between.
+# `modules()` tells you which module owns a parameter, and `model.parameters()` gives you the order. So go through the
+# model twice, and remember parameters by `id` in between.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Collect the ids of all parameters that norm modules own (`modules()`, and `parameters(recurse=False)` of each). Then
-# one pass over `model.parameters()`: skip what does not require grad, and sort by `ndim < 2` or the id in the set.
+# Collect the ids of all parameters that norm modules own directly. Then make one pass over all parameters of the model:
+# skip those that don't require grad, and sort the others by their number of dimensions and by whether their id was
+# collected.
 #
 # </details>
 

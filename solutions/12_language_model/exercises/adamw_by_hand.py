@@ -3,43 +3,44 @@
 #
 # implement · solid · 25 min · 2 points
 #
-# Write the step that trains your model, and the rate that it is given.
+# Write the step that trains your model, and the learning rate that it uses.
 #
 # **Contract**
 #
-# - `learning_rate(step, peak, warmup, total, floor)` is a float. In the steps 0 … warmup - 1 it climbs evenly: peak /
-#   warmup in step 0, peak in step warmup - 1. In step warmup, with peak, half a cosine begins; it falls to floor in
-#   step total, and there the rate stays. With warmup 0 it begins at peak. 0 ≤ warmup < total. (nanoGPT divides by
-#   warmup + 1, and reaches peak a step later.)
+# - `learning_rate(step, peak, warmup, total, floor)` returns a float. In the steps 0 … warmup - 1 it climbs evenly,
+#   from peak / warmup in step 0 to peak in step warmup - 1. In step warmup a half cosine starts at peak; it falls to
+#   floor in step total, and the rate stays there. With warmup 0 it starts at peak. 0 ≤ warmup < total. (nanoGPT divides
+#   by warmup + 1, and reaches peak a step later.)
 # - `adamw_step(params, state, lr, betas, eps, weight_decay)` changes params in place as `torch.optim.AdamW` does, and
-#   returns None. Only parameters of two or more dimensions decay. The decay comes before the step, and does not pass
+#   returns None. Only parameters with two or more dimensions decay. The decay comes before the step and does not go
 #   through the moments.
-# - `state` is an empty dict before the first call. It is yours: keep in it, under the parameter's index, what the next
-#   call needs, and nothing anywhere else.
-# - A parameter whose `.grad` is None is skipped: no decay, and this call does not count for it.
-# - Nothing is added to a graph; gradients are left alone.
+# - `state` is an empty dict before the first call. Use it to keep what the next call needs, under the parameter's
+#   index, and keep nothing anywhere else.
+# - A parameter whose `.grad` is None is skipped: it doesn't decay, and the call is not counted for it.
+# - Nothing is added to a graph, and gradients are not changed.
 #
-# **Rule.** `torch.optim` is not used.
+# **Rule.** Do not use `torch.optim`.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which rate would step 0 have if the climb began at zero? How far has a moment that began at zero come after one step?
+# What would the rate of step 0 be if the climb started at zero? How far has a moment that started at zero come after
+# one step?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Keep two moments and a count for each parameter. In its t-th step divide the moments by 1 - beta1 ** t and
+# Keep two moments and a count for each parameter. In a parameter's t-th step, divide the moments by 1 - beta1 ** t and
 # 1 - beta2 ** t. The cosine's progress is (step - warmup) / (total - warmup), at most 1.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Under `torch.no_grad()`, for each parameter with a gradient g: `p.mul_(1 - lr * weight_decay)` if it has two or more
-# dimensions; count up; `m.lerp_(g, 1 - beta1)` and `v.lerp_(g * g, 1 - beta2)`; then subtract
-# lr * m̂ / (√v̂ + eps), where m̂ and v̂ are the corrected moments. The rate falls as
-# floor + (peak - floor) * (1 + cos(π * progress)) / 2.
+# Work without a graph. For each parameter with a gradient, first shrink it by lr · weight_decay of itself if it has two
+# or more dimensions. Then count, move the first moment towards g and the second towards g², and subtract lr · m̂ / (√v̂
+# + eps), where m̂ and v̂ are the corrected moments. Half a cosine goes from 1 to 0 as (1 + cos(π · progress)) / 2;
+# stretch it to the range between floor and peak.
 #
 # </details>
 

@@ -3,26 +3,26 @@
 #
 # fix · solid · 20 min · 2 points
 #
-# This attention runs, a model with it trains, and its loss is splendid. Several things are wrong with it all the same.
-# Repair it. You need chapters 2 (broadcasting) and 4 (nan in backward).
+# This attention runs, a model with it trains, and its loss is splendid. But several things are wrong with it. Fix it.
+# You need chapters 2 (broadcasting) and 4 (nan in backward).
 #
 # **Contract**
 #
-# - `q`, `k`, `v` are (B, H, T, D), `valid` is (B, T) bool, and False marks padding. Row t of the result, (B, H, T, D)
-#   in the dtype of q, is a mean of the rows of v, with weights softmax(q[t] · k[s] / √D) over the *keys* of t: the
-#   valid positions s <= t, t itself included.
-# - Padding is about keys: nobody attends to a padded position, while its own query is computed like any other.
-# - A query without any key gives exactly zeros.
-# - What padded rows of k and v hold, nan and inf included, reaches no output and no gradient. All other numbers are
-#   finite. No gradient of q, k or v is then nan or infinite.
-# - Scores of 1e5 and of -1e5 are fine. float64 and bfloat16 work, in their own precision. The arguments are not
-#   changed.
+# - `q`, `k`, `v` are (B, H, T, D). `valid` is (B, T) bool, and False marks padding. The result is (B, H, T, D) in the
+#   dtype of q. Its row t is a mean of the rows of v with weights softmax(q[t] · k[s] / √D) over the *keys* of t, the
+#   valid positions s <= t, including t itself.
+# - Padding only affects keys: no query attends to a padded position, but the query of a padded position is computed
+#   like any other.
+# - If a query has no key, its row is exactly zero.
+# - The values in padded rows of k and v, even nan and inf, reach no output and no gradient. You may assume that all
+#   other numbers are finite; then no gradient of q, k or v is nan or infinite.
+# - Scores of 1e5 and -1e5 work. float64 and bfloat16 work in their own precision. The arguments are not changed.
 #
-# **Rule.** `scaled_dot_product_attention` is not called.
+# **Rule.** Do not call `scaled_dot_product_attention`.
 #
 # <details><summary>Hint 1</summary>
 #
-# Change the last token: which outputs may move? What is the softmax of a row of nothing but -inf, and what is its
+# If you change the last token, which outputs may change? What is the softmax of a row that is all -inf, and what is its
 # gradient?
 #
 # </details>
@@ -30,14 +30,14 @@
 # <details><summary>Hint 2</summary>
 #
 # Make one boolean mask that says which query (row) may look at which key (column): `tril()` of ones for the order,
-# `valid[:, None, None, :]` for the padding. Then ask which of its rows have no True at all.
+# `valid[:, None, None, :]` for the padding. Then find the rows of the mask that have no True at all.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Before any product, put zeros where k and v are padded: 0 · nan is nan, in backward too. Fill masked scores by
-# selection (`masked_fill`, `torch.where`), and only in rows that have a key. Put zeros into the other rows at the end.
+# Put zeros into the padded rows of k and v before any product, because 0 · nan is nan, also in backward. Fill masked
+# scores by selection, and only in rows that have a key. At the end, put zeros into the rows that have none.
 #
 # </details>
 

@@ -3,19 +3,18 @@
 #
 # implement · solid · 15 min · 1 point
 #
-# Write the model to a file that runs where no PyTorch is. Who writes with it begins with a short prompt and ends with
-# the longest context, so the file must take every length. This is built on chapter 9.
+# Write the model to a file that runs where PyTorch isn't installed. Generating text starts with a short prompt and ends
+# with the longest context, so the file must accept every length. This exercise builds on chapter 9.
 #
 # **Contract**
 #
-# - `export_lm` writes `model` to one ONNX file at `path`, with its weights inside: no second file beside it. Nothing is
-#   returned.
+# - `export_lm` writes `model` to one ONNX file at `path`, with its weights inside and no second file next to it. It
+#   returns nothing.
 # - The file has one input, `ids`, (batch, time) int64, and one output, `logits`, (batch, time, vocab). Ids are bytes, 0
 #   to 255.
-# - In onnxruntime it gives, to within 1e-4, what the model gives in eval mode, for every batch from 1 and every time
-#   from 1 to `model.length`, the longest context that the model takes (8 at least).
-# - The model may be in training mode, or parts of it. Afterwards each submodule has the training flag that it had
-#   before.
+# - In onnxruntime the file returns, to within 1e-4, what the model returns in eval mode, for every batch from 1 and
+#   every time from 1 to `model.length`, the longest context that the model takes (at least 8).
+# - The model, or parts of it, may be in training mode. Afterwards each submodule has the same training flag as before.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -26,16 +25,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `dynamic_shapes` names the dimensions that may change: here both of the input. Note the flag of each of
+# `dynamic_shapes` names the dimensions that may change, here both dimensions of the input. Remember the flag of each of
 # `model.modules()` before you call `model.eval()`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `torch.onnx.export(model, (torch.zeros(2, 5, dtype=torch.int64),), path, input_names=["ids"],
-# output_names=["logits"], dynamic_shapes=({0: "batch", 1: "time"},), external_data=False, verbose=False)`, in `try`
-# after `model.eval()`; in `finally` put the flags back, module by module.
+# Export an example with both dimensions larger than 1 and name both as dynamic. Further arguments of
+# `torch.onnx.export` name the input and output and keep the weights inside the file. Export in eval mode inside `try`,
+# and restore the flags in `finally`, module by module.
 #
 # </details>
 

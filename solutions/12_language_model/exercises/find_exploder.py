@@ -3,26 +3,26 @@
 #
 # debug · solid · 15 min · 2 points
 #
-# The loss is nan, and every layer from some point on is too large or not a number. Write the monitor that names the
-# first of them.
+# The loss is nan, and from some point on every layer's output is too large or not a number. Write the monitor that
+# names the first of these layers.
 #
 # **Contract**
 #
-# - `first_exploding(model, x, limit)` runs `model(x)` once, without a graph, and returns a tuple (name, size) for the
-#   first module without children, in the order in which they *run*, whose output explodes; None where none does.
-#   The name is the dotted one, as in `named_modules()`.
-# - The *size* of an output is its root mean square, computed in float32 or better, whatever its dtype; a Python float.
-#   An output may be a tensor, or tuples, lists and dicts of tensors, nested perhaps: then the size is that of all their
-#   floating-point numbers together. Integer tensors don't count, and an output without floating-point numbers never
-#   explodes.
-# - An output explodes if its size is larger than limit, a finite number, or is inf or nan. A module that runs twice is
-#   judged each time, at the moment it has run.
-# - The training flags are left alone. Afterwards no hook of yours is left and gradients are recorded as before, also
-#   where the model raises; its exception goes on to the caller.
+# - `first_exploding(model, x, limit)` runs `model(x)` once, without a graph. It returns a tuple (name, size) for the
+#   first module without children, in the order in which they *run*, whose output explodes, or None if no output
+#   explodes. The name is the dotted name, as in `named_modules()`.
+# - The *size* of an output is its root mean square, computed in float32 or better for every dtype, as a Python float.
+#   An output may be a tensor, or tuples, lists and dicts of tensors, possibly nested; then the size is that of all
+#   their floating-point numbers together. Integer tensors don't count, and an output without floating-point numbers
+#   never explodes.
+# - An output explodes if its size is above the limit (a finite number), infinite or nan. A module that runs twice is
+#   judged after each run.
+# - The training flags are not changed. When the function returns, or the model raises, none of your hooks is left and
+#   gradients are recorded as before. Exceptions from the model propagate.
 #
-# **Rule.** Hooks only: the model's code and weights are left alone.
+# **Rule.** Use only hooks, and leave the model's code and weights alone.
 #
-# `tree_leaves(output)`, from `torch.utils._pytree`, lists the tensors in any nest of tuples, lists and dicts.
+# `tree_leaves(output)`, from `torch.utils._pytree`, lists the tensors in any nesting of tuples, lists and dicts.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -33,16 +33,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# A forward hook on every module without children. The hooks fire in the order of the run, so the first entry that a
+# Register a forward hook on every module without children. The hooks fire in running order, so the first entry that a
 # hook makes is the answer. Remove the handles in `finally`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# In the hook: of `tree_leaves(output)` the floating-point tensors, each `.float().flatten()`. If they hold any number,
-# join them with `torch.cat`, then `.square().mean().sqrt().item()`. `not size <= limit` is true for nan as well. Keep
-# the first hit only, and run the model under `torch.no_grad()`.
+# In the hook, take the floating-point tensors of the output, convert them to float32 (float64 may stay) and join them.
+# If they hold any number, compute the root of the mean square. Negate the condition that must hold, because the
+# negation also catches nan. Keep only the first hit.
 #
 # </details>
 

@@ -9,18 +9,20 @@
 #
 # - `remember_less(block, x)` returns `block(x)`, with the same gradients for x and for every trainable parameter of
 #   the block.
-# - For backward it keeps x, what the block owns, and the state of the random numbers. Nothing else: no copy and no
+# - For backward, keep x, what the block owns, and the state of the random numbers, and nothing else: no copy and no
 #   intermediate result. Backward runs the block again.
 # - The second run repeats the random numbers of the first, so that dropout drops the same places. After the forward
-#   pass, and again after backward, torch's global generator on the CPU stands where `block(x)` and its backward would
-#   have left it, also when other code has rolled dice in between.
-# - x may need no gradient; the parameters still get theirs. Parameters may be frozen or unused; they have no gradient.
-#   `torch.autograd.grad` works and touches no `.grad`. Several calls may stand in one graph, of one block too.
-# - x, the block's training flags and its hooks are left alone. First derivatives are enough.
-# - The second run is a run like any other, so the block has no buffers that a run changes (batch norm would count each
-#   batch twice), and neither pass is under autocast, which the second run would have to repeat.
+#   pass, and again after backward, torch's global generator on the CPU has the state in which `block(x)` and its
+#   backward would have left it, even if other code drew random numbers in between.
+# - If x needs no gradient, the parameters still get theirs. Parameters may be frozen or unused; then they have no
+#   gradient. `torch.autograd.grad` works and touches no `.grad`. One graph may contain several calls, even of the same
+#   block.
+# - x, the block's training flags and its hooks are not changed. First derivatives are enough.
+# - The second run is an ordinary run of the block. You may therefore assume that the block has no buffers that a run
+#   changes (batch norm would count each batch twice), and that neither pass is under autocast, which the second run
+#   would have to repeat.
 #
-# **Rule.** One custom autograd Function, without `torch.utils.checkpoint`.
+# **Rule.** Write one custom autograd Function, without `torch.utils.checkpoint`.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -31,17 +33,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `apply(block, x, *block.parameters())`. `forward` runs without a graph anyway: note `torch.get_rng_state()`, save x,
-# return `block(x)`. `backward` has to build the graph anew from a detached x, with gradients switched on.
+# Call `apply(block, x, *block.parameters())`. `forward` runs without a graph anyway, so it only needs to keep the
+# random state and x and return `block(x)`. `backward` must build the graph again from a detached x, with gradients
+# turned on.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# In `backward`: inside `torch.random.fork_rng()` and `torch.enable_grad()`, set the noted state and run the block on
-# `x.detach().requires_grad_()`. Then `torch.autograd.grad` for x and the parameters that require grad, with the
-# incoming gradient and `allow_unused=True`. Return None for the block and for frozen parameters, the gradients for the
-# others, in the order of the inputs.
+# In `backward`, restore the random state inside `torch.random.fork_rng()`, so that the caller's random numbers don't
+# change, and run the block on a detached x that requires grad. `torch.autograd.grad` then gives the gradients of x and
+# of the trainable parameters; it can allow unused ones. `backward` returns one value per input of `apply`, in the same
+# order.
 #
 # </details>
 

@@ -3,45 +3,45 @@
 #
 # implement · solid · 20 min · 1 point
 #
-# Your run takes minutes, and a notebook can be closed at any time. Write what saves it and what goes on from there.
-# Only one test is worth anything: the run that was stopped must end with the very weights of the one that was not.
-# This is built on chapters 7 and 11.
+# Your run takes minutes, and a notebook can be closed at any time. Write one function that saves the run and one that
+# resumes it. Only one test is worth anything: the run that was stopped must end with exactly the same weights as a run
+# that wasn't. This exercise builds on chapters 7 and 11.
 #
 # **Contract**
 #
-# - `load_run` brings four things to where they were when `save_run` was called, and returns `step`, an int: the model
-#   with its buffers, the optimizer, `sampler`, and torch's global CPU generator. Training flags are left alone.
-# - It is given objects that were built anew, from other seeds. A run that goes on with them ends with weights equal bit
-#   for bit to those of a run that was never stopped: with dropout, with AdamW, with a learning rate that is changed in
-#   each step, with batches drawn from `sampler`.
-# - Saving changes nothing in the run that goes on.
-# - All of it is in the one file at `path`, which `torch.load(path, weights_only=True)` opens. `step` may be any whole
-#   number; it need not be what the optimizer has counted.
+# - `load_run` restores four things to their state when `save_run` was called: the model with its buffers, the
+#   optimizer, `sampler`, and torch's global CPU generator. It returns `step`, an int. Training flags are not changed.
+# - Its arguments are objects that were built anew, from other seeds. A run that continues with them ends with weights
+#   equal bit for bit to those of a run that was never stopped: with dropout, with AdamW, with a learning rate that
+#   changes in each step, and with batches drawn from `sampler`.
+# - Saving changes nothing in the run that continues.
+# - Everything is in the one file at `path`, which `torch.load(path, weights_only=True)` opens. `step` may be any
+#   integer; it need not be the optimizer's own count.
 # - If saving fails half-way, or the new file can't be renamed, the exception reaches the caller, and the old file at
-#   `path` is still there and whole. Once there is a file at `path`, there is one at every moment. What else is left in
-#   the folder of `path` does not matter; all that you write is in that folder, for another may be another disk.
+#   `path` is still there and whole. Once there is a file at `path`, there is one at every moment. You may leave other
+#   files in the folder of `path`. Write only into that folder, because another folder may be on another disk.
 #
-# **Rule.** The old file is never written into: a process that is killed while it writes must not leave half a file.
+# **Rule.** Never write into the old file: a process that is killed while it writes must not leave half a file.
 #
 # <details><summary>Hint 1</summary>
 #
-# Besides the weights, four things decide what the next steps do. Which? And what is left of the old file if the power
-# goes while the new one is written in its place?
+# Besides the weights, four things determine the next steps. Which? And what is left of the old file if the power fails
+# while the new file is written in its place?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Model and optimizer have a `state_dict()`, a generator has `get_state()`, and torch's own generator
-# `torch.get_rng_state()`. A file under another name can be as broken as it likes: nobody reads it.
+# Model and optimizer have a `state_dict()`, a generator has `get_state()`, and torch's own generator has
+# `torch.get_rng_state()`. A broken file under another name does no harm, because nobody reads it.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Save one dict of the two state_dicts, the step and the two generator states to `path + ".new"`, then
-# `os.replace(path + ".new", path)`. Load the parts into the objects that you were given: `load_state_dict`,
-# `sampler.set_state`, and, last of all, `torch.set_rng_state`.
+# Save one dict with the two state_dicts, the step and the two generator states under another name in the same folder.
+# Then one call, `os.replace`, puts it in place of the old file. When you load, set torch's own random state last, so
+# that nothing draws from it afterwards.
 #
 # </details>
 

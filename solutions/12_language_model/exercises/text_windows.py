@@ -3,36 +3,35 @@
 #
 # implement · warm-up · 10 min · 1 point
 #
-# In each step a model learns from a few windows of the text, and it must be cheap to have all of them at hand. This
-# one is built on chapter 2: views, strides, and who owns the memory.
+# In each step a model learns from a few windows of the text, so all windows must be cheap to get. This exercise builds
+# on chapter 2: views, strides, and who owns the memory.
 #
 # **Contract**
 #
-# - `ids` is (N,), of any integer dtype. Returned is the tuple (x, y) of two tensors (N - length, length) of the same
-#   dtype: row i of x holds ids i to i + length - 1, row i of y the ids one further on. So y[i, t] is what follows
+# - `ids` is (N,), of any integer dtype. Return a tuple (x, y) of two tensors (N - length, length) of the same dtype.
+#   Row i of x has ids i to i + length - 1, and row i of y has the ids one position later. So y[i, t] is what follows
 #   x[i, t] in the text.
-# - x and y are views of `ids`: they look into its memory, also where `ids` itself is a view with a stride and an
-#   offset.
-# - `ids` is not changed. `length` < 1 or N <= `length` raises `ValueError`; one row is allowed.
+# - x and y are views of `ids`: they share its memory, even if `ids` itself is a view with a stride and an offset.
+# - `ids` is not changed. If `length` < 1 or N <= `length`, raise `ValueError`. A single row is allowed.
 #
-# **Rule.** No memory is allocated for the windows.
+# **Rule.** Allocate no memory for the windows.
 #
 # <details><summary>Hint 1</summary>
 #
-# In how many rows does the last target still exist? And which method of chapter 2 makes windows that overlap?
+# How many rows have a last target? And which method of chapter 2 makes windows that overlap?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Each row needs `length` ids, and one more for its last target. Begin with windows of that many.
+# Each row needs `length` ids, and one more id for its last target. Start with windows of that size.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `unfold` makes windows of length + 1 that begin one apart. x is all but their last column, y all but their first.
-# Refuse what is too short before that.
+# First reject a text that is too short. Then `unfold` makes the longer windows, each shifted by one id from the last.
+# Inputs and targets are two slices of these windows: which column does each leave out?
 #
 # </details>
 

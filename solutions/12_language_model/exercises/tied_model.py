@@ -3,45 +3,47 @@
 #
 # fix · solid · 20 min · 2 points
 #
-# A model is put together. It runs, and what it returns has the right shape. But its optimizer would miss all blocks,
-# its mask would stay behind, and its head is tied in appearance only. Repair it. It is built on chapter 7; `Block` is
-# given, `torchkata.small_lm.Block`.
+# This model runs, and its output has the right shape. But an optimizer would miss all of its blocks, the mask would
+# stay behind when the model moves to another device, and the head only looks tied. Fix it. This exercise builds on
+# chapter 7; `torchkata.small_lm.Block` is given.
 #
 # **Contract**
 #
-# - `emb` is an Embedding, `head` a Linear without bias, `norm` a LayerNorm, and `blocks` holds `layers` Blocks, so that
-#   the names of parameters are `emb.weight`, `blocks.0.qkv.weight` and so on, as in `SmallLM`. There are no others.
-# - `head.weight` and `emb.weight` are one and the same Parameter: `parameters()` counts it once, and it still is one
-#   object after `copy.deepcopy`, `.double()` and `load_state_dict`.
-# - `mask` is (length, length) bool, True where a position (row) may look (column): at itself and at what came before.
-#   It follows the module to another device, is not in the state_dict, not trained, and stays bool after `.double()`.
-# - `forward` takes ids (B, T), T <= length, through `emb`, all blocks in order, each with the first T rows and columns
-#   of `mask`, `norm` and `head`.
-# - At the start all matrices are drawn from N(0, 0.02²), except for those that write into the stream, `out.weight` and
-#   `down.weight` of each block: N(0, 0.02² / (2 · layers)). All biases are 0, and the weights of the norms 1. So the
-#   first loss is close to log(vocab).
+# - `emb` is an Embedding, `head` is a Linear without bias, `norm` is a LayerNorm, and `blocks` has `layers` Blocks. The
+#   parameters are therefore called `emb.weight`, `blocks.0.qkv.weight` and so on, as in `SmallLM`. There are no other
+#   parameters.
+# - `head.weight` and `emb.weight` are the same Parameter: `parameters()` counts it once, and it is still one object
+#   after `copy.deepcopy`, `.double()` and `load_state_dict`.
+# - `mask` is (length, length) bool, True where a position (row) may look (column): at itself and at everything before
+#   it. It follows the module to another device, is not in the state_dict, is not trained, and stays bool after
+#   `.double()`.
+# - `forward` takes ids (B, T), T <= length. It applies `emb`, all blocks in order, `norm` and `head`. Each block gets
+#   the first T rows and columns of `mask`.
+# - At the start, all matrices are drawn from N(0, 0.02²), except those that write into the stream, `out.weight` and
+#   `down.weight` of each block, which are drawn from N(0, 0.02² / (2 · layers)). All biases are 0, and the weights of
+#   the norms are 1. The first loss is therefore close to log(vocab).
 #
-# **Rule.** `SmallLM` itself is not used: it is this model.
+# **Rule.** Do not use `SmallLM` itself, because it is this model.
 #
 # <details><summary>Hint 1</summary>
 #
-# How often does `parameters()` list the weight after `head.weight.data = emb.weight.data`? And in which attributes
-# does `.to()` look for tensors?
+# How often does `parameters()` list the weight after `head.weight.data = emb.weight.data`? And in which attributes does
+# `.to()` look for tensors?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Assign the Parameter itself; keep the blocks in an `nn.ModuleList`; register the mask as a buffer with
-# `persistent=False`. A norm has parameters too, and they are no matrices.
+# Assign the Parameter itself, keep the blocks in an `nn.ModuleList`, and register the mask as a buffer with
+# `persistent=False`. A norm also has parameters, but they are not matrices.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Walk `named_parameters()`. Two dimensions: `nn.init.normal_`, with the smaller spread where the name ends in
-# `out.weight` or `down.weight`. A name that ends in `bias`: `nn.init.zeros_`. The rest, the weights of the norms, are
-# 1 already.
+# Walk through `named_parameters()`. The number of dimensions tells you which parameters are matrices, and the end of a
+# name tells you which of them write into the stream and which parameters are biases. The rest, the weights of the
+# norms, are already 1.
 #
 # </details>
 

@@ -3,41 +3,41 @@
 #
 # fix · long · 20 min · 2 points
 #
-# This step runs, and the loss falls. But it isn't the step of the large batch. Repair `train_step`; you know its parts
+# This step runs, and the loss falls, but it isn't the step of the large batch. Fix `train_step`. You know its parts
 # from chapters 8 and 11.
 #
 # **Contract**
 #
-# - `micro` is a list of pairs (ids, targets), each (B, T), perhaps of different sizes. A target of -100 doesn't
-#   count, and a micro-batch may hold no target that counts.
-# - One optimizer step, the same as for all micro-batches in one: the loss is the mean over *all* targets that count,
-#   whichever micro-batch they stand in. Gradients left over from before don't count.
+# - `micro` is a list of pairs (ids, targets), each (B, T), possibly of different sizes. A target of -100 doesn't count,
+#   and a micro-batch may have no target that counts.
+# - Make one optimizer step, the same as for all micro-batches in one: the loss is the mean over *all* targets that
+#   count, whichever micro-batch they are in. Gradients from before the call don't count.
 # - The forward pass runs under bfloat16 autocast, one micro-batch at a time; the loss is computed in float32. Weights
 #   and gradients stay float32.
-# - The finished gradient is clipped, once, to the norm `clip`. If its norm is inf or nan there is no step: weights and
-#   optimizer state stay as they are, and the gradients are cleared.
-# - Returns two Python floats: the mean loss, and the norm before clipping.
-# - No target at all, or no micro-batch: ValueError, before anything changes.
+# - The finished gradient is clipped once, to the norm `clip`. If its norm is inf or nan, there is no step: weights and
+#   optimizer state don't change, and the gradients are cleared.
+# - Return two Python floats: the mean loss, and the norm before clipping.
+# - If there is no target at all, or no micro-batch, raise ValueError before anything changes.
 #
 # <details><summary>Hint 1</summary>
 #
-# One micro-batch has 5 targets, the other 24: what does the mean of their means weigh? Is a clipped sum the sum of
-# clipped ones?
+# One micro-batch has 5 targets, the other has 24. How much does each target count in the mean of their means? Is a
+# clipped sum the sum of clipped parts?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # Count the targets of all micro-batches before the loop. With `reduction="sum"`, divided by that count, each
-# micro-batch adds exactly its part to loss and gradient. What belongs into the loop, and what before or after it?
+# micro-batch adds exactly its part to the loss and gradient. What belongs in the loop, and what before or after it?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Count; raise where the count is 0; `zero_grad`. In the loop: logits under autocast, outside of it
-# `F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="sum") / count`, `backward`, and add
-# `loss.item()` up. Then `clip_grad_norm_` once; if the norm is finite `optimizer.step()`, else `zero_grad`.
+# Before the loop, count, raise if the count is 0, and clear the gradients. In the loop, only the model runs under
+# autocast; the loss of its logits is computed outside, in float32, as a sum divided by the count. After the loop, clip
+# once, and step only if the norm is finite.
 #
 # </details>
 

@@ -3,19 +3,19 @@
 #
 # implement · solid · 12 min · 1 point
 #
-# A loss that is one number can't be laid under a text. This one keeps a number for each position, and leaves out what
-# is padding. You need chapter 3, and what section 4.8 says about nan in backward.
+# A loss that is a single number can't be printed under a text. This function returns a loss for each position and
+# leaves out padding. You need chapter 3, and what section 4.8 says about nan in backward.
 #
 # **Contract**
 #
-# - `logits` is (B, T, V), `targets` (B, T) int64. Entry (b, t) of the result, (B, T), is minus the log-probability
+# - `logits` is (B, T, V), `targets` is (B, T) int64. Entry (b, t) of the result, (B, T), is minus the log-probability
 #   that the logits give to target (b, t), in nats. Nothing is averaged.
-# - Where the target equals `ignore`, which may be any integer, an id between 0 and V - 1 too, the loss is exactly 0,
-#   and so is the gradient of those logits, whatever they hold: inf and nan too.
-# - It is computed and returned in float32, also for bfloat16 and float16; float64 stays float64. Logits of 1000 are
-#   fine. The arguments are not changed, and the loss is differentiable with respect to the logits.
+# - Where the target equals `ignore`, the loss is exactly 0, and so is the gradient of those logits, whatever they are,
+#   even inf and nan. `ignore` may be any integer, even an id between 0 and V - 1.
+# - Compute and return the result in float32, also for bfloat16 and float16; float64 stays float64. Logits of 1000 work.
+#   The arguments are not changed, and the loss is differentiable with respect to the logits.
 #
-# **Rule.** The number is picked with `gather` (or `take_along_dim`); no `cross_entropy`, `nll_loss` or `one_hot`.
+# **Rule.** Pick the number with `gather` (or `take_along_dim`); do not use `cross_entropy`, `nll_loss` or `one_hot`.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -25,15 +25,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Replace before you compute: ignored targets by an id that exists, ignored logits by numbers that do no harm. Replace
-# by selection, not by a product.
+# Replace before you compute: ignored targets with an id that exists, ignored logits with harmless numbers. Replace by
+# selection, not by multiplication.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `counts = targets != ignore`; `torch.where` puts 0 into targets and logits where nothing counts; `log_softmax` in
-# float32 over the last dimension; `gather` with an index of one more dimension; `torch.where` once more.
+# A boolean mask says which targets count. Select with it twice: before the log-softmax, so that neither `gather` nor
+# the gradient meets anything bad, and at the end, so that ignored positions are exactly 0. `gather` needs an index with
+# as many dimensions as the logits.
 #
 # </details>
 

@@ -3,52 +3,52 @@
 #
 # implement · long · 25 min · 2 points
 #
-# Write the loop that trains a model of bytes, with all that you know: windows, shifted targets, a rate that warms up,
-# clipping, dice of its own.
+# Write the loop that trains a model of bytes, with everything you know: windows, shifted targets, a rate that warms up,
+# clipping, its own random generator.
 #
 # **Contract**
 #
 # - `train` trains `model` in place on `ids` (N,) and returns a list with the loss of every step, as Python floats.
-# - In each step the model gets `batch` windows of `model.length` ids, (batch, length). They are drawn at random by a
-#   generator of `train`'s own that starts from `seed`, and each of the N - length windows is equally likely. A shuffled
-#   order of all windows is fine, too.
+# - In each step the model gets `batch` windows of `model.length` ids, (batch, length). `train` draws them at random
+#   with its own generator, seeded with `seed`, and each of the N - length windows is equally likely. Shuffling all
+#   windows is also fine.
 # - The loss is the mean cross-entropy over all positions of the batch, each of which predicts the id that follows in
-#   the text. It is noted as it was before that step's update.
+#   the text. The list has each loss as it was before that step's update.
 # - Each loss makes one update, from the gradient of that loss alone, clipped to a norm of 1 over all parameters.
-# - The rate climbs over the first 5 % of the steps to `peak` (in the first step it may be 0, as PyTorch's own
-#   schedulers have it), then it falls, to a fifth of `peak` or less. `steps` is 20 or more.
-# - All training flags are on in the steps. Afterwards the model is in train mode or in eval mode as it was before.
-# - Equal seeds give equal weights to the last bit, other seeds other ones. `train` leaves torch's global generator
-#   alone.
+# - The rate climbs to `peak` over the first 5 % of the steps (in the first step it may be 0, as with PyTorch's own
+#   schedulers). Then it falls to a fifth of `peak` or less. `steps` is 20 or more.
+# - All training flags are on during the steps. Afterwards the model is in train mode or eval mode as before.
+# - Equal seeds give equal weights to the last bit, and different seeds different weights. `train` leaves torch's global
+#   generator alone.
 #
-# **Rule.** The optimizer is `torch.optim.AdamW`.
+# **Rule.** Use `torch.optim.AdamW` as the optimizer.
 #
 # The first check watches every step of a toy model. The second lets you train a `SmallLM` of one block, width 32 and 24
-# bytes of context on the course's text: 200 steps of 16 windows, `peak` 0.02, about a second. Its loss on bytes that
-# `train` has never seen must end below 2.5 nats, what the table of pairs gets. The model must still be causal, and
-# earlier bytes must help it.
+# bytes of context on the course's text, with 200 steps of 16 windows and `peak` 0.02, which takes about a second. Its
+# loss on bytes that `train` has never seen must end below 2.5 nats, the loss of the table of pairs. The model must
+# still be causal, and earlier bytes must help it.
 #
 # <details><summary>Hint 1</summary>
 #
-# A training loss that is nearly zero after seconds: what has the model seen that it should not see? A loss that stays
-# above 3: does what you computed ever reach the optimizer?
+# If the training loss is nearly zero after seconds, what has the model seen that it should not see? If the loss stays
+# above 3, does what you computed ever reach the optimizer?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # `ids.unfold(0, model.length + 1, 1)` has a row for each window, with its last target. Draw rows with
-# `torch.randint(..., generator=...)`; inputs are all columns but the last, targets all but the first. The rate is a
-# function of the step that you write into each group of `optimizer.param_groups`.
+# `torch.randint(..., generator=...)`. The inputs are all columns but the last, the targets all but the first. The rate
+# is a function of the step; write it into each group of `optimizer.param_groups`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Before the loop: `was = model.training`, `model.train()`, the generator, AdamW. In step n: the rate, `peak * (n + 1) /
-# warmup` while n < warmup, then half a cosine down to 0; windows; `zero_grad`, `F.cross_entropy` of `logits.flatten(0,
-# 1)` and `targets.flatten()`, `backward`, `nn.utils.clip_grad_norm_(model.parameters(), 1.0)`, `step`, and append
-# `loss.item()`. At the end: `model.train(was)`.
+# Before the loop, remember the mode of the model, switch to train mode, and make the generator and the optimizer. In
+# each step, set the rate (a climb as in 12.7, then half a cosine), draw windows, and make the five calls of chapter 11
+# with clipping before the step. `F.cross_entropy` takes two-dimensional logits, so flatten batch and time into one
+# dimension. At the end, restore the mode.
 #
 # </details>
 

@@ -3,42 +3,41 @@
 #
 # implement · solid · 18 min · 1 point
 #
-# Several processes train one model, each on texts of its own. Their texts differ in length, so one rank may hold 10
-# targets and another 30, and the last one perhaps none. Together they must take the step that a single process would
-# have taken with all of it. This is built on chapter 10.
+# Several processes train one model, each on its own texts. The texts differ in length, so one rank may have 10 targets,
+# another 30, and the last perhaps none. Together they must take the step that a single process would take with all the
+# texts. This exercise builds on chapter 10.
 #
 # **Contract**
 #
 # - `sync_gradients(model, count)` is called on every rank after a backward pass of the *sum* of its losses; `count` is
 #   its number of targets. The model has the same parameters on all ranks. A rank with `count` 0 has run no backward
-#   pass, and a parameter that a rank has not used has `.grad` None there.
+#   pass. If a rank hasn't used a parameter, its `.grad` is None there.
 # - Afterwards `.grad` of every trainable parameter is, on all ranks, the gradient of the mean over all targets of all
-#   ranks. What no rank has used gets zeros; if nobody has a target, all of these gradients are zeros.
-# - Returns that number of all targets, as an int, exact and the same on each rank.
+#   ranks. A parameter that no rank has used gets zeros. If no rank has a target, all of these gradients are zeros.
+# - Return the number of all targets as an int, exact and the same on each rank.
 # - A frozen parameter keeps `.grad` None. A tied parameter is one parameter. Weights and flags are not changed.
-# - It works with any number of ranks, one included.
+# - The function works with any number of ranks, including one.
 #
-# **Rule.** Collectives only: no `DistributedDataParallel`.
+# **Rule.** Use only collectives, no `DistributedDataParallel`.
 #
 # <details><summary>Hint 1</summary>
 #
-# Rank 0 has 10 targets, rank 1 has 30. What does each target weigh in the mean of the two means? And what does a rank
-# do in a collective for a parameter of which it has no gradient?
+# Rank 0 has 10 targets, rank 1 has 30. How much does each target count in the mean of the two means? And what does a
+# rank do in a collective for a parameter for which it has no gradient?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Two things are summed over the ranks: the gradients and the counts. The division comes once, after both. A rank that
-# stays away from a collective leaves the others waiting.
+# Sum two things over the ranks: the gradients and the counts. Divide once, after both. If a rank skips a collective,
+# the others wait for it forever.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `dist.all_reduce` an int64 tensor with the count. Then, for each trainable parameter in the order of
-# `model.parameters()`: `torch.zeros_like` where `.grad` is None, `dist.all_reduce(p.grad)`, and divide by
-# `max(total, 1)`.
+# Reduce the count first, as an integer tensor. Then go through the trainable parameters in the same order on every
+# rank, put zeros where there is no gradient, reduce, and divide by the total. Think of a total of 0.
 #
 # </details>
 

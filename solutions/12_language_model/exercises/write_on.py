@@ -3,43 +3,43 @@
 #
 # fix · solid · 15 min · 1 point
 #
-# This function lets a model write. It runs, and its text is dull: whatever the prompt, the same few bytes come again
-# and again. There is more than one reason. Repair it. This is built on the nucleus of chapter 3.
+# This function generates text with a model. It runs, but its text is dull: whatever the prompt, the same few bytes come
+# again and again. There is more than one reason. Fix it. This exercise builds on the nucleus of chapter 3.
 #
 # **Contract**
 #
-# - `logits` is called with int64 ids (1, T), T at most `length`, and gives (1, T, V) float32, as a model does. `prompt`
-#   is (T0,) int64, T0 at least 1. Returned are its ids with `n` more at their end, (T0 + n,); `n` may be 0.
+# - `logits` takes int64 ids (1, T), T at most `length`, and returns (1, T, V) float32, as a model does. `prompt` is
+#   (T0,) int64, T0 at least 1. Return its ids followed by `n` more, (T0 + n,); `n` may be 0.
 # - Each new id is drawn from the *nucleus* of the distribution that the logits of the last position give at this
-#   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. They
-#   are drawn with the probabilities that they have, relative to each other. `top_p` is in (0, 1]; with a very small one
-#   the likeliest id is left; with 1 all are, except for ids so unlikely that rounding hides them in a float32 sum.
-# - Temperature 0 takes the likeliest id. Every other temperature, however small, draws.
-# - The model is shown the last `length` ids of the text so far; all of them while they are fewer.
-# - All dice come from `generator`, which is not seeded anew: equal states of it give equal texts, and it goes on from
-#   call to call. torch's global generator is left alone.
-# - `prompt` is not changed, and the model runs without recording a graph. Whether gradients are recorded is afterwards
-#   as it was.
+#   temperature (logits divided by it): the fewest most likely ids whose probabilities add up to `top_p` or more. Their
+#   relative probabilities stay the same. `top_p` is in (0, 1]. With a very small `top_p` only the likeliest id is left;
+#   with 1 all ids are, except for ids so unlikely that rounding hides them in a float32 sum.
+# - Temperature 0 chooses the likeliest id. Every other temperature, however small, draws.
+# - The model gets the last `length` ids of the text so far, or all of them if there are fewer.
+# - All randomness comes from `generator`, which is not seeded again: equal generator states give equal texts, and the
+#   generator advances from call to call. torch's global generator is left alone.
+# - `prompt` is not changed, and the model runs without recording a graph. Afterwards gradients are recorded, or not, as
+#   before.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which id crosses `top_p`: the first one left out, or the last one kept? After `sort`, is a number that you draw an id
-# or a rank? And which numbers does a generator give that is seeded before each draw?
+# Which id crosses `top_p`: the first that is left out, or the last that is kept? After `sort`, is a drawn number an id
+# or a rank? And which numbers does a generator give if it is seeded before each draw?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Four lines have a fault, one of them two; temperature 0 and `no_grad` are missing altogether. An id is left out if
-# those *before* it reach `top_p`: take the cumulative sum without its own probability.
+# Four lines have a mistake, and one of them has two. Temperature 0 and `no_grad` are missing altogether. An id is left
+# out if the ids *before* it reach `top_p`, so take the cumulative sum without the id's own probability.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Under `torch.no_grad()`: call the model on `out[None, -length:]`; at temperature 0 take `argmax`. Else divide by the
-# temperature, softmax, sort, `p[p.cumsum(-1) - p >= top_p] = 0`, `multinomial` with the generator, and append
-# `order[drawn]`.
+# Work without a graph, and give the model the end of the text so far, not its beginning. Temperature 0 is a case of its
+# own, because you can't divide by it. Otherwise divide, sort, set everything outside the nucleus to 0, and draw. The
+# drawn number is a place in the sorted order, so look up its id.
 #
 # </details>
 
