@@ -3,25 +3,25 @@
 #
 # measure · solid · 12 min · 2 points
 #
-# A cache that should hold 4 KiB per batch fills the memory all the same:
+# This cache should store 4 KiB per batch, and yet it fills the memory:
 #
 #     cache = []
 #     for batch in loader:                       # batch: (4096, 1024) float32, 16 MiB
 #         cache.append(batch[:1].contiguous())   # "4 KiB each", and yet 16 MiB more with every batch
 #
-# Write the instrument that shows it, and the repair.
+# Write the instrument that shows it, and the fix.
 #
 # **Contract**
 #
 # - `bytes_kept(*tensors)`: the sizes in bytes of all *distinct storages* behind the tensors, summed. Views of one
-#   storage count once, also when they begin at different places. No tensors: 0. No deprecated API.
-# - `compact(t)`: t itself when its storage is no larger than t.numel() * t.element_size() bytes; otherwise a tensor
-#   with equal shape, dtype and values whose storage is no larger than that. It stays in the autograd graph.
+#   storage count once, even if they begin at different places. No tensors: 0. Don't use a deprecated API.
+# - `compact(t)`: t itself if its storage is no larger than t.numel() * t.element_size() bytes; otherwise a tensor with
+#   equal shape, dtype and values whose storage is no larger than that. The result stays in the autograd graph.
 # - Neither function changes its arguments.
 #
 # <details><summary>Hint 1</summary>
 #
-# `batch[:1]` is contiguous already. What does contiguous() return then, and to which storage does that belong?
+# `batch[:1]` is already contiguous. What does contiguous() return then, and which storage does that use?
 #
 # </details>
 #
@@ -35,8 +35,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Put the sizes into a dict whose keys are the storages' addresses, and sum its values. To compact, compare the
-# storage's nbytes() with t.numel() \* t.element_size(): if it is larger, return `t.clone()`, else t.
+# Put the sizes in a dict whose keys are the storages' addresses, and sum its values. To compact, compare the size of
+# the storage in bytes with what the elements alone would take. If the storage is larger, return a copy of t, else t
+# itself.
 #
 # </details>
 

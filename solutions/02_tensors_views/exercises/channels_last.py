@@ -3,35 +3,35 @@
 #
 # predict · warm-up · 7 min · 1 point
 #
-# Code that expects row-major images stops on a `channels_last` batch, or quietly turns it back. Replace each `...` by
-# what the snippet next to it gives, with
+# Code that expects row-major images raises on a `channels_last` batch, or silently converts it back. Replace each `...`
+# by what the snippet next to it gives, with
 #
 #     w = torch.randn(2, 3, 5, 7)                  # batch, channels, height, width
 #     x = w.to(memory_format=torch.channels_last)
 #
 # **Contract**
 #
-# - Shapes and strides are tuples, which may also be written as lists; all other items ask for `True` or `False`.
+# - Shapes and strides are tuples; you may write them as lists. All other items ask for `True` or `False`.
 # - Every right item earns a tenth of the point.
 #
 # <details><summary>Hint 1</summary>
 #
-# Where in memory is the green value of a pixel, seen from its red value? And where is the red value of the next pixel?
+# How far in memory is the green value of a pixel from its red value? And how far is the red value of the next pixel?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # The strides are those of a row-major (N, H, W, C) tensor, written in the order N, C, H, W. Whether two dimensions can
-# be viewed as one, the rule of merging says: try it on these strides.
+# be viewed as one is decided by the rule of merging, so try it on these strides.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# They are H\*W\*C = 105, 1, W\*C = 21 and C = 3. H and W merge, since 21 = 7 · 3; C and H don't. What compares or
-# copies by *index* (`equal`, `flatten`) doesn't notice the layout; `clone` keeps it, and `contiguous` ends it. A
-# dimension of size 1 never takes a step, so its stride can't spoil either order.
+# They are H\*W\*C = 105, 1, W\*C = 21 and C = 3. H and W merge, since 21 = 7 · 3; C and H don't. Functions that compare
+# or copy by *index* (`equal`, `flatten`) work whatever the layout is; `clone` keeps it, and `contiguous` replaces it by
+# the row-major one. Nobody takes a step along a dimension of size 1, so its stride can't spoil either order.
 #
 # </details>
 

@@ -3,16 +3,16 @@
 #
 # implement · solid · 12 min · 1 point
 #
-# Pruning weights, trimming outliers, dropping the easiest samples of a batch: k values have to go, and the rest must
-# stay in its place.
+# When you prune weights, trim outliers or drop the easiest samples of a batch, you remove k values, and the others must
+# keep their order.
 #
 # **Contract**
 #
-# - `drop_lowest(x, k)` returns the 1-d tensor x without its k smallest values, the others in their original order: (N,)
-#   becomes (N - k,).
-# - Exactly k elements go. Among equal values the ones that come first are dropped first; nan counts as the largest
-#   value.
-# - Dtype and device stay, x is not changed, gradients reach the kept elements and only those.
+# - `drop_lowest(x, k)` returns the 1-d tensor x without its k smallest values, with the others in their original order:
+#   (N,) becomes (N - k,).
+# - Exactly k elements are removed. Among equal values, those that come first are removed first; nan counts as the
+#   largest value.
+# - Dtype and device are kept, x is not changed, and gradients reach the remaining elements and only those.
 # - k = 0 keeps everything (x itself may come back), k = N gives an empty tensor; k < 0 or k > N raises `ValueError`.
 #
 # <details><summary>Hint 1</summary>
@@ -24,17 +24,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# `x.argsort(stable=True)` names all positions, that of the smallest value first; among equal values the earlier
-# position comes first, and nan comes last. Which of these positions go? And how do you read the others in their old
-# order?
+# A stable argsort lists all positions, that of the smallest value first; among equal values the earlier position comes
+# first, and nan comes last. Which of these positions are removed? And how do you read the others in their old order?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Begin with a mask that is True everywhere, `torch.ones_like(x, dtype=torch.bool)`, set it to False at the first k of
-# those positions, and index x with it; `torch.where` with a fill value would only replace. Before all that, refuse a k
-# outside 0..N: a slice [:k] takes a k of -1 without a word.
+# Start with a mask that is True everywhere, set it to False at the first k of those positions, and index x with the
+# mask; `torch.where` with a fill value would only replace. Before all that, refuse a k outside 0..N, because a slice
+# with a k of -1 raises no error.
 #
 # </details>
 

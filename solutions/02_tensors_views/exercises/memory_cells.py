@@ -3,36 +3,36 @@
 #
 # implement · solid · 12 min · 2 points
 #
-# Write down for each element of a tensor the memory cell in which it lies. With such a map two questions of daily work
+# For each element of a tensor, compute the memory cell that it is stored in. With such a map, two everyday questions
 # become one line each: do two tensors share a cell, and is a tensor contiguous?
 #
 # **Contract**
 #
-# - Entry [i, j, ...] of the result is the number of the storage cell in which t[i, j, ...] lies, counted from the
-#   beginning of the *storage* in elements of t's dtype. The result is int64 and has t's shape.
+# - Entry [i, j, ...] of the result is the number of the storage cell of t[i, j, ...], counted from the beginning of the
+#   *storage* in elements of t's dtype. The result is int64 and has t's shape.
 # - It works for every strided CPU tensor: slices, transposes, expanded and overlapping views, 0-d and empty tensors,
 #   any dtype, with or without requires_grad. t is not changed.
 #
-# **Rule.** The values of t are never read: shape, strides and offset say where everything lives.
+# **Rule.** The values of t are never read, because shape, strides and offset say where everything is.
 #
 # <details><summary>Hint 1</summary>
 #
-# t[0, 0, ...] lies in cell storage_offset(). How far is it from there to t[1, 0, ...]?
+# t[0, 0, ...] is in cell storage_offset(). How far is it from there to t[1, 0, ...]?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# cell = offset + i\*stride(0) + j\*stride(1) + ... All i at once are an arange, and so are all j. Which shapes must the
-# two have, so that their sum is a table?
+# cell = offset + i\*stride(0) + j\*stride(1) + ... All i together are an arange, and so are all j. Which shapes must
+# the two have, so that their sum is a table?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Begin with the offset as a 0-d tensor. Then, for each dimension from the first to the last, append a dimension of size
-# 1 to what you have (`unsqueeze(-1)`) and add `torch.arange(size) * stride`, which broadcasts. No dimension: the offset
-# stays alone. A size of 0: the arange is empty, and so is the result.
+# Start with the offset as a 0-d tensor. Then, for each dimension from the first to the last, append a dimension of size
+# 1 to what you have and add the positions along that dimension times its stride, which broadcasts. Without dimensions
+# only the offset is left, and with a size of 0 everything is empty.
 #
 # </details>
 

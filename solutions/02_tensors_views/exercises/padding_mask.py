@@ -4,35 +4,36 @@
 # fix · warm-up · 8 min · 1 point
 #
 # A batch of sequences of different lengths needs a mask that says which positions are real. This one was meant to save
-# memory; for lengths [3, 1, 2] every row comes out as [True, False, False], without an error or a warning. Repair it.
-# (In Exercise 12.2 such a mask comes back, in attention.)
+# memory. For lengths [3, 1, 2], every row is [True, False, False], without an error or a warning. Fix it. (Exercise
+# 12.2 uses such a mask in attention.)
 #
 # **Contract**
 #
 # - `mask[b, t]` is True exactly where t < lengths[b].
 # - `T=None` means the largest length (0 for an empty batch). A length above T gives a full row, 0 an empty one.
-# - The result is bool, lives on the device of `lengths` and owns its memory: writing `mask[0, 0]` changes that element
-#   only, and nothing in another mask.
+# - The result is bool, is on the device of `lengths` and owns its memory: writing `mask[0, 0]` changes only that
+#   element, and nothing in another mask.
 # - `lengths` (int64 or int32) is not changed.
 #
 # <details><summary>Hint 1</summary>
 #
-# How many memory cells does the expanded mask have, and which of them does `mask[1, 1:] = False` write?
+# How many memory cells does the expanded mask have, and to which of them does `mask[1, 1:] = False` write?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# There are two ways: give every row its own memory before writing, or write nothing and compare. Put the positions 0,
-# 1, 2 above the mask and the lengths 3, 1, 2 beside it. How do you get each element from its column's number and its
-# row's number?
+# There are two ways. You can give every row its own memory before writing, or write nothing and compare. For the
+# second, put the positions 0, 1, 2 above the mask and the lengths 3, 1, 2 beside it. How do you get each element from
+# the number of its column and the number of its row?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Compare positions, one row, with lengths, one column: `torch.arange(T, device=lengths.device) < lengths[:, None]`
-# broadcasts to (B, T). Where T is None, it is `int(lengths.max())`; an empty batch has no maximum, so it is 0 there.
+# Compare positions, as one row, with lengths, as one column. Broadcasting makes that (B, T). Make the positions on the
+# device of `lengths`. If T is None, it is the largest length as a Python int; an empty batch has no maximum, so there T
+# is 0.
 #
 # </details>
 

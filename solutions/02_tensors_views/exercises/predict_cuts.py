@@ -3,13 +3,13 @@
 #
 # predict · warm-up · 8 min · 1 point
 #
-# Batches, heads and devices get their share by cutting, and a cut that doesn't mean what you think often raises no
-# error. Replace each `...` by what the snippet next to it gives, with `v = torch.arange(10)` and
-# `sizes(parts) = [len(p) for p in parts]`.
+# Batches are cut into parts for heads and devices, and a cut that doesn't mean what you think often raises no error.
+# Replace each `...` by what the snippet next to it gives, with `v = torch.arange(10)` and `sizes(parts) = [len(p) for p
+# in parts]`.
 #
 # **Contract**
 #
-# - A list may also be written as a tuple. `split_3_3` asks for `True` or `False`.
+# - You may write a list as a tuple. `split_3_3` asks for `True` or `False`.
 # - Every right item earns a tenth of the point.
 #
 # <details><summary>Hint 1</summary>
@@ -20,17 +20,17 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# split: sizes. tensor_split: an int is a count, a list holds cut positions, which follow slicing rules. chunk: at most
-# that many parts, all of size ceil(10 / n) but the last.
+# split takes sizes. tensor_split takes an int as a count, or a list of cut positions, which follow the rules of slices.
+# chunk makes at most that many parts, all of size ceil(10 / n) except the last.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `split(4)` cuts off fours until the rest is smaller. `tensor_split(4)` makes four parts: two each, and the first two
-# get one of the two that are left. `chunk(6)` takes parts of ceil(10 / 6) = 2 until nothing is left, and five are
-# enough. The places [3, 7] give v[:3], v[3:7], v[7:]; a place beyond the end is allowed, as in a slice. Sizes have to
-# sum to 10. `repeat` strings whole rows together, `repeat_interleave` repeats each element.
+# `split(4)` cuts off fours until less is left. `tensor_split(4)` makes four parts of two, and the first two get one
+# each of the two that are left. `chunk(6)` takes parts of ceil(10 / 6) = 2 until nothing is left, and five are enough.
+# The places [3, 7] give v[:3], v[3:7], v[7:]; a place beyond the end is allowed, as in a slice. Sizes have to sum to
+# 10. `repeat` puts whole rows one after the other, `repeat_interleave` repeats each element.
 #
 # </details>
 

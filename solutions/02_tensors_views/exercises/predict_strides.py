@@ -9,30 +9,30 @@
 #
 # **Contract**
 #
-# - Strides and offsets count elements. A tuple may also be written as a list.
-# - The two `alias` items ask whether both tensors look into the same storage: `True` or `False`.
+# - Strides and offsets count elements. You may write a tuple as a list.
+# - The two `alias` items ask whether both tensors use the same storage: `True` or `False`.
 # - Every right item earns a twelfth of the points.
 #
 # <details><summary>Hint 1</summary>
 #
-# Where in the row of 24 memory cells does element [1, 0] of each of these tensors lie, and where [0, 1]? The distance
-# to element [0, 0] is the stride.
+# In which of the 24 memory cells is element [1, 0] of each of these tensors, and in which is [0, 1]? The distance to
+# element [0, 0] is the stride.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# In x, [1, 0] lies in cell 6 and [0, 1] in cell 1. Now the slice: its [0, 0] is x[1, 0]. Which elements of x are its
-# [1, 0] and its [0, 1], and in which cells do these lie? For the `alias` items look at the three bins of section 2.2.
+# In x, [1, 0] is in cell 6 and [0, 1] in cell 1. Now the slice: its [0, 0] is x[1, 0]. Which elements of x are its [1,
+# 0] and its [0, 1], and in which cells are they? For the `alias` items, look at the three bins of section 2.2.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
 # `t()` swaps the two strides of (6, 1). A step of 2 doubles a stride; starting at row 1 moves the offset by one row.
-# `expand` adds stride 0. Contiguous means: the strides are those that a fresh tensor of this shape would have, and a
-# tensor for which that is so comes back from `contiguous()` itself. A list picks freely, so it copies; the elements of
-# `x.t()` in a row follow no single stride.
+# `expand` adds stride 0. A tensor is contiguous if its strides are those of a fresh tensor of this shape, and then
+# `contiguous()` returns the tensor itself. A list picks freely, so it copies; the elements of `x.t()` in index order
+# follow no single stride.
 #
 # </details>
 

@@ -3,16 +3,16 @@
 #
 # implement · long · 18 min · 3 points
 #
-# Moving averages, frames of a sound, patches of a long sequence: all begin with windows that overlap. Copied, they cost
-# `size` times the memory; with the right strides they cost nothing. (In Exercise 12.1 they come back, as all that a
-# language model reads.)
+# Moving averages, frames of audio and patches of a long sequence all begin with overlapping windows. If you copy them,
+# they need `size` times the memory; with the right strides they need none. (In Exercise 12.1, everything that a
+# language model reads comes from such windows.)
 #
 # **Contract**
 #
 # - `out[..., i, j] == x[..., i * step + j]`: (..., T) becomes (..., n, size), with n = (T - size) // step + 1 windows.
-#   An incomplete last window is left out. Any number of leading dimensions stays as it is.
-# - The result is a view of x, whatever x looks like (contiguous or not, with an offset, expanded): a later write to x
-#   shows in every window that contains the element.
+#   An incomplete last window is left out. Any number of leading dimensions is kept.
+# - The result is a view of x, whatever x looks like (contiguous or not, with an offset, expanded). A later write to x
+#   shows up in every window that contains the element.
 # - size < 1, step < 1 or size > T raises `ValueError`.
 # - Gradients flow: an element's gradient is the sum over all windows that contain it.
 #
@@ -21,23 +21,24 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# Going from one window to the next, and from one element of a window to the next: how many memory cells does each step
-# move, in terms of x.stride(-1)?
+# How many memory cells is it from one window to the next, and from one element of a window to the next, in terms of
+# x.stride(-1)?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # The last dimension becomes two, with strides (step \* s, s), where s is x's own last stride; all leading strides and
-# the offset stay. The general tool takes size, stride and offset; one Tensor method, which you met in the explorer of
-# section 2.1, does exactly this along a chosen dimension.
+# the offset are kept. The general tool takes size, stride and offset. One Tensor method, which you met in the explorer
+# of section 2.1, does exactly this along a dimension of your choice.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Refuse first: size < 1, step < 1 or size > x.shape[-1]. Then `x.unfold(-1, size, step)`; or `x.as_strided` with the
-# sizes (\*x.shape[:-1], n, size), the strides (\*x.stride()[:-1], step \* s, s) and `x.storage_offset()`.
+# First refuse a bad size or step. Then either call the method of the explorer on the last dimension, or call the
+# general tool. The general tool needs x's own sizes and strides for the leading dimensions, the number of windows and
+# the window size with the two strides of hint 2, and x's own offset.
 #
 # </details>
 

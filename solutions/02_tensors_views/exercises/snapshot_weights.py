@@ -3,8 +3,8 @@
 #
 # fix · warm-up · 8 min · 1 point
 #
-# Keeping the best weights of a training run is a few lines in every training loop. In this one `best` holds the *last*
-# weights when the loop has ended:
+# Keeping the best weights of a training run takes a few lines in a training loop. In this loop, `best` contains the
+# *last* weights at the end:
 #
 #     best_loss, best = float("inf"), None
 #     for epoch in range(20):
@@ -12,35 +12,35 @@
 #         if loss < best_loss:
 #             best_loss, best = loss, snapshot(model)
 #
-# Repair `snapshot`.
+# Fix `snapshot`.
 #
 # **Contract**
 #
-# - The snapshot holds everything that `model.state_dict()` holds (parameters and persistent buffers, with the same
-#   keys, values, dtypes and devices), as copies: later training, in-place writes or `load_state_dict` on the model do
-#   not change them.
-# - The copies don't require grad and hold no graph. The model itself is not changed; `model.load_state_dict(snapshot)`
+# - The snapshot contains everything that `model.state_dict()` contains (parameters and persistent buffers, with the
+#   same keys, values, dtypes and devices), as copies. Later training, in-place writes or `load_state_dict` on the model
+#   do not change them.
+# - The copies don't require grad and keep no graph. The model itself is not changed; `model.load_state_dict(snapshot)`
 #   restores it.
 # - Two snapshots are independent of each other.
 #
 # <details><summary>Hint 1</summary>
 #
-# An optimizer step writes into the parameters in place. Which of detach, dict(...), contiguous, clone still see the
-# same memory afterwards?
+# An optimizer step writes into the parameters in place. After detach, dict(...), contiguous and clone, which results
+# still share the parameters' memory?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `state_dict()` holds all that is asked for, and its entries are detached already. But `detach()` shares memory; see
-# section 2.3. What is missing is a copy of each entry's data.
+# `state_dict()` already contains everything you need, and its entries are detached. But `detach()` shares memory
+# (section 2.3). What is missing is a copy of each entry's data.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Of the four in Hint 1 only `clone` makes new cells. Write it into the given line in place of `detach`: it keeps dtype
-# and device, and entries of `state_dict()` don't require grad, so their clones don't either.
+# Of the four in Hint 1, only one makes new cells. Use it in the given line in place of `detach`. It keeps dtype and
+# device, and the entries of `state_dict()` don't require grad, so their copies don't either.
 #
 # </details>
 

@@ -3,11 +3,11 @@
 #
 # debug · solid · 15 min · 3 points
 #
-# Multi-head attention cuts the channels of every position into h heads of D channels each, and glues them together
-# again afterwards. The code below has one bug of each kind. `split_heads` is wrong in silence: a model trains with it,
-# without an error, and its heads see scrambled channels. `merge_heads` stops on attention's output with "view size is
-# not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use
-# .reshape(...) instead." Repair both.
+# Multi-head attention cuts the channels of every position into h heads of D channels each, and later joins them again.
+# The code below has one silent bug and one loud one. `split_heads` is wrong silently: a model trains with it, without
+# an error, but its heads get scrambled channels. `merge_heads` raises on attention's output: "view size is not
+# compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use
+# .reshape(...) instead." Fix both.
 #
 # **Contract**
 #
@@ -15,32 +15,32 @@
 #   (k+1)\*D - 1 of that position: `split_heads(x, h)[b, k, t]` equals `x[b, t, k*D:(k+1)*D]`.
 # - `merge_heads(y)` is the inverse: (B, h, T, D) becomes (B, T, h\*D). It may copy.
 # - A width that h does not divide raises `ValueError`. Empty batches and sequences work. Gradients flow through both.
-# - Both must also cope with inputs that are not contiguous: a third of a fused projection, a transposed (T, B, C)
-#   batch.
+# - Both must also work for inputs that are not contiguous, such as a third of a fused projection or a transposed (T, B,
+#   C) batch.
 #
-# **Rule.** `split_heads` returns a view: it shares x's storage, whatever x looks like, so that writing into a head
-# shows in x.
+# **Rule.** `split_heads` returns a view: it shares x's storage, whatever x looks like, so that a write into a head
+# shows up in x.
 #
 # <details><summary>Hint 1</summary>
 #
-# `view` reads the elements in their old order and only puts brackets elsewhere. Which two numbers lie next to each
-# other in memory: two channels of one position, or one channel of two positions?
+# `view` keeps the elements in their old order and only changes where the brackets are. Which two numbers are next to
+# each other in memory: two channels of one position, or one channel of two positions?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Take one example of two positions with four channels, 0 to 7, and two heads. Head 0 has 0, 1 of the first position and
-# 4, 5 of the second. Which dimension has to be cut for that, and which shape do you have before anything is exchanged?
-# And the way back: what is next to what in memory, once two dimensions have been exchanged?
+# Take an example with two positions, four channels, 0 to 7, and two heads. Head 0 has 0, 1 of the first position and 4,
+# 5 of the second. Which dimension has to be split for that, and which shape do you have before you swap anything? And
+# on the way back, what is next to what in memory once two dimensions have been swapped?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# First split the last dimension where it stands, `x.view(B, T, h, C // h)` (after you have refused a C that h doesn't
-# divide), then exchange the dimensions of heads and positions with `transpose(1, 2)`. On the way back exchange first;
-# the result is not row-major any more, so merging into (B, T, h\*D) needs `reshape`, which copies when it must.
+# First refuse a C that h doesn't divide. Then split the last dimension into h heads of C // h channels, leaving it
+# where it is, and swap the dimensions of heads and positions. On the way back, swap first. The result is not row-major
+# any more, so merging the last two dimensions needs the function that copies when it must.
 #
 # </details>
 

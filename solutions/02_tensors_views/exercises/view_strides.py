@@ -4,47 +4,48 @@
 # implement · solid · 25 min · 3 points
 #
 # `view` either finds strides for the new shape or refuses. Write the part that decides: from the shape and strides of a
-# tensor and the shape that is wanted, the strides that `x.view(new_shape)` has.
+# tensor and the new shape, compute the strides that `x.view(new_shape)` has.
 #
 # **Contract**
 #
 # - `view_strides(shape, stride, new_shape)` returns a tuple with one int for each dimension of `new_shape`: the strides
 #   with which the same cells are walked in the same row-major order.
-# - `None` means: the elements are as many, but no strides do that. (`x.view` would raise, `x.reshape` copy.)
+# - `None`: the number of elements is right, but no strides give that order. (`x.view` would raise, and `x.reshape`
+#   would copy.)
 # - A single -1 in `new_shape` stands for the size that fits.
 # - `ValueError`, whatever the strides: another number of elements, or a -1 for which no size fits; two -1; a negative
-#   size other than -1; a -1 beside sizes whose product is 0 (it could be anything).
-# - A tensor without elements can be viewed with every shape that has none. Shapes without dimensions are allowed on
-#   both sides.
-# - The stride of a dimension of size 1, and each stride where there are no elements, is never walked: return any int
-#   there.
-# - The arguments are tuples or lists of ints, which may be larger than any memory; `shape` and `stride` are equally
-#   long, and nothing in them is negative. No argument is changed.
+#   size other than -1; a -1 next to sizes whose product is 0 (it would be ambiguous).
+# - A tensor without elements can be viewed with every shape that has no elements. Shapes without dimensions are allowed
+#   on both sides.
+# - The stride of a dimension of size 1, and each stride of a tensor without elements, is never used, so you may return
+#   any int there.
+# - The arguments are tuples or lists of ints, which may be larger than any memory. `shape` and `stride` have the same
+#   length and contain nothing negative. No argument is changed.
 #
-# **Rule.** Numbers only: no tensor and no array is made, not even on `meta`.
+# **Rule.** Numbers only: no tensor and no array is created, not even on `meta`.
 #
 # <details><summary>Hint 1</summary>
 #
-# Read shape and stride from the right. When does dimension d-1 simply continue dimension d, so that both are one long
-# dimension? What can you then do with that long dimension?
+# Read shape and stride from the right. When does dimension d-1 simply continue dimension d, so that both together are
+# one long dimension? What can you then do with that long dimension?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# First the counting: work out -1, refuse what has another number of elements, and answer at once if there are none.
-# Then throw away sizes of 1, and glue: while stride[d-1] == size[d] \* stride[d], d-1 and d become one run, with the
-# product of the sizes and the stride of the inner one. There is a view exactly if the new sizes, read from the right,
-# fill run after run.
+# Count first: compute the -1, refuse a different number of elements, and return at once if there are none. Then drop
+# sizes of 1 and merge: while stride[d-1] == size[d] \* stride[d], d-1 and d become one run, with the product of the
+# sizes and the stride of the inner one. A view exists exactly if the new sizes, read from the right, fill run after
+# run.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# For each run from the right, of size n and stride s: take new sizes from the right while their product is smaller than
-# n, and give them the strides s, s \* (first size), s \* (first size) \* (second size), …; if the product isn't exactly
-# n in the end: None. New sizes of 1 fit anywhere: pass them by with any stride. The strides come out from right to
-# left, so turn them round.
+# For each run from the right, take new sizes from the right while their product is smaller than the run's size. The
+# first gets the run's stride, and each further one gets the stride before it times the size before it. If the product
+# isn't exactly the run's size in the end, return None. New sizes of 1 fit anywhere, with any stride. You find the
+# strides from right to left, so reverse them.
 #
 # </details>
 
