@@ -1,20 +1,20 @@
 # %% [markdown]
 # # Autograd and leaf tensors
 #
-# `loss.backward()` is one line, and most of what goes wrong with it happens somewhere else: a tensor that is not a
-# leaf, a gradient that is added instead of replaced, a write that nobody noticed, a nan in a branch that was never
-# taken. After this chapter you can
+# `loss.backward()` is one line, and most of what goes wrong with it happens somewhere else: a tensor isn't a leaf, a
+# gradient is added instead of replaced, a value is overwritten without anybody noticing, or a nan comes out of a branch
+# that was never taken. After this chapter you can
 #
-# - draw the graph that a few lines record, and say which tensors are leaves, which get a `.grad`, and which have to
-# be asked for it;
-# - use backward with a vector, and build a Jacobian from it;
+# - draw the graph that a few lines record, and say which tensors are leaves, which get a `.grad`, and which get one
+#   only if you ask;
+# - call `backward` with a vector, and build a Jacobian from such calls;
 # - cut gradients on purpose (`detach`, `no_grad`) and see when you cut them by accident (`.data`, `.item()`,
-# conversions);
-# - repair in-place errors, and the silent bugs next to them;
+#   conversions);
+# - fix in-place errors, and the silent bugs next to them;
 # - keep nan out of gradients, and make a gradient part of a loss.
 #
-# **70 minutes to read, 175 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view
-# or copy), and the idea of a derivative and of the chain rule. It helps to have run a training loop once.
+# **70 minutes to read, 175 minutes to practise, 20 points.** You need chapter 2, sections 2.1 and 2.2 (storage, view or
+# copy), and the idea of a derivative and of the chain rule. It helps to have run a training loop once.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -52,8 +52,8 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# Somebody's training loop raised "element 0 of tensors does not require grad and does not have a grad_fn". They looked
-# it up, added a line, and the error went away.
+# A colleague's training loop raised "element 0 of tensors does not require grad and does not have a grad_fn". They
+# looked the message up, added a line, and the error went away.
 
 # %%
 torch.manual_seed(0)
@@ -71,11 +71,11 @@ for step in range(3):
     print(f"step {step}: loss {loss.item():.4f}, gradient of the weight: {linear.weight.grad}")
 
 # %% [markdown]
-# Now there is no error and no learning. The error was right: the way from the loss back to the weights was cut, by one
-# of these lines. By section 4.6 you will see at once by which.
+# Now there is no error, and the model learns nothing. The error was right: one of these lines cuts the path from the
+# loss back to the weights. By section 4.6 you will see at a glance which.
 #
-# In the path of `x + y`, the picture of chapters 1 to 4, this is the third station. While the kernel computes a number,
-# autograd writes down how to send a gradient back:
+# In the picture of `x + y` that chapters 1 to 4 share, this is the third station. While the kernel computes a number,
+# autograd records how to send a gradient back:
 
 # %%
 call_path("autograd")
@@ -83,12 +83,12 @@ call_path("autograd")
 # %% [markdown]
 # ## 4.1 The graph is written while Python runs
 #
-# To find a cut you must know what there is to be cut. For each operation on a *tracked* tensor (one with
-# `requires_grad=True`) autograd makes a *node* that knows how to send a gradient back through that operation. A result
-# keeps its node in `grad_fn`; a node knows the nodes behind it as `next_functions`.
+# Before you can find the cut, you need to know what it cuts. For each operation on a *tracked* tensor (a tensor with
+# `requires_grad=True`), autograd creates a *node* that can send a gradient back through that operation. The result
+# stores its node in `grad_fn`, and each node stores the nodes behind it in `next_functions`.
 #
-# **Predict.** Only `w` is tracked. Which nodes will the next cell print for `((w * x) + 1).sum()`, in which order,
-# and where is `x`?
+# **Predict.** Only `w` is tracked. Which nodes will the next cell print for `((w * x) + 1).sum()`, in which order, and
+# where is `x`?
 
 
 # %% facts=["04-graph-nodes-and-edges", "04-only-requires-grad-needed"]
@@ -111,23 +111,23 @@ y.backward()
 print("w.grad:", w.grad, "x.grad:", x.grad)
 
 # %% [markdown]
-# The last operation comes first, because gradients travel backwards: the edges lead from results to inputs. Nodes are
-# backward functions, not tensors. `w`, where the way ends, is called a *leaf* (section 4.2 says exactly what that
-# is); it appears as AccumulateGrad, the node that adds to its `.grad`. `x` and the 1 are not tracked, so no edge
-# leads to them. Marking `w` was all it took: everything that is computed from it is tracked in turn.
+# The last operation comes first, because gradients travel backwards, from results to inputs. Nodes are backward
+# functions, not tensors. The path ends at `w`, which is called a *leaf* (section 4.2 says exactly what that is). It
+# appears as AccumulateGrad, the node that adds to its `.grad`. `x` and the 1 are not tracked, so no edge leads to them.
+# Marking `w` was enough: everything computed from a tracked tensor is tracked.
 
 # %% [markdown]
-# The explorer below draws that graph for lines that you type. Gradients flow down. A box is a node; under its name
-# stand the Python name of its result and what the node keeps for backward. A rounded box is a leaf. The lines have
-# been run once; press *backward* to send a gradient through, then *forward* to run them again. Now let the graph grow:
+# The explorer below draws that graph for lines that you type. Gradients flow down. Each box is a node; below the node's
+# name are the Python name of its result and what the node keeps for backward. A rounded box is a leaf. The lines have
+# been run once. Press *backward* to send a gradient through, then *forward* to run them again. Now let the graph grow:
 # write `z = (y * w).sum()` in the field *next line* and press Enter. Two arrows end at `w`. The list *example* has one
-# or two for most sections.
+# or two examples for most sections.
 
 # %%
 graph_explorer()
 
 # %% [markdown]
-# A function with an `if` in it is called on 2 and on -2:
+# The next function contains an `if`. We call it with 2 and with -2:
 
 # %% facts=["04-graph-recorded-automatically", "04-dynamic-graph"]
 w = torch.tensor(3.0, requires_grad=True)
@@ -145,10 +145,10 @@ for x in (2.0, -2.0):
     print_graph(branch(x).grad_fn, 1)
 
 # %% [markdown]
-# Two graphs. The graph does not describe the function; it lists what this call did. `if`, loops and
-# recursion are plain Python and leave no node. The next call writes a new graph, and the old one goes when nobody holds
-# its result any more. In the first graph MulBackward0 of `w * x` is printed twice: `product` is used twice, and two
-# paths lead to its one node.
+# The two calls record two different graphs. A graph doesn't describe the function; it lists what this call did. `if`,
+# loops and recursion are plain Python and leave no node. The next call records a new graph, and the old graph is freed
+# when nothing refers to its result any more. In the first graph, the MulBackward0 of `w * x` is printed twice because
+# `product` is used twice, so two paths lead to the same node.
 #
 # What is the graph needed for? Here a model runs twice, the second time under `torch.no_grad()`.
 
@@ -165,10 +165,10 @@ print("same numbers:", torch.equal(with_graph, without_graph))
 print("grad_fn:", type(with_graph.grad_fn).__name__, "and", without_graph.grad_fn)
 
 # %% [markdown]
-# The same numbers. The graph has no part in computing the output; it is a by-product for backward. Inference needs
-# none, and section 4.6 shows what that saves.
+# The numbers are the same. The graph plays no part in computing the output; it is recorded only for backward. Inference
+# doesn't need it, and section 4.6 shows how much memory you save without it.
 #
-# Not every tensor can be tracked, and none is unless somebody says so:
+# Some tensors can't be tracked, and none is tracked unless your code asks for it:
 
 # %% facts=["04-requires-grad-default", "04-autograd-dtypes", "04-factories-requires-grad", "04-variable-wrapper"]
 print("torch.ones:     ", torch.ones(2).requires_grad)
@@ -183,18 +183,18 @@ old_code = torch.autograd.Variable(torch.ones(2), requires_grad=True)
 print("Variable makes a", type(old_code).__name__)
 
 # %% [markdown]
-# `nn.Parameter` says so for you. Factories take `requires_grad=True`, functions that convert (`as_tensor`,
-# `from_numpy`) do not. Integers and bools have no derivatives and are refused. (`Variable`, which you meet in old code,
-# returns a plain tensor.)
+# `nn.Parameter` sets the flag for you. Factory functions accept `requires_grad=True`; functions that convert
+# (`as_tensor`, `from_numpy`) don't. Integers and bools have no derivatives, so PyTorch refuses them. (`Variable`, which
+# you'll meet in old code, returns a plain tensor.)
 #
-# **Now you know.** The graph is what this call did with tracked tensors: nodes that lead from the result back to the
-# leaves.
+# **Now you know.** The graph records what this call did with tracked tensors, as nodes that lead from the result back
+# to the leaves.
 #
 # ## 4.2 Leaf or not?
 #
-# An optimizer refuses some tensors ("can't optimize a non-leaf Tensor"), and others stay without a `.grad`. Both hang
-# on one word. A *leaf* is a tensor that no recorded operation made. That is a sentence about the recording, not about
-# how you came by the tensor.
+# An optimizer refuses some tensors ("can't optimize a non-leaf Tensor"), and other tensors never get a `.grad`. Both
+# depend on one definition: a *leaf* is a tensor that wasn't made by a recorded operation. So what counts is whether
+# autograd was recording, not how you got the tensor.
 #
 # **Predict.** `w` is a tracked leaf. Which of the nine tensors below are *not* leaves?
 
@@ -222,12 +222,12 @@ for name, t in tensors.items():
 print("w.to(w.dtype) is w:", tensors["w.to(w.dtype)"] is w)
 
 # %% [markdown]
-# Only the two that have a `grad_fn`: `w * 2` and `w.double()`. Whatever does not require grad is a leaf by definition,
-# computed or not. A tensor that you marked yourself is a leaf as well, and its `grad_fn` is None: nobody computed it.
-# A conversion that changes something is a recorded operation; one that changes nothing returns the tensor itself.
-# `nn.Parameter` takes the numbers and leaves the history behind.
+# Only `w * 2` and `w.double()`, the two tensors that have a `grad_fn`, are not leaves. A tensor that doesn't require
+# grad is a leaf by definition, even if it was computed. A tensor that you marked yourself is also a leaf, and its
+# `grad_fn` is None because no operation made it. A conversion that changes something is a recorded operation; a
+# conversion that changes nothing returns the tensor itself. `nn.Parameter` uses the numbers without their history.
 #
-# Can the flag be changed afterwards?
+# Can you change the flag afterwards?
 
 # %% facts=["04-requires-grad-attribute"]
 w = torch.ones(3, requires_grad=True)
@@ -239,10 +239,10 @@ now = (w * 2).requires_grad
 print("h computed now requires grad:", now, "- the old h still does:", h.requires_grad)
 
 # %% [markdown]
-# On leaves only. That is how layers are frozen: set it to False on the parameters, and the next forward pass records
-# nothing for them. On a result the flag is a consequence of its operands.
+# Only on leaves. This is how layers are frozen: set the flag to False on the parameters, and the next forward pass
+# records nothing for them. On a result, the flag follows from the inputs and can't be changed.
 #
-# **Find the lines.** Three tensors are to be trained. Which two lines does the optimizer refuse?
+# **Find the lines.** We want to train three tensors. Which two lines does the optimizer refuse?
 
 # %% facts=["04-leaf-lost-by-conversion", "04-leaf-when-not-requiring-grad"]
 torch.manual_seed(0)
@@ -255,19 +255,19 @@ error_of(lambda: torch.optim.SGD([scaled], lr=0.1))
 print("taken:", len(torch.optim.SGD([created], lr=0.1).param_groups[0]["params"]), "tensor")
 
 # %% [markdown]
-# The first two: they are results, of a conversion and of a division. Their gradients would land on the tensors that
-# `torch.randn` returned, which nobody holds any more. So finish the numbers first and mark them last: create the
-# tensor with its `dtype` and `device`, or compute it and call `requires_grad_()` on the untracked result.
-# `.to("cuda")` is a conversion like `.double()`.
+# The optimizer refuses the first two, because they are results of a conversion and of a division. Their gradients would
+# go to the tensors that `torch.randn` returned, and your program no longer has a reference to those. So finish the
+# numbers first and mark the tensor last: create it with its `dtype` and `device`, or compute it and call
+# `requires_grad_()` on the untracked result. `.to("cuda")` is a conversion, just like `.double()`.
 #
-# **Now you know.** A leaf is what no recorded operation made. Finish the numbers, then mark.
+# **Now you know.** A leaf is a tensor that wasn't made by a recorded operation. Finish the numbers, then mark.
 #
 # ## 4.3 Where gradients end up
 #
 # A training loop calls `zero_grad()` in every step. What would happen without it?
 #
-# **Predict.** `backward` runs twice, each time on a freshly computed `(w * x).sum()`. What are the gradients of `w`,
-# of `x` and of `unused` afterwards?
+# **Predict.** `backward` runs twice, each time on a freshly computed `(w * x).sum()`. What are the gradients of `w`, of
+# `x` and of `unused` afterwards?
 
 # %% facts=["04-grad-none-then-accumulates", "04-autograd-gives-all-gradients", "04-only-leaves-keep-grad"]
 w = torch.ones(3, requires_grad=True)
@@ -281,11 +281,11 @@ print("after: ", w.grad)
 print("x.grad:", x.grad, " unused.grad:", unused.grad)
 
 # %% [markdown]
-# `.grad` is None at first; then every backward pass *adds* to it. `zero_grad()` sets it back to None. A tensor that
-# does not require grad, or that the result does not depend on, keeps None, which is not the same as zeros.
+# `.grad` is None at first, and then every backward pass *adds* to it. `zero_grad()` sets it back to None. If a tensor
+# doesn't require grad, or the result doesn't depend on it, its `.grad` stays None, which is not the same as zeros.
 #
 # **By hand.** A is the leaf (1, 1), B = 2A, and C is the length of B, so that C's gradient with respect to B is B
-# divided by its length. Work out the gradient of B and that of A, then see who keeps them.
+# divided by its length. Work out the gradient of B and that of A, then see which of them is kept.
 
 # %% facts=["04-only-leaves-keep-grad", "04-retain-grad"] shows_warning="UserWarning"
 A = torch.ones(2, requires_grad=True)
@@ -305,11 +305,12 @@ B.retain_grad()
 print("B.grad, with retain_grad after backward:", B.grad)
 
 # %% [markdown]
-# 2 / √8 = 0.7071 for B and twice that for A. Only leaves keep their gradient; that of an intermediate result is passed
-# on and forgotten. `retain_grad()` asks for it to be kept, and has to ask before backward.
+# The gradient of B is 2 / √8 = 0.7071 in both elements, and that of A is twice as much. Only leaves keep their
+# gradient. The gradient of an intermediate result is passed on and then freed, unless you call `retain_grad()` on that
+# result before backward.
 #
-# The same as a picture, after two backward passes: `retain_grad` was called on the second B, and `A.grad` holds the sum
-# of both passes.
+# Here is the same as a picture, after two backward passes. `retain_grad` was called on the second B, and `A.grad` is
+# the sum of both passes.
 
 # %%
 graph_picture(
@@ -323,7 +324,7 @@ C = B.norm()
 )
 
 # %% [markdown]
-# There are two more ways to the gradient of an intermediate result.
+# There are two more ways to get the gradient of an intermediate result.
 
 # %% facts=["04-nonleaf-gradient-unavailable"]
 w = torch.ones(2, requires_grad=True)
@@ -338,11 +339,12 @@ loss.backward()
 print("w.grad:", w.grad)
 
 # %% [markdown]
-# `torch.autograd.grad(loss, h)` returns the gradient and touches no `.grad` at all: the tool for everything that is
-# not a training step. A hook sees the gradient as it passes (chapter 6). (`retain_graph=True` is explained in section
-# 4.5; in spite of its name it has nothing to do with `retain_grad`.)
+# `torch.autograd.grad(loss, h)` returns the gradient and doesn't touch any `.grad`. Use it for everything that isn't a
+# training step. A hook sees the gradient as it passes (chapter 6). (`retain_graph=True` is explained in section 4.5;
+# despite its name, it has nothing to do with `retain_grad`.)
 #
-# If a tensor has no part in a result, `autograd.grad` doesn't return None by itself. It refuses, and offers a choice:
+# If the result doesn't depend on one of the tensors, `autograd.grad` raises an error instead of returning None, and the
+# message offers a choice:
 
 # %%
 w, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
@@ -353,10 +355,10 @@ print(torch.autograd.grad(w.sum(), (w, unused), materialize_grads=True)[1])
 error_of(lambda: torch.autograd.grad(w.sum(), torch.ones(2)))
 
 # %% [markdown]
-# None, or zeros in the right shape. And a tensor that was never tracked is refused in any case.
+# You can ask for None, or for zeros of the right shape. A tensor that was never tracked is refused in any case.
 #
-# The leaves of a model are its parameters, and its input too if you mark it. **By hand.** A layer with three inputs and
-# one output computes w · x + b. Of its output, what are the gradients of b, w and x?
+# The leaves of a model are its parameters, and also its input if you mark it. **By hand.** A layer with three inputs
+# and one output computes w · x + b. What are the gradients of its output with respect to b, w and x?
 
 # %% facts=["04-leaf-parameters-too"]
 torch.manual_seed(0)
@@ -370,10 +372,10 @@ print("weight:", layer.weight.grad.tolist())
 print("x:     ", torch.equal(x.grad, layer.weight), "- it is the weight")
 
 # %% [markdown]
-# 1, x and w. The derivative of w · x with respect to w is x, and the other way round. Gradients of inputs are what
-# saliency maps and adversarial examples are made of.
+# They are 1, x and w. The derivative of w · x with respect to w is x, and the derivative with respect to x is w.
+# Saliency maps and adversarial examples are made from gradients of inputs.
 #
-# Last, the border to the optimizer. Watch the values of `p`.
+# Finally, what does the optimizer see of all this? Watch the values of `p`.
 
 # %% facts=["04-backward-updates-parameters", "04-optimizer-uses-graph"]
 p = nn.Parameter(torch.tensor([1.0, 1.0]))
@@ -389,11 +391,12 @@ optimizer.step()
 print("after another: ", p.tolist())
 
 # %% [markdown]
-# `backward` fills `.grad` and changes no value; `step` changes values and knows nothing of graphs. `.grad` is all
-# that passes between them. So gradients can be clipped, averaged over machines or made up between the two calls.
+# `backward` fills `.grad` and doesn't change any value. `step` changes the values and never looks at the graph. The
+# only thing they share is `.grad`, which is why you can clip gradients, average them over machines or make them up
+# between the two calls.
 #
-# **Now you know.** Leaves collect, and add; all others must be asked before backward. `.grad` is the only bridge to the
-# optimizer.
+# **Now you know.** Every backward pass adds to the `.grad` of the leaves. Other tensors keep their gradient only if you
+# ask before backward. `.grad` is all that the optimizer gets from backward.
 
 # %% exercise="predict-leaves"
 
@@ -402,7 +405,7 @@ print("after another: ", p.tolist())
 # %% [markdown]
 # ## 4.4 backward takes a vector
 #
-# A loss is one number. For a result with several, backward wants to know how much each of them counts.
+# A loss is a single number. If a result has several elements, you have to tell `backward` how much each of them counts.
 #
 # **Predict.** `y = w * factors` has three elements. What does `y.backward()` do? And `y.backward(v)` with v = [0, 1,
 # 0]?
@@ -419,14 +422,14 @@ for v in ([0.0, 1.0, 0.0], [1.0, 1.0, 1.0], [2.0, 0.0, -1.0]):
     print(v, "gives", w.grad.tolist())
 
 # %% [markdown]
-# The derivative of three outputs by three inputs is a 3 × 3 matrix, the Jacobian J: row i holds the derivatives of
-# output i. Backward never builds it. It multiplies from the left by a vector, one weight for each output, and
-# delivers v · J (a *vector-Jacobian product*). For a loss, a single number, v is 1 and nobody has to say so; for more
-# outputs there is no obvious choice, and you must.
+# The derivative of three outputs with respect to three inputs is a 3 × 3 matrix, the Jacobian J. Row i contains the
+# derivatives of output i. Backward never builds this matrix. You give it a vector v with one weight for each output,
+# and it computes the product v · J (a *vector-Jacobian product*). A loss is a single number, so v is 1 and you can
+# leave it out. With more outputs there is no obvious choice, and you have to pass v.
 
 # %% [markdown]
 # **By hand.** `f` below turns three numbers into two: w0·w1 and w1 + w2². Write down its 2 × 3 Jacobian at (2, 3, 4).
-# Which v delivers the second row?
+# Which v gives you the second row?
 
 
 # %% facts=["04-backward-gradient-argument"]
@@ -445,13 +448,13 @@ for v in ([1.0, 0.0], [0.0, 1.0], [1.0, 10.0]):
 row_by_row([[3.0, 2.0, 0.0], [0.0, 1.0, 8.0]], v=[0.0, 1.0])
 
 # %% [markdown]
-# A v with a single 1 picks one row. Any other v mixes the rows: [1, 10] gives the first plus ten times the second. A
-# whole Jacobian therefore costs one backward pass for each output. That is why losses are single numbers: one pass
-# gives all derivatives, however many parameters there are.
+# If v has a single 1, backward returns one row, so [0, 1] gives the second. Any other v mixes the rows: [1, 10] gives
+# the first plus ten times the second. A whole Jacobian therefore costs one backward pass for each output. That is why
+# losses are single numbers: one pass gives all derivatives, however many parameters there are.
 
 # %% [markdown]
-# Two more things follow from "weights for the outputs", and the last line shows what happens to them where two elements
-# are equally large:
+# Two more things follow from the fact that v holds weights for the outputs. The last line shows where the gradient goes
+# if two elements are equally large:
 
 # %% facts=["04-backward-gradient-argument", "04-backward-only-for-scalars"]
 v = torch.tensor([1.0, 10.0])
@@ -470,11 +473,11 @@ by_all, by_dim = (torch.autograd.grad(top, tied)[0] for top in (tied.max(), tied
 print("max():", by_all.tolist(), " max(0):", by_dim.tolist())
 
 # %% [markdown]
-# `y.backward(v)` is `(y * v).sum().backward()` without the product. v has the shape of `y`. Any result with one element
-# stands for a loss, whatever its number of dimensions. And `max()` doesn't choose between equal elements: they share
-# the gradient. `max(dim)` returns a position, and the gradient goes there.
+# `y.backward(v)` gives the same gradients as `(y * v).sum().backward()`, without computing the product. v must have the
+# shape of `y`. A result with a single element counts as a loss, whatever its number of dimensions. And `max()` splits
+# its gradient between equal elements, while `max(dim)` returns a position and sends the whole gradient there.
 #
-# The rules by which a node turns v into the next v are few. Hold them against the pictures above.
+# Only a few rules describe how a node turns v into the next v. Compare them with the pictures above.
 #
 # | operation | what its node sends back, for an incoming g |
 # |---|---|
@@ -486,13 +489,14 @@ print("max():", by_all.tolist(), " max(0):", by_dim.tolist())
 # | `x.max()`, `x.amax(…)` | g in equal shares to the largest elements, 0 elsewhere |
 # | `x @ w` | g @ w.T to x, x.T @ g to w |
 #
-# **Now you know.** Backward computes v · J and never J. One pass for each output gives the rows; one pass is enough for
-# a loss.
+# **Now you know.** Backward computes v · J without ever building J. One pass gives one row of J, and a loss has only
+# one row.
 #
 # ## 4.5 How long a graph lives
 #
-# "Trying to backward through the graph a second time": perhaps the most often met error of autograd, and the most often
-# silenced. Its cause: a node keeps what its derivative needs, and backward frees that as it passes.
+# "Trying to backward through the graph a second time" is probably the most common autograd error, and the one most
+# often silenced. It is raised because each node keeps the tensors that its derivative needs, and backward frees them as
+# it goes.
 #
 # **Predict.** Each of these three sums is computed once, and backward runs on it twice. Which second call raises?
 
@@ -515,12 +519,13 @@ for name, total in sums.items():
         print(f"{'':13}  second raises: {str(error).partition(' (')[0]} …")
 
 # %% [markdown]
-# The last two. To send a gradient through `w * w`, its node needs `w`; exp needs its own result; `w + 1` needs nothing.
-# What is kept is freed because these are the large tensors. The nodes themselves stay (in the explorer, their boxes
-# then say *what it kept is freed*). So a second pass fails only if it comes to a node that had something to free.
+# The second call raises for the last two sums. To send a gradient through `w * w`, its node needs `w`; exp needs its
+# own result; `w + 1` needs nothing. Backward frees what the nodes keep because these are the large tensors. The nodes
+# themselves stay (in the explorer, their boxes then say *what it kept is freed*). So a second pass fails only if it
+# reaches a node that had something to free.
 
 # %% [markdown]
-# With `retain_graph=True` the kept tensors stay:
+# With `retain_graph=True`, backward doesn't free the kept tensors:
 
 # %% facts=["04-retain-graph"]
 x = torch.tensor([3.0], requires_grad=True)
@@ -533,10 +538,10 @@ print("second:", x.grad.item())
 error_of(lambda: y.backward(), lines=1)
 
 # %% [markdown]
-# Every call but the last has to keep the graph, and the gradients add up as always: 6, then 12. There are honest uses:
-# two losses that share a part, several rows of a Jacobian. But most of the time this error means something else. Here
-# is such a story. A recurrent state is carried from step to step, and each step calls backward. The second step raises;
-# `retain_graph=True` is added, and it runs.
+# Every call but the last has to keep the graph, and the gradients add up as always: 6, then 12. There are good reasons
+# to do this, for example two losses that share a part, or several rows of a Jacobian. But most of the time the error
+# has another cause. In the next cell a recurrent state is carried from step to step, and each step calls backward. The
+# second step raises; somebody adds `retain_graph=True`, and it runs.
 #
 # **Predict.** How many nodes does the third step's backward walk through, compared with the first?
 
@@ -564,11 +569,12 @@ print("neither")
 error_of(lambda: three_steps(lambda state: state), lines=1)
 
 # %% [markdown]
-# Three times as many: those of all steps since the beginning. The state still hangs on the graph of the step before,
-# and that one on the step before it. With `retain_graph=True` every step is slower and larger than the last. If the
-# gradient is meant to stop at the border, cut there with `detach()`; the error was right.
+# The third step walks through three times as many nodes as the first: those of all steps so far. The state is still
+# part of the previous step's graph, which is part of the graph before it. With `retain_graph=True` every step is slower
+# and larger than the last. If you want the gradient to stop between the steps, cut there with `detach()`. The error was
+# right.
 #
-# The same thing happens without any error. A loop adds up its losses, to print their mean later:
+# The same thing can happen without any error. This loop adds up its losses to print their mean later:
 
 # %%
 w = torch.tensor([0.5, 1.5], requires_grad=True)
@@ -583,16 +589,16 @@ for _ in range(3):
     print(f"total: {nodes:2} nodes    number: a {type(number).__name__}, no graph")
 
 # %% [markdown]
-# A graph lives as long as something refers to its end, and `total` refers to the graphs of all rounds, with all that
-# they keep. Memory grows until the loop ends, or the machine gives up. (If the loop also calls `loss.backward()`, what
-# the nodes keep is freed, and only the nodes pile up; section 13.2 counts that.) `.item()` takes the number and lets
-# the graph go. This is what `total` holds after three rounds:
+# A graph lives as long as something refers to its end, and `total` refers to the graphs of all rounds, including
+# everything their nodes keep. Memory grows until the loop ends or the machine runs out. (If the loop also calls
+# `loss.backward()`, what the nodes keep is freed, and only the nodes pile up; section 13.2 counts that.) `.item()`
+# returns the number and lets the graph be freed. This is the graph of `total` after three rounds:
 
 # %%
 graph_explorer("4.5 a total that grows")
 
 # %% [markdown]
-# **Now you know.** What nodes keep is freed by backward; the graph itself lives as long as something refers to its end.
+# **Now you know.** Backward frees what the nodes keep. The graph itself lives as long as something refers to its end.
 
 # %% exercise="graph-census"
 
@@ -601,8 +607,8 @@ graph_explorer("4.5 a total that grows")
 # %% [markdown]
 # ## 4.6 Cutting: detach, .data, no_grad
 #
-# A target network must not learn; a metric must not keep a graph alive. So you cut. The trouble is that some cuts don't
-# look like cuts, and none of them raises an error.
+# A target network must not learn, and a metric must not keep a graph alive, so you cut. The trouble is that some cuts
+# don't look like cuts, and none of them raises an error.
 #
 # **Find the lines.** Which of these results still lead back to `w`?
 
@@ -626,14 +632,14 @@ error_of(lambda: h.numpy())
 print("gradient of round:", torch.autograd.grad(h.round().sum(), w)[0].tolist())
 
 # %% [markdown]
-# `clone`, `double` and `round`. Whole numbers, comparisons and positions have no derivative, and a way through Python
-# numbers (`.item()`, `.tolist()`) leaves the graph at once. `.numpy()` would as well, and asks you to say `detach()`
-# first. `round` is recorded, but flat almost everywhere: its gradient is 0. A model that learns nothing often has one
-# of these in its loss.
+# `clone`, `double` and `round` still lead back to `w`. Integers, comparisons and positions have no derivative, and
+# `.item()` and `.tolist()` return Python numbers, which have no graph. `.numpy()` would also leave the graph, so it
+# raises and asks you to call `detach()` first. `round` is recorded, but it is flat almost everywhere, so its gradient
+# is 0. When a model learns nothing, look for one of these in its loss.
 #
-# Back to the loop of the opening. `.item()` made each error a Python number; `torch.tensor` made a new leaf of these
-# numbers, and `requires_grad_()` only marked that leaf. Repaired, the line is `errors = (linear(inputs) -
-# targets).square()`, and both of the others go:
+# Back to the loop at the start of the chapter. `.item()` turned each error into a Python number, `torch.tensor` made a
+# new leaf from these numbers, and `requires_grad_()` only marked that leaf. The loop can do without both: compute
+# `errors = (linear(inputs) - targets).square()` in one go, and take its mean:
 
 # %%
 optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
@@ -645,12 +651,12 @@ for step in range(3):
     print(f"step {step}: loss {loss.item():.4f}")
 
 # %% [markdown]
-# When you do want to cut, there are `detach()` and `.data`. Both give a tensor that shares memory with the original and
-# has no history. They differ when you write into it.
+# When you do want to cut, you can use `detach()` or `.data`. Both return a tensor that shares memory with the original
+# and has no history. They differ when you write into it.
 #
-# **Predict.** `b = a.exp()`, and the loss is computed from `b`. Then the memory of `b` is doubled through
-# `b.detach()`, or through `b.data`. The right gradient of `a` is 1 (a is 0, and the derivative of exp is exp). What
-# does backward deliver?
+# **Predict.** `b = a.exp()`, and the loss is computed from `b`. Then the memory of `b` is doubled, either through
+# `b.detach()` or through `b.data`. The right gradient of `a` is 1 (a is 0, and the derivative of exp is exp). What does
+# backward compute?
 
 # %% facts=["04-detach-replaces-data"]
 a = torch.zeros(3, requires_grad=True)
@@ -667,9 +673,9 @@ b.detach().mul_(2)
 error_of(lambda: loss.backward())
 
 # %% [markdown]
-# exp keeps its result for backward, and both writes spoil it. A write through `detach()` is noticed (section 4.7
-# shows how), and backward refuses. A write through `.data` is not, and the gradient is wrong by a factor of 2 without
-# a word.
+# exp keeps its result for backward, and both writes spoil that result. Autograd notices a write through `detach()`
+# (section 4.7 shows how), and backward raises. It doesn't notice a write through `.data`, so the gradient is wrong by a
+# factor of 2, without an error or a warning.
 #
 # How far do gradients travel on the other side of a cut?
 
@@ -685,11 +691,11 @@ d.requires_grad_()
 print("d.grad:", d.grad, " w.grad:", w.grad)
 
 # %% [markdown]
-# To `d` and no further. It is a new leaf at the border; marking it begins a second graph that knows nothing of the
-# first.
+# They travel to `d` and no further. `d` is a new leaf at the cut. Marking it starts a second graph, which has no
+# connection to the first.
 #
 # **Predict.** A second model is trained on the output of a first one. Which of the two gets gradients when the output
-# is passed as `inter.detach()`? And when `inter.detach()` stands on a line of its own?
+# is passed as `inter.detach()`? And when `inter.detach()` is called on a line by itself?
 
 # %% facts=["04-detach-blocks-upstream"]
 torch.manual_seed(0)
@@ -714,13 +720,13 @@ second(inter).mean().backward()
 who_learns("inter.detach(), then second(inter)")
 
 # %% [markdown]
-# Gradients stop where the detached tensor enters: the second model learns, the first learns nothing, and no error
-# says so. `detach()` changes nothing about `inter` itself. On a line of its own its result is thrown away, and
-# nothing is cut. (There is also `detach_()`, which turns a result into a leaf in place. It refuses a view: a view's
-# history runs through its base and can't be cut alone.)
+# Gradients stop where the detached tensor enters: the second model learns, the first learns nothing, and there is no
+# error. `detach()` doesn't change `inter` itself. If you call it on a line by itself, you throw its result away and
+# nothing is cut. (There is also `detach_()`, which turns a result into a leaf in place. It refuses a view, because a
+# view's history runs through its base and can't be cut separately.)
 #
-# `torch.no_grad()` cuts everything within its block, and saves memory. **By hand.** `x.sin().exp().tanh()` on 1000
-# numbers of 4 bytes: what must each of the three keep for its derivative, and how many bytes is that?
+# `torch.no_grad()` cuts everything within its block, and saves memory. **By hand.** `x.sin().exp().tanh()` runs on 1000
+# numbers of 4 bytes each. What must each of the three operations keep for its derivative, and how many bytes is that?
 
 # %% facts=["04-no-grad-saves-memory"]
 x = torch.linspace(-1, 1, 1000, requires_grad=True)
@@ -744,11 +750,11 @@ with torch.no_grad():
     print("no_grad: ", kept_bytes())
 
 # %% [markdown]
-# 4000 bytes each: sin its input, exp and tanh their results. Under `no_grad` no node is made, nothing is kept, and each
-# intermediate result is freed as soon as the next one is there.
+# Each operation keeps 4000 bytes: sin keeps its input, exp and tanh keep their results. Under `no_grad` autograd
+# creates no nodes and keeps nothing, and each intermediate result is freed as soon as the next one has been computed.
 #
-# **Predict.** Inside `no_grad`, which of these require grad: `w * 2`, `w` itself, `torch.ones(2,
-# requires_grad=True)`, the weight of a new `nn.Linear`?
+# **Predict.** Inside `no_grad`, which of these require grad: `w * 2`, `w` itself, `torch.ones(2, requires_grad=True)`,
+# the weight of a new `nn.Linear`?
 
 # %% facts=["04-no-grad-results"]
 w = torch.ones(2, requires_grad=True)
@@ -762,9 +768,9 @@ with torch.no_grad():
 print("w afterwards:", w.tolist())
 
 # %% [markdown]
-# All but the first. `no_grad` concerns results of operations. Flags of tensors that exist stay as they are, and so do
-# those of new leaves. Since nothing is recorded, leaves may be changed in place inside: that is how optimizers make
-# their step.
+# All of them do, except the first. `no_grad` affects only the results of operations. It doesn't change the flags of
+# existing tensors or of new leaves. Since nothing is recorded inside the block, you can change leaves in place there,
+# which is how optimizers make their step.
 #
 # `torch.inference_mode()` is stricter, and saves a little more:
 
@@ -782,11 +788,12 @@ print("a clone:             ", (strict.clone() * w).sum().requires_grad)
 
 # %% [markdown]
 # A result of `no_grad` is an ordinary tensor. A result of `inference_mode` has no version counter (next section), so
-# autograd could not notice a write into it, and refuses to keep it for backward. Use it where nothing that comes out
-# will ever meet a gradient, such as a server; in a training loop's evaluation `no_grad` gives fewer surprises.
+# autograd couldn't notice a write into it, and refuses to keep it for backward. Use `inference_mode` where no output
+# will ever need a gradient, for example in a server. For the evaluation in a training loop, `no_grad` causes fewer
+# surprises.
 #
-# A cut can also stand inside a formula. **By hand.** At w = 3, what is the derivative of `w * w`, and what is that of
-# `w * w.detach()`?
+# You can also cut inside a formula. **By hand.** At w = 3, what is the derivative of `w * w`, and what is that of `w *
+# w.detach()`?
 
 # %%
 w = torch.tensor(3.0, requires_grad=True)
@@ -795,11 +802,11 @@ for name, y in {"w * w": w * w, "w * w.detach()": w * w.detach()}.items():
     print(f"{name:16}value {y.item():g}, gradient {torch.autograd.grad(y, w)[0].item():g}")
 
 # %% [markdown]
-# 6, and 3: the detached factor is a constant that happens to be 3. A detached part counts in the value and not in the
-# gradient, so a formula can take its number from one part and its gradient from another.
+# The derivatives are 6 and 3, because the detached factor is a constant that happens to be 3. A detached part counts in
+# the value but not in the gradient, so a formula can take its value from one part and its gradient from another.
 #
-# **Now you know.** Cut the *value* that shall be a constant, with `detach()` or `no_grad`. Numbers, comparisons and
-# positions cut by themselves. Never write through `.data`.
+# **Now you know.** Call `detach()` or use `no_grad` on the *value* that should be a constant. Python numbers, integers,
+# comparisons and positions cut without asking. Never write through `.data`.
 
 # %% exercise="find-the-cut"
 
@@ -808,11 +815,11 @@ for name, y in {"w * w": w * w, "w * w.detach()": w * w.detach()}.items():
 # %% [markdown]
 # ## 4.7 In place, with version numbers
 #
-# "One of the variables needed for gradient computation has been modified by an inplace operation": why does it come so
-# late, and why only sometimes?
+# "One of the variables needed for gradient computation has been modified by an inplace operation": why does this error
+# come so late, and why only sometimes?
 #
-# **Predict.** Three writes in place: `w.add_(1)` on a leaf; `h = w * 2`, then `h.add_(1)`; `h = w.sigmoid()`, then
-# `h.mul_(2)`. Which of them raise, and when: at once, or in backward?
+# **Predict.** Here are three in-place writes: `w.add_(1)` on a leaf; `h = w * 2`, then `h.add_(1)`; `h = w.sigmoid()`,
+# then `h.mul_(2)`. Which of them raise, and do they raise at once or in backward?
 
 # %% facts=["04-inplace-forbidden-if-requires-grad"]
 w = torch.zeros(3, requires_grad=True)
@@ -831,13 +838,13 @@ print("version after: ", h._version)
 error_of(lambda: h.sum().backward())
 
 # %% [markdown]
-# The first is refused at once: a tracked leaf is where gradients arrive, and a write into it would make it somebody's
-# result. The second is fine: to go back through `w * 2` nobody needs the old numbers in `h`. The third raises in
-# backward, because sigmoid computes its slope from its own result.
+# The first write raises at once: gradients end at a tracked leaf, and an in-place operation would turn it into the
+# result of an operation. The second write works, because the backward of `w * 2` doesn't need the old numbers in `h`.
+# The third raises in backward, because sigmoid computes its slope from its own result.
 #
-# How does backward know? Every tensor counts its writes in `_version`; its views and what `detach()` returns share
-# the counter, while `.data` starts one of its own. A node notes the version of what it keeps, and compares when it
-# needs it.
+# How does backward know? Every tensor counts its writes in `_version`. Its views and the result of `detach()` share
+# that counter, while `.data` starts a new one. A node stores the version of each tensor that it keeps, and compares it
+# when it uses the tensor.
 
 # %%
 version_strip(
@@ -853,12 +860,12 @@ m = h.sin()
 
 # %% [markdown]
 # Sigmoid keeps its result and the first sin its input, both at version 0. The write makes it version 1, so both would
-# raise. The second sin came after the write; it expects version 1 and is content. The message above says all this: it
-# names whose result it was ("output 0 of Sigmoid"), the version that it has and the version that was noted. What it
-# doesn't name is the line that wrote.
+# raise. The second sin runs after the write, so it expects version 1 and doesn't raise. The error message above
+# contains all this: it names the operation whose result was overwritten ("output 0 of Sigmoid"), the current version
+# and the version that was stored. It doesn't say which line wrote.
 
 # %% [markdown]
-# `torch.autograd.set_detect_anomaly` promises to find a line. Which one does it show?
+# `torch.autograd.set_detect_anomaly` promises to find a line. Which line does it show?
 
 # %% facts=["04-inplace-forbidden-if-requires-grad"] shows_warning="UserWarning"
 with warnings.catch_warnings(record=True) as caught, torch.autograd.set_detect_anomaly(True):
@@ -874,12 +881,14 @@ for warning in caught:
         print(warning.category.__name__, "\n  ".join(shown), sep=": ")
 
 # %% [markdown]
-# The one that *keeps* the tensor, not the one that spoils it. From there look further down for a write into the same
-# memory, under any of its names: `h +=`, `h[0] =`, `h.relu_()`, a view of `h`. Then make a new tensor at that place
-# (`h = h * 2`). The mode slows everything down; switch it on for the hunt only.
+# It shows the line that *keeps* the tensor, not the line that overwrites it. From there, look further down for a write
+# into the same memory, under any of its names: `h +=`, `h[0] =`, `h.relu_()`, a write into a view of `h`. Replace that
+# write with a new tensor (`h = h * 2`). Anomaly detection slows everything down, so switch it on only while you are
+# looking for a bug.
 #
-# So it matters what an operation keeps. **Complete the table.** Which of these keep their input, which their result,
-# and which neither? Ask yourself what the derivative is written in.
+# So it matters what an operation keeps. **Complete the table.** Which of these operations keep their input, which keep
+# their result, and which keep neither? For each one, ask whether you would write its derivative with the input or with
+# the result.
 
 # %%
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -912,13 +921,13 @@ for name, operation in operations.items():
     print(f"{name:16}{' and '.join(words) or 'neither'}")
 
 # %% [markdown]
-# The rule behind it: a node keeps what its derivative is written in. The derivative of exp is exp, the result; that
-# of sin is cos of the input; a sum needs no number at all. (`x * 2` keeps the 2 and nothing of yours. That is still
-# something to free, so a second backward through it raises.) So `relu_()` right after a linear layer is safe, and
-# `relu_()` after a sigmoid is not.
+# A node keeps what the formula of its derivative uses. The derivative of exp is exp, which is the result; the
+# derivative of sin is cos of the input; a sum needs no number at all. (`x * 2` keeps the 2 and neither of your tensors.
+# That is still something to free, so a second backward through it raises.) This is why `relu_()` is safe right after a
+# linear layer, and not after a sigmoid.
 
 # %% [markdown]
-# A write through a view is a write into its base. Autograd knows, and rewrites the base's history:
+# A write through a view is a write into its base. Autograd knows this, and rewrites the history of the base:
 
 # %%
 w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -935,11 +944,11 @@ error_of(lambda: first.mul_(5), lines=1)
 
 # %% [markdown]
 # `w[0]` is a view of a leaf, and is refused like the leaf itself. On `h` the write is recorded: `h` is now the result
-# of copying a changed slice into its old self (`CopySlices`), and the gradient of `w[0]` is 2 · 5. Of several views
-# that one call returns, none may be written to; clone the one that you want to change.
+# of copying a changed slice into the old `h` (`CopySlices`), and the gradient of `w[0]` is 2 · 5. If one call returns
+# several views, as `split` does, you can't write into any of them; clone the one that you want to change.
 #
-# **Now you know.** Each tensor counts its writes, each node notes the count of what it keeps, and backward compares. A
-# new tensor in place of a write is always safe.
+# **Now you know.** Each tensor counts its writes. Each node stores the count of what it keeps, and backward compares
+# the two. Making a new tensor instead of writing in place is always safe.
 
 # %% exercise="predict-view-writes"
 
@@ -948,7 +957,7 @@ error_of(lambda: first.mul_(5), lines=1)
 # %% [markdown]
 # ## 4.8 nan in backward, gradients in a loss
 #
-# A loss is fine for hours, and then every weight is nan. Often the output was right to the end.
+# The loss is fine for hours, and then every weight is nan. Often the output was right until the end.
 #
 # **Predict.** Each of these three outputs is right. What are the gradients?
 
@@ -969,14 +978,14 @@ for name, (start, function) in cases.items():
     print(f"{name:44}output {y.item():g}, gradient {x.grad.item()}")
 
 # %% [markdown]
-# All nan. The root has an infinite slope at 0, and backward multiplies: 0 (the slope of x²) times infinity is nan.
-# `torch.where` computes both branches and selects afterwards. In backward it sends 0 to the branch that was not
-# chosen, and that branch multiplies the 0 by its own slope, infinity or nan. A zero does not stop a nan. `exp` of
-# 1000 is infinite, and the same happens there.
+# All three gradients are nan. The square root has an infinite slope at 0, and backward multiplies it by the slope of
+# x², which is 0. Zero times infinity is nan. `torch.where` computes both branches and selects afterwards. In backward
+# it sends 0 to the branch that wasn't chosen, and that branch multiplies the 0 by its own slope, which is infinity or
+# nan. So a gradient of zero doesn't stop a nan. `exp` of 1000 is infinite, and the same thing happens there.
 
 # %% [markdown]
-# So the bad number must not reach the root at all. Below, `where` stands on both sides: first to put a harmless 1 in
-# place of each 0, then to put the 0 back.
+# So the bad number must never reach the root. Below, `where` is used on both sides of it: first to replace each 0 with
+# a harmless 1, then to put the 0 back.
 
 # %% facts=["04-gradient-norm-at-zero"]
 x = torch.tensor([0.0, 4.0], requires_grad=True)
@@ -995,14 +1004,14 @@ for name, length in {
     print(f"{name:34}{length.item():g}, gradient {gradient.tolist()}")
 
 # %% [markdown]
-# The unused branch now has a finite slope, and 0 times that is 0. The first `where` is a gate on the way back, too:
-# to `x` it sends only the gradients of places where it took its number from `x`. A length has no derivative at the
-# origin; `vector_norm` settles on 0 there, which is what one wants from a distance of 0. A small number under the
-# root also gives a finite gradient, at the price of a length that is never 0.
+# The unused branch now has a finite slope, and 0 times a finite slope is 0. The first `where` also selects in backward:
+# it sends a gradient to `x` only at the places where it used the number from `x`. A length has no derivative at the
+# origin. `vector_norm` returns 0 there, which is what you want for a distance of 0. A small number under the root also
+# gives a finite gradient, but then the length is never exactly 0.
 
 # %% [markdown]
-# Softmax has the same trap. Every score of this row is masked with -inf, the result is nan, and `where` puts zeros in
-# its place.
+# Softmax has the same trap. Every score of this row is masked with -inf, so the result is nan, and `where` replaces it
+# with zeros.
 
 # %%
 scores = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -1014,9 +1023,9 @@ print("softmax", p.tolist(), "repaired", repaired.tolist())
 print("gradient", torch.autograd.grad(repaired.sum(), scores)[0].tolist())
 
 # %% [markdown]
-# nan again. Softmax keeps its result and multiplies by it, and 0 times nan is nan. Repairing the output comes too late.
-# Only a selection on the *input* side can still stop that nan (`masked_fill` on the scores, in place of the sum); it is
-# better if no nan arises at all.
+# The gradient is nan again. Softmax keeps its result and multiplies the gradient by it, and 0 times nan is nan, so
+# fixing the output is too late. After that, only a selection on the *input* side can stop this nan (`masked_fill` on
+# the scores, instead of the sum). It is better if no nan arises in the first place.
 
 # %% exercise="distance-gradient"
 
@@ -1025,7 +1034,7 @@ print("gradient", torch.autograd.grad(repaired.sum(), scores)[0].tolist())
 # %% [markdown]
 # ### A gradient as part of a loss
 #
-# Backward consists of ordinary tensor operations. With `create_graph=True` autograd records them too, and the
+# Backward consists of ordinary tensor operations. With `create_graph=True` autograd records these operations, and the
 # gradient is then a result like any other.
 #
 # **Predict.** For y = x³ at x = 2: what are the first, second and third derivatives?
@@ -1042,12 +1051,12 @@ for order in ("first", "second", "third"):
 print(f"first, without create_graph: {plain.item():g}, has a graph: {plain.grad_fn is not None}")
 
 # %% [markdown]
-# 3x², 6x and 6. Each of the three has a graph that leads back to `x`, so it can be differentiated again. Without
-# `create_graph` the number is the same, but it is only a number: it no longer knows that it came from `x`.
+# They are 3x² = 12, 6x = 12 and 6. Each of the three has a graph that leads back to `x`, so it can be differentiated
+# again. Without `create_graph` you get the same number, but it has no graph that leads back to `x`.
 
 # %% [markdown]
-# **By hand.** A penalty on the gradient g of w² is added to the loss: w² + g². At w = 3, what is g, and what is the
-# derivative of the whole with respect to w? Then see what arrives with `create_graph=False`.
+# **By hand.** We add a penalty on the gradient g of w² to the loss: w² + g². At w = 3, what is g, and what is the
+# derivative of the whole loss with respect to w? Then see what you get with `create_graph=False`.
 
 # %% facts=["04-gradient-penalty-create-graph"]
 for create_graph in (True, False):
@@ -1060,21 +1069,21 @@ for create_graph in (True, False):
     print(f"create_graph={create_graph}: {numbers}, tracked: {g.requires_grad}")
 
 # %% [markdown]
-# g is 6, and 2w + 8w = 30. Without `create_graph` only 6 arrives, as if there were no penalty. The loss that is printed
-# contains it, and looks right; but for autograd g is a constant. Ask `g.requires_grad` before you add a gradient to a
-# loss. And if the penalty takes a root of g², remember its slope at 0: a gradient of exactly zero, from a dead relu,
-# turns the whole step into nan.
+# g is 6, and the derivative is 2w + 8w = 30. Without `create_graph` you get only 6, as if there were no penalty. The
+# printed loss contains the penalty and looks right, but to autograd g is a constant. Check `g.requires_grad` before you
+# add a gradient to a loss. And if the penalty contains a root of g², remember its slope at 0: a gradient of exactly
+# zero, from a dead relu, turns the whole step into nan.
 #
-# **Now you know.** A zero does not stop a nan; choose before the dangerous function. A gradient can be part of a loss
-# if it was computed with `create_graph=True`.
+# **Now you know.** A gradient of zero doesn't stop a nan, so select before the dangerous function. A gradient can be
+# part of a loss if it was computed with `create_graph=True`.
 
 # %% exercise="gradient-penalty"
 
 # %% [markdown]
 # ## 4.9 The engine, by hand
 #
-# You have seen all the parts; now put them together. A node can be called like a function: it takes the gradient of
-# its result and returns the gradients of its inputs.
+# You have seen all the parts; now put them together. You can call a node like a function: it takes the gradient of its
+# result and returns the gradients of its inputs.
 #
 # **Predict.** `h` is used twice, in `h.sin()` and in the sum. In which order must the nodes be called?
 
@@ -1097,20 +1106,20 @@ y.backward()
 print(f"backward:  {w.grad.item():.4f}")
 
 # %% [markdown]
-# First the sum, then sin, and the product of `w` with itself last: a node may pass its gradient on only when
-# everything that used its result has reported. The product returns two gradients, one for each factor; both factors
-# are `w`, so the two are added.
+# The sum must be called first, then sin, and the product of `w` with itself last. A node can pass its gradient on only
+# when every operation that used its result has sent its share. The product returns two gradients, one for each factor.
+# Both factors are `w`, so the two are added.
 #
 # **Now you know.** That is the whole engine: an order, local derivatives, and addition. In the last exercise you write
-# it for single numbers, without torch, and compare with torch.
+# it for single numbers, without torch, and compare it with torch.
 
 # %% exercise="micrograd"
 
 # %% [markdown]
 # ## On a GPU
 #
-# In a training step on a GPU most lines only queue work and return; `.item()` needs the number and waits for all of it.
-# The cell times each line of a step. Without a GPU it shows a recorded run. No exercise needs it.
+# In a training step on a GPU most lines only queue work and return, but `.item()` needs the number and waits for all of
+# it. The cell times each line of a step. Without a GPU it shows a recorded run. No exercise needs it.
 
 
 # %% varies="a CUDA device changes what is shown"
@@ -1145,15 +1154,15 @@ where_python_waits()
 # %% [markdown]
 # ## Folklore, checked
 #
-# What people say about autograd, and what is so. Each row unfolds its proof: a few lines that run through only if the
-# statement on the right holds.
+# This table lists what people say about autograd, and what is true. Each row unfolds its proof: a few lines that run
+# without an error only if the statement on the right holds.
 
 # %%
 folklore("04_autograd")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
-# PyTorch, and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises an error if it doesn't.
 
 # %%
 prove("04-backward-only-once")
@@ -1171,10 +1180,10 @@ prove("04-backward-only-once")
 #   [`torch.Tensor.is_leaf`](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): the four pages
 #   behind sections 4.2 to 4.5;
 # - [`torch.autograd.graph`](https://docs.pytorch.org/docs/stable/autograd.html#autograd-graph): nodes, hooks and
-#   `saved_tensors_hooks`, with which this chapter looked at what is kept;
+#   `saved_tensors_hooks`, which this chapter uses to see what nodes keep;
 # - the tutorial [Hooks for autograd saved
-#   tensors](https://docs.pytorch.org/tutorials/intermediate/autograd_saved_tensors_hooks_tutorial.html): the same, with
-#   uses;
+#   tensors](https://docs.pytorch.org/tutorials/intermediate/autograd_saved_tensors_hooks_tutorial.html): these
+#   hooks, with examples of use;
 # - [`torch.func.jacrev`](https://docs.pytorch.org/docs/stable/generated/torch.func.jacrev.html) and
 #   [`torch.func.vjp`](https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html): rows of a Jacobian all at
 #   once;

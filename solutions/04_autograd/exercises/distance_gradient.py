@@ -3,36 +3,38 @@
 #
 # implement · solid · 12 min · 1 point
 #
-# Contrastive losses, spread penalties, particle models: all of them push points apart by their distances, and every
-# point has distance 0 to itself. Write the distances so that their gradient stays finite.
+# Contrastive losses, spread penalties and particle models all push points apart by their distances, and every point has
+# distance 0 to itself. Compute the distances so that their gradient stays finite.
 #
 # **Contract**
 #
-# - `out[i, j]` is the Euclidean distance of rows i and j: exactly 0 on the diagonal and for rows that are equal. For
-#   any other pair it is accurate to 1e-6 (relative, in float64), also for points 1e-7 apart and far from the origin.
-# - The gradient is finite everywhere: pairs at distance 0 contribute 0, all others their exact gradient (unit vectors
-#   times the incoming gradient).
-# - float32 and float64 keep their dtype; N = 0, N = 1 and D = 0 work; x is not changed. An (N, N, D) tensor on the
-#   way is fine.
+# - `out[i, j]` is the Euclidean distance between rows i and j: exactly 0 on the diagonal and for equal rows. For any
+#   other pair it is accurate to 1e-6 (relative, in float64), even for points that are 1e-7 apart and far from the
+#   origin.
+# - The gradient is finite everywhere: pairs at distance 0 contribute 0, and all other pairs contribute their exact
+#   gradient (unit vectors times the incoming gradient).
+# - float32 and float64 keep their dtype. N = 0, N = 1 and D = 0 work. x is not changed. You may use an intermediate
+#   tensor of shape (N, N, D).
 #
 # <details><summary>Hint 1</summary>
 #
-# What is the derivative of the square root at 0, and what is 0 times infinity? Does it help to repair the *output* at
+# What is the derivative of the square root at 0, and what is 0 times infinity? Does it help to fix the *output* at
 # those places?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Repairing the result comes too late: the zeros must not reach the root at all. Put a harmless number in their place
-# before the root, and a 0 in the same places after it.
+# Fixing the result is too late: the zeros must not reach the root at all. Replace them with a harmless number before
+# the root, and put a 0 in the same places after it.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# With `squares = (x[:, None] - x).square().sum(-1)`, take `torch.where(squares > 0, squares, 1.0).sqrt()`. A second
-# `torch.where` with the same condition puts the zeros back.
+# Compute the squared distances from the differences of all pairs of rows. Select twice with the same condition, "the
+# square is greater than 0": before the root, to use a 1 wherever the condition is false, and after the root, to put the
+# 0 back there.
 #
 # </details>
 

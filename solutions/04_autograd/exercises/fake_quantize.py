@@ -3,43 +3,45 @@
 #
 # implement · solid · 15 min · 2 points
 #
-# A model that will run with 8-bit weights is best trained as if it had them: in forward each weight is rounded to a
-# grid of few values, in backward the rounding is overlooked (*straight through*). `round` alone would stop all
-# learning.
+# If a model will run with 8-bit weights, it is best to train it as if it already had them. In forward, each weight is
+# rounded to a grid of a few values; in backward, the rounding is ignored (*straight through*). `round` alone would stop
+# all learning.
 #
 # **Contract**
 #
-# - Values: k · step, with k = `x / step` rounded to the nearest integer (halves to the even one, as `torch.round` does)
-#   and limited to -limit … limit. Only the last digit that the dtype of x has may be off. An infinite x becomes
-#   ±limit · step, nan stays nan. You may count on a limit · step that the dtype of x can hold (float16 ends at 65504).
-# - Gradient: the incoming one where |x / step| < limit, 0 where |x / step| > limit. Where they are equal, and for nan,
-#   either is fine. (Much code in use rounds first and asks the rounded number, so that the gradient still passes half a
-#   step beyond the limit. Here it doesn't.) Differentiating twice works, and x has no part in the gradient: what comes
-#   out second is 0. If x doesn't require grad, the result doesn't.
-# - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. step > 0 and limit >= 1,
-#   else ValueError.
+# - Values: k · step, where k is `x / step` rounded to the nearest integer (halves go to the even integer, as in
+#   `torch.round`) and limited to -limit … limit. Only the last digit that the dtype of x can represent may be off. An
+#   infinite x becomes ±limit · step, and nan stays nan. You may assume that the dtype of x can represent limit · step
+#   (float16 ends at 65504).
+# - Gradient: the incoming gradient where |x / step| < limit, and 0 where |x / step| > limit. Where the two are equal,
+#   and for nan, either is fine. (Much code in use rounds first and compares the rounded number, so that the gradient
+#   still passes half a step beyond the limit. Here it must not.) Differentiating twice works, and the gradient doesn't
+#   depend on x, so the second derivative is 0. If x doesn't require grad, neither does the result.
+# - x may have no dimensions or no elements, may be float16 or bfloat16, and is not changed. Raise ValueError unless
+#   step > 0 and limit >= 1.
 #
-# **Rule.** Plain tensor operations and a cut: no `torch.autograd.Function`, no hook, none of torch's own
+# **Rule.** Use plain tensor operations and a cut: no `torch.autograd.Function`, no hook, none of torch's own
 # `fake_quantize` functions. (Chapter 5 does such things with a Function.)
 #
 # <details><summary>Hint 1</summary>
 #
-# Write y = x + something. What must the something be so that y is the rounded number, and what must be done to it so
+# Write y = x + something. What must the something be so that y is the rounded number, and what must you do to it so
 # that it doesn't count in the gradient?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Beyond the limit the gradient is 0, so x itself is not quite the right thing to start from. Which function is x inside
-# the limits, and constant outside?
+# Beyond the limit the gradient is 0, so x itself is not quite the right starting point. Which function is x inside the
+# limits, and constant outside?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# With `c = x.clamp(-limit * step, limit * step)` and `q`, the rounded, limited and scaled number, return
-# `c + (q - c).detach()`. The clamp also makes an infinite x finite before anything is subtracted.
+# Start from the clamped x, whose gradient is already right, and add a correction: the difference between the quantized
+# number and the clamped x. Cut the correction so that it counts only in the value. The clamp also makes an infinite x
+# finite before you subtract anything.
 #
 # </details>
 

@@ -5,37 +5,38 @@
 #
 # Two networks each see a view of the same samples. `online` learns to agree with `target`, `target` must not learn, and
 # `log_scale` learns how much a disagreement counts. The first version of this loss raised "element 0 of tensors does
-# not require grad". Its last line was added, the error is gone, and the loss never falls. Repair it.
+# not require grad". Then its last line was added. The error is gone, and the loss never falls. Fix it.
 #
 # **Contract**
 #
-# - The value is right and stays: the mean over the batch of `exp(log_scale) * (1 - cos) - log_scale`, where cos is the
-#   cosine of `online(view_a)` and `target(view_b)`; 0-d, in the dtype of the networks.
-# - Gradients arrive in every parameter of `online`, in `log_scale`, and in `view_a` if it requires grad. They are those
-#   of the formula with `target(view_b)` as a constant.
-# - Nothing reaches the target: the `.grad` of its parameters and of `view_b` stays as it was, None or not, and the
-#   graph of the loss doesn't lead to them. No `requires_grad` flag (of networks, log_scale or views) and no mode
-#   (train, eval) is changed, not even for a moment: `target` may be the very same object as `online`.
-# - In the caller's `no_grad` the loss is untracked. Afterwards grad mode is what it was before.
+# - The value is already right and must not change: the mean over the batch of `exp(log_scale) * (1 - cos) - log_scale`,
+#   where cos is the cosine of `online(view_a)` and `target(view_b)`. It is 0-d and has the dtype of the networks.
+# - Every parameter of `online` gets a gradient, and so do `log_scale` and, if it requires grad, `view_a`. These are the
+#   gradients of the formula with `target(view_b)` as a constant.
+# - The target gets nothing: the `.grad` of its parameters and of `view_b` stays as it was, None or not, and the graph
+#   of the loss doesn't lead to them. No `requires_grad` flag (of networks, log_scale or views) and no mode (train,
+#   eval) is changed, not even for a moment, because `target` may be the very same object as `online`.
+# - If the caller uses `no_grad`, the loss is untracked. Afterwards grad mode is what it was before.
 #
 # <details><summary>Hint 1</summary>
 #
-# Print `requires_grad` and `grad_fn` line by line. Where is there no history any more, although there should be? And
-# what, of all this, is meant to be a constant?
+# Print `requires_grad` and `grad_fn` line by line. Where has the history disappeared, although it should be there? And
+# which of these values is meant to be a constant?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# There are four cuts: `no_grad`, `.item()`, `.data` and the way through `.tolist()`. Three of them cut off what must
-# learn, and have to go. The fourth is meant for the target, and stands around more than the target.
+# There are four cuts: `no_grad`, `.item()`, `.data` and the conversion by `.tolist()`. Three of them cut off something
+# that must learn, and have to go. The fourth is meant for the target, but its block contains more than the target.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Only `t` is computed under `no_grad`. Outside: `p`, `scale = log_scale.exp()`, `log_scale` in place of
-# `log_scale.data`, and `return per_sample.mean()`, without `torch.tensor` and without `requires_grad_()`.
+# Compute only the target's output under `no_grad`. Compute everything else outside the block from tensors that still
+# have their history: the online output, the scale, and the mean, which torch can take without a detour through Python
+# numbers. After that, you don't need to mark anything.
 #
 # </details>
 

@@ -3,39 +3,40 @@
 #
 # debug · solid · 15 min · 2 points
 #
-# A recurrent layer: the state h moves towards the input of each step, as far as its gate g says. Steps that are
-# unreliable count less; padding (conf 0) does not count at all. Training stops in the first backward pass:
+# In this recurrent layer, the state h moves towards the input of each step; the gate g says how far. Unreliable steps
+# count less, and padding (conf 0) doesn't count at all. Training stops in the first backward pass:
 #
 #     RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation:
 #     [torch.FloatTensor [2, 4]], which is output 0 of Sigmoid, is at version 1; expected version 0 instead.
 #
-# Repair it. Do not stop when the message is gone: look at `out[0]` and `out[-1]` as well.
+# Fix it. Don't stop when the message is gone: also look at `out[0]` and `out[-1]`.
 #
 # **Contract**
 #
-# - `out[t]` is the state *after* step t: `h_t = h_{t-1} + g_t * (x_t - h_{t-1})` with `h_{-1} = 0` and
-#   `g_t = conf_t * sigmoid(x_t * w)`. It holds the T different states, not the last one T times.
+# - `out[t]` is the state *after* step t: `h_t = h_{t-1} + g_t * (x_t - h_{t-1})` with `h_{-1} = 0` and `g_t = conf_t *
+#   sigmoid(x_t * w)`. It contains the T different states, not the last state T times.
 # - The gradients with respect to x and w are right through all steps.
-# - x, w and conf are not changed. They share one dtype, which is that of the result. T = 0 gives shape (0, B, D).
+# - x, w and conf are not changed. They share one dtype, which the result also has. T = 0 gives shape (0, B, D).
 #
 # <details><summary>Hint 1</summary>
 #
 # The message names the operation whose output was overwritten. Which line overwrites it, and what does sigmoid's
-# backward formula need? (There is a second line that changes something in place. It raises nothing.)
+# backward formula need? (A second line also changes something in place. It raises nothing.)
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Sigmoid's derivative is computed from its own output, so g must stay as it was: make a new tensor. And every entry of
-# outs is the same tensor h: make a new h in every step as well.
+# Sigmoid's derivative is computed from its own output, so g must stay as it was: make a new tensor. And all entries of
+# outs are the same tensor h, so also make a new h in every step.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `g = g * conf[t]` in place of `g *= conf[t]`, and `h = h + g * (x[t] - h)` in place of `h += …`. There may be no x[0]:
-# begin with `h = x.new_zeros(x.shape[1:])`, and return `torch.zeros_like(x)` where there is nothing to stack.
+# Replace both in-place writes with the same arithmetic that makes a new tensor. For T = 0 there is no x[0] to take a
+# shape from and there are no states to stack, so take the starting state from the shape of x, and return an empty
+# tensor if there are no steps.
 #
 # </details>
 

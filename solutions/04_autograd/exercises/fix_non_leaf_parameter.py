@@ -3,23 +3,24 @@
 #
 # fix · warm-up · 6 min · 1 point
 #
-# A layer written by hand, and the first line of training already raises:
+# Somebody wrote a layer by hand, and the first line of the training code already raises:
 #
 #     torch.optim.SGD(init_layer(3, 2), lr=0.1)       ValueError: can't optimize a non-leaf Tensor
 #
-# Repair `init_layer`. One of its two lines is always wrong, the other one only sometimes.
+# Fix `init_layer`. One of its two lines is always wrong, the other only sometimes.
 #
 # **Contract**
 #
 # - It returns `w` of shape (n_in, n_out), normal with mean 0 and standard deviation 1 / sqrt(n_in), drawn anew in each
-#   call (no seed is set), and `b` of shape (n_out,), zeros; both in the given dtype on the given device.
-# - Both are leaves that require grad, for every dtype and device: after `loss.backward()` their `.grad` is filled, and
-#   an optimizer takes them.
-# - Gradient recording does not stay switched off afterwards.
+#   call (no seed is set), and `b` of shape (n_out,), zeros. Both have the given dtype and are on the given device.
+# - Both are leaves that require grad, for every dtype and device: `loss.backward()` fills their `.grad`, and an
+#   optimizer accepts them.
+# - Gradient recording is not left switched off.
 #
 # <details><summary>Hint 1</summary>
 #
-# In which of the two lines does an operation come after `requires_grad=True`? And is `.to(device, dtype)` always one?
+# In which of the two lines does an operation come after `requires_grad=True`? And is `.to(device, dtype)` always an
+# operation?
 #
 # </details>
 #
@@ -31,8 +32,8 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `w = torch.randn(n_in, n_out, dtype=dtype, device=device) / n_in**0.5`, and then `w.requires_grad_()`. For b, hand
-# dtype, device and `requires_grad=True` to `torch.zeros` itself: then no conversion follows.
+# For `w`, let the factory function set dtype and device, do the division, and only then mark the result, in place. `b`
+# needs no arithmetic, so its factory function can set everything, including the mark, and no conversion follows.
 #
 # </details>
 

@@ -3,38 +3,39 @@
 #
 # fix · long · 15 min · 2 points
 #
-# A critic whose slope should be 1 everywhere: how far the slope is off is added to the loss. The code below trains
-# without an error, exactly as if lam were 0. Repair it; there is more than one thing to repair.
+# The slope of a critic should be 1 everywhere, so its loss contains a penalty for how far the slope is from 1. The code
+# below trains without an error, exactly as if lam were 0. Fix it; there is more than one mistake.
 #
 # **Contract**
 #
 # - `penalised_loss(model, x, y, lam)` is the mean squared error of `model(x)` and y, plus lam times the mean over the
 #   samples b of `(norm_b - 1) ** 2`, where `norm_b` is the norm of the derivative of `model(x)[b]` with respect to
 #   `x[b]`, taken over all dimensions of that sample. The result is 0-d.
-# - The penalty is part of the loss: `loss.backward()` gives the parameters its gradient, too. A sample whose derivative
-#   is zero gives no nan.
-# - Before that backward no `.grad` is filled or changed. x keeps its values and its `requires_grad`, be it True or
+# - The penalty is part of the loss: `loss.backward()` also gives the parameters the gradient of the penalty. A sample
+#   whose derivative is zero causes no nan.
+# - Until that backward, no `.grad` is filled or changed. x keeps its values and its `requires_grad`, whether True or
 #   False. model is called once.
 #
 # <details><summary>Hint 1</summary>
 #
-# What kind of tensor is g: does it remember how it was computed from the parameters?
+# What kind of tensor is g: does it have a graph that leads back to the parameters?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Ask four things of the lines below `out = model(x)`. Does g remember its history? What does the mean do to the
-# derivative of a single sample? Over which numbers is the norm taken? What is the slope of the root at 0? And ask of
-# the line above: whose x is it that is marked?
+# Ask four questions about the lines below `out = model(x)`. Does g have a graph? What does the mean do to the
+# derivative of a single sample? Over which numbers is the norm taken? What is the slope of the root at 0? And for the
+# line above them: whose x does it mark?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `x.detach().requires_grad_()` for the model; `torch.autograd.grad(out.sum(), x, create_graph=True)`, since each output
-# counts fully; a norm for each sample, `torch.linalg.vector_norm(g.flatten(1), dim=1)`, whose own gradient at 0 is 0;
-# and as penalty the mean of `(norms - 1) ** 2`.
+# Give the model a marked x of your own that shares the numbers with the caller's. Differentiate the *sum* of the
+# outputs, so that each output counts fully, and record that computation. Then take one norm for each sample, over all
+# its other dimensions, with the function of section 4.8 whose gradient at 0 is 0. The penalty is the mean of the
+# squared distances from 1.
 #
 # </details>
 

@@ -3,39 +3,40 @@
 #
 # measure · solid · 12 min · 1 point
 #
-# Memory that grows with every iteration is mostly a graph that somebody holds on to. Write the instrument that shows
-# it: the names of all nodes of a graph, with their numbers. Afterwards use it: print `census(total).total()` in a loop
-# with `total = total + loss` and in one with `total += loss.item()`, and `census(loss).total()` in the three steps of
-# section 4.5, with `retain_graph=True` and with `detach()`.
+# If memory grows with every iteration, the usual cause is a graph that something still refers to. Write the instrument
+# that shows it: the names of all nodes of a graph, and how many there are of each. Then use it: print
+# `census(total).total()` in a loop with `total = total + loss` and in a loop with `total += loss.item()`, and
+# `census(loss).total()` in the three steps of section 4.5, with `retain_graph=True` and with `detach()`.
 #
 # **Contract**
 #
-# - `census(t)` counts every node that can be reached from `t.grad_fn` over `next_functions`, `t.grad_fn` itself
-#   included, by the name of its type, such as `MulBackward0`. Leaves that require grad appear as `AccumulateGrad`,
-#   untracked inputs not at all.
-# - Each node counts once, however many paths lead to it, and is looked at once: graphs with thousands of nodes in a row
+# - `census(t)` counts every node that can be reached from `t.grad_fn` through `next_functions`, including `t.grad_fn`
+#   itself, by the name of its type, such as `MulBackward0`. Leaves that require grad appear as `AccumulateGrad`;
+#   untracked inputs don't appear.
+# - Each node counts once, however many paths lead to it, and is visited once: graphs with thousands of nodes in a row
 #   work, and so does `y = y + y`, thirty times, which has 31 nodes and a billion paths.
 # - A tensor without `grad_fn` gives an empty Counter.
-# - It only looks: no backward pass, no gradient is filled, and the graph can still be used.
+# - The function only inspects the graph: it runs no backward pass and fills no gradient, and the graph can still be
+#   used afterwards.
 #
 # <details><summary>Hint 1</summary>
 #
-# In `y = x * x + x`, how many paths lead from y to x, and how many nodes stand for x?
+# In `y = x * x + x`, how many paths lead from y to x, and how many nodes represent x?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Keep a list of nodes to visit and a set of the nodes already seen; the nodes themselves can be members of a set.
-# `next_functions` holds pairs (node, input number), and the node may be None.
+# Keep a list of nodes to visit and a set of the nodes already seen; nodes are hashable. `next_functions` contains pairs
+# (node, input number), and the node may be None.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Put `t.grad_fn` into both the list and the set, unless it is None. While the list is not empty, take a node out of it
-# and go through its `next_functions`; each node there that is neither None nor in the set goes into both. At the end
-# count `type(node).__name__` over the set.
+# Start with `t.grad_fn` in both the list and the set, unless it is None. While the list is not empty, take a node from
+# it and go through its `next_functions`. A node that is neither None nor in the set goes into both. At the end, count
+# the type names over the set.
 #
 # </details>
 

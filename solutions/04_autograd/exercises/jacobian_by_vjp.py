@@ -3,40 +3,41 @@
 #
 # implement · solid · 15 min · 2 points
 #
-# One backward pass with a vector v delivers v times the Jacobian. With the right vectors, that is all it takes to build
-# the whole matrix.
+# One backward pass with a vector v gives v times the Jacobian. With the right vectors, you can build the whole matrix
+# from such passes.
 #
 # **Contract**
 #
-# - `J[i..., j...]` is the derivative of `fn(x)[i...]` with respect to `x[j...]`: the shape of the output, followed by
-#   the shape of x. Outputs and inputs may have any shape, 0-d and empty ones included. What does not depend on x has
-#   derivative zero, a whole output included. J has the dtype of x.
+# - `J[i..., j...]` is the derivative of `fn(x)[i...]` with respect to `x[j...]`. Its shape is the shape of the output,
+#   followed by the shape of x. Outputs and inputs may have any shape, including 0-d and empty. Whatever doesn't depend
+#   on x has derivative zero, even if it is the whole output. J has the dtype of x.
 # - x may or may not require grad, and it may be the result of other operations. Afterwards `x.requires_grad` and every
-#   `.grad` (that of x, those of parameters inside fn) are what they were. J carries no graph.
+#   `.grad` (that of x, those of parameters inside fn) are what they were. J has no graph.
 # - fn is called once.
 #
-# **Rule.** By hand: `torch.autograd.functional` and the transforms of `torch.func` (jacrev, vjp, grad, …) are not
-# allowed; `torch.autograd.grad`, `backward` and `torch.vmap` are.
+# **Rule.** Build it by hand: `torch.autograd.functional` and the transforms of `torch.func` (jacrev, vjp, grad, …) are
+# not allowed; `torch.autograd.grad`, `backward` and `torch.vmap` are.
 #
 # <details><summary>Hint 1</summary>
 #
-# backward on a result with several elements needs a vector v and delivers v times J. Which v delivers row i?
+# backward on a result with several elements needs a vector v and computes v times J. Which v gives row i?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# A vector with a single 1, in the shape of the output, delivers the row of that output element. Compute `fn` once, on a
-# tensor of x's data that requires grad, and ask `torch.autograd.grad` once for each element. What must happen to the
-# graph between these calls? And what comes back for an input that was not used?
+# A vector with a single 1, in the shape of the output, gives the row of that output element. Compute `fn` once, on a
+# tensor with x's data that requires grad, and call `torch.autograd.grad` once for each element. What must happen to the
+# graph between these calls? And what do you get for an input that was not used?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `z = x.detach().requires_grad_()` and `y = fn(z)`. For each i, `v = y.new_zeros(y.numel())`, `v[i] = 1`, and
-# `torch.autograd.grad(y, z, v.view(y.shape), retain_graph=True, materialize_grads=True)[0]` is the row. Write the rows
-# into `x.new_zeros(y.numel(), *x.shape)`, and view that as `y.shape + x.shape`. If y doesn't require grad, all is zero.
+# Number the output elements from 0 on. For each number, make a flat vector of zeros with a 1 there, bring it into the
+# shape of the output, and pass it to `torch.autograd.grad`, which must keep the graph and return zeros for an unused
+# input (section 4.3 shows how). Collect the gradients as rows and give the result its final shape at the end. If the
+# output doesn't require grad, every row is zero.
 #
 # </details>
 

@@ -3,39 +3,40 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# Attention over a padded batch. The function below returns the right probabilities for ordinary scores, row for row:
-# rows without any valid entry are blanked by `torch.where`. And after the first batch with such a row, every parameter
-# of the model is nan. Repair it. (In chapter 12 it comes back twice: in the attention of 12.2, in the loss of 12.4.)
+# This function is used for attention over a padded batch. For ordinary scores it returns the right probabilities in
+# every row, because `torch.where` blanks rows without any valid entry. But after the first batch with such a row, every
+# parameter of the model is nan. Fix it. (In chapter 12 it comes back twice: in the attention of 12.2, in the loss of
+# 12.4.)
 #
 # **Contract**
 #
 # - Softmax over the last dimension among the entries whose mask is True; the others get exactly 0. A row without any
 #   True is all 0.
-# - No nan in the result or in the gradient, whatever the masked scores hold, inf and nan included; masked entries get
-#   gradient 0. Valid scores are finite and above the lowest number of their dtype; 1e4 and -1e4 are fine, and a masked
-#   score larger than all valid ones makes no difference.
-# - The dtype of `scores` is kept (float16 and bfloat16 work). `mask` may broadcast against it, such as (B, 1, T) or
-#   (T,). The arguments are not changed.
+# - There is no nan in the result or in the gradient, whatever the masked scores are, including inf and nan; masked
+#   entries get gradient 0. Valid scores are finite and above the lowest number of their dtype; 1e4 and -1e4 are fine,
+#   and a masked score that is larger than all valid scores makes no difference.
+# - The result has the dtype of `scores` (float16 and bfloat16 work). `mask` may broadcast against `scores`, for example
+#   with shape (B, 1, T) or (T,). The arguments are not changed.
 #
 # <details><summary>Hint 1</summary>
 #
 # Which value does softmax's backward multiply by the zero gradient that `torch.where` sends back for the empty row? And
-# what does `nan + -inf` give?
+# what is `nan + -inf`?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Do not let nan arise at all: bring masked scores to a harmless value by *selection*, not by adding. Let rows without a
-# valid entry go through the softmax with ordinary numbers, and blank the result afterwards.
+# Don't let nan arise at all: replace masked scores with a harmless value by *selection*, not by adding. Let rows
+# without a valid entry go through the softmax with ordinary numbers, and blank the result afterwards.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `torch.where(mask, scores, torch.finfo(scores.dtype).min)` holds nothing but finite numbers at masked places; in a row
-# without a valid entry they are all equal, and softmax makes ordinary numbers of them. Then a second `torch.where` with
-# the same mask puts 0 at every masked place.
+# The harmless value should be finite and no larger than any valid score: the lowest number of the dtype, which
+# `torch.finfo` knows. In a row without a valid entry all scores are then equal, and softmax turns them into ordinary
+# numbers. A second selection with the same mask puts 0 at every masked place.
 #
 # </details>
 

@@ -3,21 +3,21 @@
 #
 # implement · long · 35 min · 3 points
 #
-# Write a class of numbers that record how they were computed and can run backward: what torch does for tensors, for
-# single numbers. Write all the methods that the docstring names; `__init__` is only the first. It takes 40 to 80
-# lines.
+# Write a class of numbers that record how they were computed and can run backward. It does for single numbers what
+# torch does for tensors. Write all the methods that the docstring names; `__init__` is only the first. It takes 40 to
+# 80 lines.
 #
-# Python turns `a + b` into `a.__add__(b)`, and `2 + b` into `b.__radd__(2)`, since the 2 does not know what to do
-# with a Value. The others are called `__sub__`, `__mul__`, `__truediv__`, with `r` for the left side, and `__neg__`,
-# `__pow__`.
+# Python turns `a + b` into `a.__add__(b)`. It turns `2 + b` into `b.__radd__(2)`, because an int doesn't know how to
+# add a Value. The other methods are called `__sub__`, `__mul__`, `__truediv__`, with an `r` for a Value on the
+# right-hand side, and `__neg__`, `__pow__`.
 #
 # **Contract**
 #
 # - `.data` is the number, as Python computes it; `.grad` is 0.0 at first. The derivative of relu at 0 is 0; an exponent
 #   of 0 doesn't occur. A value that is used several times gets the sum over all its uses.
-# - `backward()` adds the derivative of self with respect to v to `v.grad`, for every leaf v: every Value that was made
-#   by `Value(number)`. As in torch, two calls add up, on one expression or on two. What results in between hold in
-#   `.grad` is up to you, but it must not spoil a later backward.
+# - `backward()` adds the derivative of self with respect to v to `v.grad`, for every leaf v, that is, for every Value
+#   made by `Value(number)`. As in torch, two calls add up, whether on one expression or on two. The `.grad` of an
+#   intermediate result may be anything, but it must not spoil a later backward.
 # - The work grows with the number of nodes, not of paths: `v = v + v`, thirty times, is thirty additions. Chains of
 #   3000 operations work.
 #
@@ -25,25 +25,25 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# If v is used by two results, when may v pass its gradient on: after the first of them has reported, or after the
+# If v is used by two results, when may v pass its gradient on: after the first of them has sent its share, or after the
 # last?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Every result remembers its inputs and the local derivatives. backward: order all reachable nodes so that results
-# come before their inputs, start with 1 for self, and let each node *add* gradient times local derivative to its
-# inputs. Keep the running gradients of one call apart from the `.grad` of the leaves.
+# Every result stores its inputs and the local derivatives. In backward, order all reachable nodes so that results come
+# before their inputs, start with 1 for self, and let each node *add* gradient times local derivative to its inputs.
+# Keep the running gradients of one call separate from the `.grad` of the leaves.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# A result keeps pairs (input, local derivative): `a * b` keeps (a, b.data) and (b, a.data). For the order, without
-# recursion, use a stack of (node, done). A node that is new to you goes back as done, with its inputs on top of it; one
-# that comes out as done joins the order. Walk that order backwards with a dict of gradients, `{self: 1.0}` at first,
-# and add what arrives at a Value without inputs to its `.grad`.
+# A result stores pairs (input, local derivative): `a * b` stores (a, b.data) and (b, a.data). To find the order without
+# recursion, use a stack of (node, done). When you take a new node from the stack, push it back as done and push its
+# inputs on top of it; when you take a node that is done, append it to the order. Walk that order backwards with a dict
+# that contains the gradients of this call, and add what arrives at a Value without inputs to its `.grad`.
 #
 # </details>
 

@@ -3,8 +3,8 @@
 #
 # predict · warm-up · 10 min · 1 point
 #
-# "Why is .grad None?" is answered by reading: was an operation recorded, and is the tensor marked? Read this program
-# and answer twelve questions about it, without running it.
+# You can answer "Why is .grad None?" by reading code: was an operation recorded, and is the tensor marked? Read this
+# program and answer twelve questions about it, without running it.
 #
 #     w = torch.ones(3, requires_grad=True)
 #     x = torch.ones(3)
@@ -21,9 +21,9 @@
 #
 # **Contract**
 #
-# - Replace each `...` by True or False, and that of `w_grad` by a list of numbers.
-# - The check runs the program and compares; every right item earns a twelfth of the points. An item left
-#   open counts as wrong: guess where you do not know.
+# - Replace each `...` with True or False, and that of `w_grad` with a list of numbers.
+# - The check runs the program and compares; every right item earns a twelfth of the points. An item left open counts as
+#   wrong, so guess if you don't know.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -33,16 +33,16 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Not requiring grad makes any tensor a leaf; so does marking it yourself. A recorded operation makes a non-leaf: a real
-# change of dtype is one, a `.to` that changes nothing is not.
+# A tensor that doesn't require grad is a leaf, and so is a tensor that you marked yourself. The result of a recorded
+# operation is not a leaf. A real change of dtype is a recorded operation; a `.to` that changes nothing is not.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `no_grad` concerns results of operations and leaves new marked tensors alone. `detach()` and `nn.Parameter` take the
-# numbers without the history. backward *adds* to the `.grad` of leaves that require grad. An intermediate result keeps
-# its gradient only if it was asked to, and section 4.3 says when it has to be asked.
+# `no_grad` affects the results of operations and leaves new marked tensors alone. `detach()` and `nn.Parameter` take
+# the numbers without the history. backward *adds* to the `.grad` of leaves that require grad. An intermediate result
+# keeps its gradient only if you asked for it, and section 4.3 says when you have to ask.
 #
 # </details>
 

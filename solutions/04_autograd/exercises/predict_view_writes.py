@@ -3,18 +3,18 @@
 #
 # predict · solid · 10 min · 1 point
 #
-# A write to a part of a tensor can be refused, recorded, lost in a copy, or hidden from autograd. Ten writes: say what
-# becomes of each, without running it. For every item these two lines run anew:
+# A write to a part of a tensor can be refused, recorded, lost in a copy, or hidden from autograd. For each of ten
+# writes, say what happens, without running it. Before every item these two lines run again:
 #
 #     w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 #     h = w * 2
 #
 # **Contract**
 #
-# - Replace each `...`: True or False where the question is whether something raises; a list of three numbers for
-#   `w.grad` after `h.sum().backward()`; the name of a node, as text, for `node`.
+# - Replace each `...`: with True or False if the question is whether something raises; with a list of three numbers for
+#   `w.grad` after `h.sum().backward()`; with the name of a node, as text, for `node`.
 # - The check runs the lines and compares; every right item earns a tenth of the point. An item left open counts as
-#   wrong: guess where you do not know.
+#   wrong, so guess if you don't know.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -24,7 +24,7 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Three questions for each line: is the thing on the left a view or a copy? Does it belong to a leaf? Is the write
+# Ask three questions about each line: is the thing on the left a view or a copy? Does it belong to a leaf? Is the write
 # recorded, or hidden by `detach` or `no_grad`?
 #
 # </details>
@@ -32,8 +32,8 @@
 # <details><summary>Hint 3</summary>
 #
 # A slice, an index and `view` give views; a list of indices gives a copy. `h[…] *= 5` reads, multiplies, and then
-# *writes back* into h. A recorded write through a view gives h a new `grad_fn`: whatever the write was, its name is the
-# one that section 4.7 prints. A write that is hidden changes the value and no slope.
+# *writes back* into h. A recorded write through a view gives h a new `grad_fn`, whose name is always the one that
+# section 4.7 prints, whatever the write was. A hidden write changes the value and no slope.
 #
 # </details>
 
