@@ -1,18 +1,18 @@
 # %% [markdown]
 # # Modules and state_dict
 #
-# A module is a registry. What is entered in it is trained, saved and moved; what is not stays behind without a word.
-# Nearly everything that you ask of a model, from `parameters()` to `state_dict()`, is a walk over that registry. After
-# this chapter you can
+# A module is a registry. Whatever is registered is trained, saved and moved; whatever isn't is left out, without an
+# error. Nearly everything that you ask of a model, from `parameters()` to `state_dict()`, is a walk over that registry.
+# After this chapter you can
 #
 # - say for any attribute of a module whether it is trained, saved and moved, and choose between Parameter, buffer,
-# non-persistent buffer and plain attribute;
+#   non-persistent buffer and plain attribute;
 # - walk a model (children, modules, named parameters) without counting anything twice;
 # - save and load safely: `state_dict`, `weights_only`, partial loading with a report, and a checkpoint that resumes bit
-# for bit;
-# - use train, eval and freezing correctly, batch norm included;
+#   for bit;
+# - use train, eval and freezing correctly, including for batch norm;
 # - read the three messages that everybody meets when loading: "Missing key(s)", "size mismatch" and "Weights only load
-# failed".
+#   failed".
 #
 # **65 minutes to read, 142 minutes to practise, 20 points.** You need chapter 2, sections 2.1 to 2.4 (shape, view or
 # copy), and from chapter 4 what `requires_grad`, `.grad` and `torch.no_grad` do.
@@ -98,7 +98,8 @@ torch.save(torch.compile(model, backend="eager").state_dict(), file)
 print(f"accuracy: {accuracy(model.eval()):.2f}")
 
 # %% [markdown]
-# Today's script loads them. At first `load_state_dict` raised; somebody looked the message up and added `strict=False`.
+# Today's script loads them. At first `load_state_dict` raised an error. Somebody looked the message up and added
+# `strict=False`.
 
 # %%
 file.seek(0)
@@ -110,12 +111,13 @@ model.load_state_dict(checkpoint, strict=False)
 print(f"accuracy: {accuracy(model):.2f}")
 
 # %% [markdown]
-# No error, and no better than tossing a coin. Three things are wrong here: one in the class, one in the file, one in
-# today's script. They are mended in sections 7.2, 7.6 and 7.8.
+# There is no error, and the accuracy is no better than tossing a coin. Three things are wrong here: one in the class,
+# one in the file, one in today's script. Sections 7.2, 7.6 and 7.8 fix them.
 #
 # ## 7.1 A module is a registry
 #
-# You assign a layer to an attribute, and from then on an optimizer finds its weights. Where have they been entered?
+# You assign a layer to an attribute, and from then on an optimizer finds its weights. Where does the assignment store
+# them?
 #
 # **Find the line.** `super().__init__()` is missing in the first class. Which of its two assignments raises?
 
@@ -146,18 +148,19 @@ for name in ("_parameters", "_buffers", "_modules"):
 print("fc is an ordinary attribute:", "fc" in vars(net))
 
 # %% [markdown]
-# The second. Three dicts make the registry, `_parameters`, `_buffers` and `_modules`, and `super().__init__()` creates
-# them. A number goes into the object like any attribute. A Parameter, a buffer or a module is recognised and goes
-# into one of the dicts, where `net.fc` finds it again; in `Forgotten` there was no dict yet.
+# The second assignment raises. The registry consists of three dicts, `_parameters`, `_buffers` and `_modules`, which
+# `super().__init__()` creates. A number is stored in the object like any attribute. A Parameter, a buffer or a module
+# is recognised and stored in one of the dicts, where `net.fc` finds it again. In `Forgotten` these dicts didn't exist
+# yet.
 #
-# Here is `net`. The layers in it are modules too, with registries of their own.
+# Here is `net`. The layers in it are also modules, and each has its own registry.
 
 # %%
 registry_walk()
 
 # %% [markdown]
-# The walk over it is short enough to be written down. It takes what is in the two dicts of tensors, then goes down into
-# each module of the third, with a longer prefix:
+# The walk over the registry is short enough to write down. It lists what is in the two dicts of tensors, then visits
+# each module in the third dict, with a longer prefix:
 
 
 # %% facts=["07-parameter-vs-buffer"]
@@ -175,9 +178,9 @@ for name, tensor in walk(net):
 print("as in state_dict():", [name for name, _ in walk(net)] == list(net.state_dict()))
 
 # %% [markdown]
-# That is all there is to the names in a checkpoint. The other walks differ in what they take along:
+# This is where the names in a checkpoint come from. The other walks differ only in what they collect:
 #
-# | what you call | what the walk takes |
+# | what you call | what the walk collects |
 # |---|---|
 # | `parameters()`, `requires_grad_()`, `zero_grad()` | parameters |
 # | `buffers()` | buffers |
@@ -185,7 +188,8 @@ print("as in state_dict():", [name for name, _ in walk(net)] == list(net.state_d
 # | `.to()`, `.double()`, `.cuda()` | parameters and buffers |
 # | `train()`, `eval()`, `apply(f)` | the modules themselves |
 #
-# No walk came to `extra`, a Python list. And none looks into `forward`. Here are two classes with the same formula:
+# No walk reached `extra`, which is a Python list. And no walk looks into `forward`. Here are two classes with the same
+# formula:
 
 
 # %% facts=["07-init-builds-forward-connects"]
@@ -212,11 +216,11 @@ for kind in (LayerInInit, LayerInForward):
 error_of(lambda: torch.optim.SGD(LayerInForward().parameters(), lr=0.1))
 
 # %% [markdown]
-# `__init__` builds, once; `forward` connects, at every call. A layer that is created in `forward` is a new one with new
-# random weights at every call. Here the optimizer complains, because it was given nothing at all; in a model with other
-# layers it doesn't.
+# `__init__` builds the layers, once; `forward` connects them, in every call. A layer that you create in `forward` is a
+# new layer with new random weights in every call. Here the optimizer complains, because it got no parameters at all. In
+# a model with other layers it doesn't complain.
 #
-# What no registry says is where a model *is*. People write `x.to(model.device)`:
+# The registry doesn't say which device a model is on. People write `x.to(model.device)`:
 
 # %% facts=["07-module-has-device"]
 error_of(lambda: net.device)
@@ -227,16 +231,16 @@ with torch.device("meta"):
 print(next(elsewhere.parameters()).device)
 
 # %% [markdown]
-# Tensors have devices, and those of one model may lie on several; `next(model.parameters()).device` asks the first. The
-# device "meta" has shapes and dtypes but no numbers. It exists on every machine, and in this chapter it plays the
-# second device.
+# Only tensors have a device, and the tensors of one model may be on several devices. `next(model.parameters()).device`
+# returns the device of the first parameter. The device "meta" has shapes and dtypes but no numbers. It exists on every
+# machine, so this chapter uses it as the second device.
 #
-# **Now you know.** An assignment enters parameters, buffers and modules into three dicts. Whatever you ask of a model
-# walks over them and sees nothing else.
+# **Now you know.** An assignment registers parameters, buffers and modules in three dicts. Whatever you ask of a model
+# is a walk over these dicts and sees nothing else.
 #
 # ## 7.2 Parameter, buffer, plain attribute
 #
-# What is trained, what is saved, what is moved: the registry decides all three, at the moment of the assignment.
+# Whether a tensor is trained, saved and moved is decided by the registry, at the moment of the assignment.
 #
 # **Predict.** `tensor` requires grad, and it is an attribute of the model. Will an optimizer over `model.parameters()`
 # train it, and will `model.to("meta")` move it?
@@ -264,8 +268,9 @@ for name in ("parameter", "buffer", "tensor"):
 print(f"in_list[0] {model.in_list[0].dtype} on {model.in_list[0].device}")
 
 # %% [markdown]
-# Neither. A plain tensor is not recognised, whether it requires grad or not, and nobody looks into a Python list: not
-# even for a Parameter. So there are four places for a tensor:
+# The optimizer doesn't train `tensor`, and `.to("meta")` doesn't move it. A plain tensor isn't registered, even if it
+# requires grad, and nothing in a Python list is registered, not even a Parameter. So there are four places for a
+# tensor:
 #
 # | where it is kept | trained: in `parameters()` | saved: in `state_dict()` | moved: by `.to()`, `.cuda()` |
 # |---|---|---|---|
@@ -274,11 +279,11 @@ print(f"in_list[0] {model.in_list[0].dtype} on {model.in_list[0].device}")
 # | buffer, `persistent=False` | no | no | yes |
 # | plain attribute, list, dict | no | no | no |
 #
-# Some containers are modules themselves, such as `nn.ModuleDict` and `nn.ParameterList` (section 7.3). What they hold
-# is registered, and a plain tensor that is put into a `ParameterList` becomes a Parameter.
+# Some containers are modules, for example `nn.ModuleDict` and `nn.ParameterList` (section 7.3). Their contents are
+# registered, and a plain tensor that you put into a `ParameterList` becomes a Parameter.
 #
-# A buffer is made by assigning an `nn.Buffer` (since 2.5) or by `register_buffer`, the older way. A name that is
-# registered stays so:
+# To make a buffer, assign an `nn.Buffer` (since 2.5) or call `register_buffer`, the older way. What happens if you
+# later assign a plain tensor to a registered name?
 
 # %% facts=["07-buffer-only-via-register-buffer", "07-register-buffer-signature"]
 model = nn.Module()
@@ -290,16 +295,16 @@ print("buffers():   ", [name for name, _ in model.named_buffers()])
 print("state_dict():", list(model.state_dict()))
 
 model.mean = torch.ones(3)
-print("mean is a buffer still:", "mean" in dict(model.named_buffers()), model.mean.tolist())
+print("mean is still a buffer:", "mean" in dict(model.named_buffers()), model.mean.tolist())
 error_of(lambda: setattr(model, "weight", torch.zeros(3)))
 
 # %% [markdown]
-# A plain tensor that is assigned to a buffer's name becomes the buffer's new value. For a Parameter's name it is
-# refused: a Parameter that silently turned into a tensor would drop out of training. To change its value, write into
-# it: `with torch.no_grad(): model.weight.fill_(0)`.
+# The name of a buffer stays registered: the plain tensor becomes the buffer's new value. For the name of a Parameter,
+# the assignment raises, because a Parameter that silently turned into a plain tensor would drop out of training. To
+# change its value, write into it: `with torch.no_grad(): model.weight.fill_(0)`.
 #
-# **Find the line** in `Classifier`, at the top of this chapter, that keeps something out of the file. Then compare the
-# repaired class.
+# **Find the line** in `Classifier`, at the top of this chapter, that keeps something out of the file. Then compare it
+# with the fixed class.
 
 
 # %% facts=["07-plain-attribute-not-saved-not-moved"]
@@ -322,11 +327,12 @@ checkpoint = torch.compile(model, backend="eager").state_dict()
 print("in the new one:     ", list(checkpoint)[:2], "and so on")
 
 # %% [markdown]
-# `mean` and `std` were plain tensors. They were measured on the training data and are needed for every answer, and they
-# were never saved. In yesterday's file they are lost; measure them again, or train again. As buffers they are saved,
-# and the line in `fit` that assigns to them can stay as it is. That was the first of the three faults.
+# `mean` and `std` were plain tensors. They were measured on the training data, the model needs them for every
+# prediction, and they were never saved. Yesterday's file doesn't contain them, so you'd have to measure them again, or
+# train again. As buffers they are saved, and the line in `fit` that assigns to them can stay as it is. That was the
+# first of the three faults.
 #
-# A frozen Parameter, `requires_grad=False`, is saved and moved as well. Is there any difference to a buffer?
+# A frozen Parameter, with `requires_grad=False`, is also saved and moved. How does it differ from a buffer?
 
 # %% facts=["07-frozen-parameter-or-buffer"]
 model = nn.Module()
@@ -339,11 +345,11 @@ frozen, buffer = model.frozen.requires_grad, model.buffer.requires_grad
 print("after requires_grad_(True): frozen", frozen, "- buffer", buffer)
 
 # %% [markdown]
-# The frozen Parameter is still in `parameters()`: it is counted, handed to optimizers, and wakes up when somebody
-# unfreezes the whole model. What must never be trained belongs in a buffer. (Not trained doesn't mean constant: a
-# buffer is state that `forward` may write, as batch norm writes its running statistics.)
+# The frozen Parameter is still in `parameters()`: it is counted, it is passed to optimizers, and it becomes trainable
+# when somebody unfreezes the whole model. If a tensor must never be trained, make it a buffer. (A buffer doesn't have
+# to be constant. It is state that `forward` may write, as batch norm writes its running statistics.)
 #
-# What does moving do to an optimizer that was built before?
+# What does moving a model do to an optimizer that was built before?
 
 # %%
 model = nn.Linear(2, 2)
@@ -355,31 +361,31 @@ model.to("meta")
 print('after to("meta"): the same Parameter:', model.weight is weight)
 
 # %% [markdown]
-# Modules are changed in place, unlike tensors: `model.to(…)` needs no assignment. The Parameter objects stay, with new
-# contents, and so they do on the way to a GPU; an optimizer that was built before still holds the right ones. (What it
-# has gathered itself, such as momentum, does not follow. Move first, then.) The device meta is an exception: it has no
-# contents, so there are new Parameters.
+# Unlike a tensor, a module is changed in place, so `model.to(…)` needs no assignment. The Parameter objects stay and
+# get new contents, also on the way to a GPU, so an optimizer that was built before still has the right ones. (The state
+# that the optimizer itself has collected, such as momentum, is not moved, so move the model first.) The device meta is
+# an exception: it has no contents, so the model gets new Parameters.
 #
-# The explorer below shows a module as its registry sees it: a row for every tensor that hangs on it, what kind it is,
-# and whether it is trained and saved. To see what is moved, switch `.double()` or `.to("meta")` on and look for the
-# rows that stay behind. Switch `.requires_grad_(False)` on: the parameters remain in `parameters()`. In *tied
-# embedding* two names hold one tensor: two entries in the `state_dict`, one in `parameters()`. `.to("meta")` unties
+# The explorer below shows a module as its registry sees it: one row for every tensor in the module, with its kind and
+# whether it is trained and saved. To see what is moved, switch `.double()` or `.to("meta")` on and look for the rows
+# that don't change. Switch `.requires_grad_(False)` on: the parameters remain in `parameters()`. In *tied embedding*,
+# one tensor has two names, which makes two entries in the `state_dict` and one in `parameters()`. `.to("meta")` unties
 # them.
 
 # %%
 state_explorer()
 
 # %% [markdown]
-# **Now you know.** Trained, saved and moved: Parameter. Saved and moved: buffer. Moved: buffer with
-# `persistent=False`. Everything else is yours to look after.
+# **Now you know.** Trained, saved and moved: Parameter. Saved and moved: buffer. Moved: buffer with `persistent=False`.
+# Anything else you have to save and move yourself.
 
 # %% exercise="registered-or-not"
 
 # %% [markdown]
 # ### A buffer that is not saved
 #
-# Why would one keep a buffer out of the checkpoint? Because it can be computed, and the next model may want another
-# size of it. Here a model for 4 positions writes a checkpoint for one with 8:
+# Why would you keep a buffer out of the checkpoint? Because it can be computed, and the next model may need another
+# size of it. Here a model for 4 positions writes a checkpoint for a model with 8:
 
 
 # %% facts=["07-embedding-module-registration"]
@@ -398,18 +404,18 @@ error_of(lambda: extend(persistent=True), lines=2)
 print(extend(persistent=False))
 
 # %% [markdown]
-# The table that was saved fits one length only. The other is made by `__init__`, moves with the model, and no
-# checkpoint carries it.
+# The saved table fits only one length, so loading it raises. The non-persistent table is computed in `__init__`, moves
+# with the model, and is in no checkpoint.
 
 # %% exercise="sinusoidal-positions"
 
 # %% [markdown]
 # ## 7.3 Containers
 #
-# Models hold layers in lists, dicts and chains. Whether such a container is a module decides whether a walk passes
+# Models keep layers in lists, dicts and chains. Whether such a container is a module decides whether a walk passes
 # through it.
 #
-# Both models below hold three layers in a list. Compare what they answer.
+# Both models below have three layers in a list. Compare their answers.
 
 # %% facts=["07-modulelist-registers", "07-modulelist-is-not-callable"]
 plain, registered = nn.Module(), nn.Module()
@@ -425,15 +431,15 @@ for name, model in {"a list:    ": plain, "ModuleList:": registered}.items():
 error_of(lambda: registered.layers(torch.ones(1, 2)))
 
 # %% [markdown]
-# `parameters()`, `state_dict()`, `.to()` and `eval()` don't reach into the Python list, and no error says so. Such a
-# model even trains, because its other layers learn around them. After loading it answers at random, because the layers
-# in the list are new ones.
+# `parameters()`, `state_dict()`, `.to()` and `eval()` don't reach into the Python list, and there is no error. Such a
+# model even trains, because its other layers learn to work around these. After loading, its answers are random, because
+# the layers in the list are new.
 #
-# `nn.ModuleList` is a list that registers. It only holds: it has no `forward`, and the same goes for `ModuleDict`,
-# `ParameterList` and `ParameterDict`. `nn.Sequential` is the container that can be called; it hands one value from
-# layer to layer, so a branch or a skip connection needs a module of your own.
+# `nn.ModuleList` is a list that registers its layers. It has no `forward`, and neither have `ModuleDict`,
+# `ParameterList` and `ParameterDict`. `nn.Sequential` is the container that you can call. It passes one value from
+# layer to layer, so for a branch or a skip connection you have to write your own module.
 #
-# Where things stand in a container becomes part of their names. These two compute the same:
+# A layer's place in the container becomes part of its name. These two models compute the same:
 
 # %% facts=["07-sequential", "07-sequential-ordereddict-same"]
 numbered = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
@@ -446,10 +452,11 @@ renamed = dict(zip(named.state_dict(), numbered.state_dict().values(), strict=Tr
 print(named.load_state_dict(renamed))
 
 # %% [markdown]
-# In a Sequential the place is the name; the ReLU has one too, and nothing to save. Put a layer in, and all later names
-# move: an old checkpoint doesn't fit any more, or fits in the wrong place. Names of your own are safer.
+# In a Sequential the position is the name. The ReLU also has a position, but nothing to save. If you insert a layer,
+# all later names change: an old checkpoint no longer fits, or fits in the wrong place. It is safer to choose names
+# yourself.
 #
-# Two containers have habits that one should know:
+# Two containers have surprising habits:
 
 # %% facts=["07-parameterlist", "07-parameterlist-holds-only-parameters", "07-moduledict"]
 values = nn.ParameterList([nn.Parameter(torch.ones(1)), torch.zeros(2), 3])
@@ -459,11 +466,12 @@ error_of(lambda: nn.ModuleDict({"conv.1": nn.ReLU()}))
 error_of(lambda: nn.ModuleDict({"keys": nn.ReLU()}))
 
 # %% [markdown]
-# A plain tensor in a `ParameterList` becomes a trainable Parameter: no place for constants. Keys of a `ModuleDict` are
-# parts of dotted names, so they have no dots, and a name that the container itself uses is taken.
+# A plain tensor in a `ParameterList` becomes a trainable Parameter, so don't keep constants there. The keys of a
+# `ModuleDict` are parts of dotted names, so a key can't contain a dot, and it can't be a name that the container itself
+# uses.
 #
-# **Predict.** `Split` groups a layer of its parent anew. `Base` has four parameters. How many has `Split`, and how many
-# entries has its `state_dict`?
+# **Predict.** `Split` puts a layer that its parent class has already registered into a second container. `Base` has
+# four parameters. How many has `Split`, and how many entries has its `state_dict`?
 
 
 # %% facts=["07-regrouped-layers-duplicate-keys"]
@@ -486,17 +494,17 @@ print(list(split.state_dict()))
 error_of(lambda: split.load_state_dict(Base().state_dict()), lines=2)
 
 # %% [markdown]
-# Four and six. One layer is now registered under two names. `parameters()` lists each object once; `state_dict()` lists
-# every name, so a checkpoint of the parent has too few of them. Where you only want another route through the layers,
-# change `forward` and register nothing.
+# `Split` has four parameters, and its `state_dict` has six entries, because one layer is now registered under two
+# names. `parameters()` lists each object once; `state_dict()` lists every name, so a checkpoint of `Base` has too few
+# names. If you only want another route through the layers, change `forward` and register nothing.
 #
-# **Now you know.** A container must be a module to be seen, and its keys are names in the checkpoint.
+# **Now you know.** A walk sees a container only if it is a module, and its keys become names in the checkpoint.
 #
 # ## 7.4 Walking a model
 #
 # How many parameters does this model have? There are three ways to count, and two of them are wrong.
 #
-# First the walks themselves, over a Sequential that holds a Linear and another Sequential:
+# First the walks themselves, over a Sequential that contains a Linear and another Sequential:
 
 # %% facts=["07-children-one-level", "07-named-modules", "07-named-parameters"]
 net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)))
@@ -508,10 +516,10 @@ print("named_parameters:", [name for name, _ in net.named_parameters()])
 print("named_buffers:   ", [name for name, _ in net.named_buffers()])
 
 # %% [markdown]
-# `children()` is one level, without the net. `modules()` is everything, the net itself first; its name in
-# `named_modules()` is empty. All of them are generators: print one, and you see `<generator object …>`. To look at the
-# structure, print the model. (The package torchinfo draws the walk as a table, with the shapes of all outputs if you
-# give it the size of an input.)
+# `children()` goes one level deep and leaves out the net itself. `modules()` lists everything, starting with the net
+# itself, whose name in `named_modules()` is empty. All of these are generators, so `print` shows only `<generator
+# object …>`. To look at the structure, print the model. (The package torchinfo shows the walk as a table, with the
+# shapes of all outputs if you give it the size of an input.)
 #
 # **Predict.** Here a layer is used twice. Which of the three counts is right?
 
@@ -529,12 +537,12 @@ leaves = [name for name, module in shared.named_modules() if not list(module.chi
 print("leaves:   ", leaves)
 
 # %% [markdown]
-# The first: four weights and two biases. `parameters()` already walks the whole tree, so the double loop counts a
-# parameter once for each module that it lies in, however deep. `modules()` and `parameters()` skip an object that
-# they have seen; `state_dict()` does not.
+# The first count is right: four weights and two biases. `parameters()` already walks the whole tree, so the double loop
+# counts a parameter once for each module that contains it, at every level. `modules()` and `parameters()` skip an
+# object that they have already seen; `state_dict()` doesn't.
 #
-# The walk `apply` calls a function with each module, the net itself last. It is the usual way to initialise layers by
-# their type:
+# `apply` is a walk that calls a function with each module, the net itself last. It is the usual way to initialise
+# layers by their type:
 
 
 # %% facts=["07-apply"]
@@ -551,14 +559,15 @@ net.apply(lambda module: order.append(type(module).__name__))
 print(order)
 
 # %% [markdown]
-# **Now you know.** Count over `parameters()`; take `named_modules()` to go everywhere, `children()` for one level.
+# **Now you know.** To count, use `parameters()`. To visit every module, use `named_modules()`; for one level, use
+# `children()`.
 
 # %% exercise="param-report"
 
 # %% [markdown]
 # ## 7.5 A state_dict holds living tensors
 #
-# A dict from names to tensors: that is all that `state_dict()` returns. But which tensors?
+# `state_dict()` returns a dict from names to tensors, and that is all. But which tensors?
 
 # %% facts=["07-state-dict-holds-only-parameters"]
 model = nn.Sequential(OrderedDict(fc=nn.Linear(3, 2), bn=nn.BatchNorm1d(2)))
@@ -570,10 +579,11 @@ for name, value in state.items():
     print(f"{name:23} {tuple(value.shape)!s:7} {value.dtype}")
 
 # %% [markdown]
-# Parameters and persistent buffers: four and three here. `num_batches_tracked` is a counter, an int64 of shape (). What
-# is not in it: code, the list of layers, hooks, train or eval mode.
+# It contains the parameters and the persistent buffers, here four and three. `num_batches_tracked` is a counter, an
+# int64 of shape (). It doesn't contain code, the list of layers, hooks, or the train or eval mode.
 #
-# **Predict.** `best = model.state_dict()` at the best moment, then training goes on. What is in `best` at the end?
+# **Predict.** We call `best = model.state_dict()` at the best moment, and then training continues. What is in `best` at
+# the end?
 
 # %% facts=["07-state-dict-is-ordered-dict"]
 model = nn.Linear(2, 1)
@@ -588,19 +598,20 @@ print("best:    ", best["bias"].item(), "- requires grad:", best["bias"].require
 print("snapshot:", snapshot["bias"].item())
 
 # %% [markdown]
-# The last weights, not the best ones. The tensors in a `state_dict` are detached from the graph, but share their memory
-# with the model. A snapshot needs a copy of each tensor: `copy.deepcopy`, a `clone` for each value, or a file.
+# `best` contains the last weights, not the best ones. The tensors in a `state_dict` are detached from the graph, but
+# share their memory with the model. For a snapshot you need a copy of each tensor: `copy.deepcopy`, a `clone` of each
+# value, or a file.
 #
-# **Now you know.** A `state_dict` is a view of the model under names. Copy what you want to keep.
+# **Now you know.** The tensors in a `state_dict` are the model's own memory, under names. Copy what you want to keep.
 
 # %% exercise="snapshot-best"
 
 # %% [markdown]
 # ## 7.6 Loading compares names and shapes
 #
-# "All keys matched successfully" sounds like a promise. What has been compared?
+# "All keys matched successfully" sounds like a promise. What has PyTorch compared?
 #
-# **Predict.** `other` has another activation, and a dropout layer more. Does it load the weights of `saved`?
+# **Predict.** `other` has a different activation and an additional dropout layer. Does it load the weights of `saved`?
 
 # %% facts=["07-load-needs-same-architecture"]
 saved = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
@@ -613,10 +624,10 @@ print("same output:", torch.equal(saved(x), other.eval()(x)))
 error_of(lambda: nn.Linear(2, 2).load_state_dict(saved.state_dict()))
 
 # %% [markdown]
-# It loads, and computes something else: names and shapes agree, and nothing more was asked. The single Linear is
-# refused, with tensors of exactly the right shapes. Read the message like this: *missing* is what the model has and the
-# checkpoint lacks, *unexpected* is what only the checkpoint has. When both lists are long and look alike, the names
-# differ by a prefix.
+# It loads the weights and computes something else. The names and shapes agree, and PyTorch compares nothing more. The
+# single Linear refuses the same checkpoint, although the shapes of the tensors are exactly right. Read the message like
+# this: *missing* keys are in the model but not in the checkpoint, *unexpected* keys are only in the checkpoint. If both
+# lists are long and look alike, the names differ by a prefix.
 #
 # Such prefixes come from wrappers:
 
@@ -629,9 +640,9 @@ print("DataParallel:      ", list(nn.DataParallel(net).state_dict()))
 print("one inside another:", list(nn.DataParallel(compiled).state_dict()))
 
 # %% [markdown]
-# A wrapper is a module that holds the model as a child, and the name of the child becomes a part of every name:
-# `module` for DataParallel and DistributedDataParallel, `_orig_mod` for `torch.compile`. This is the second fault of
-# the classifier, the one in the file. Here is the checkpoint of section 7.2, first loaded as today's script did it:
+# A wrapper is a module that has the model as a child, and the name of that child becomes a part of every name: `module`
+# for DataParallel and DistributedDataParallel, `_orig_mod` for `torch.compile`. This is the second fault of the
+# classifier, the one in the file. Here is the checkpoint of section 7.2, first loaded the way today's script did it:
 
 # %% facts=["07-partial-state-dict"]
 model = Classifier()
@@ -644,43 +655,42 @@ print(model.load_state_dict(bare))
 print(f"accuracy: {accuracy(model):.2f}")
 
 # %% [markdown]
-# Not one name fitted, so `strict=False` loaded nothing at all, and only the report that it returns would have said so.
-# With bare names it loads strictly, and the answers are nearly right. What is left is for section 7.8. (It is cleaner
-# to save the `state_dict` of the bare model, here `compiled._orig_mod`; but there are checkpoints enough that were
-# not. `model.compile()` works in place and changes no names; [chapter 14](../14_compile/compile.ipynb) shows when it
-# compiles nothing.)
+# No name fitted, so `strict=False` loaded nothing at all, and only the report that it returns says so. With the bare
+# names the checkpoint loads strictly, and the answers are nearly right. Section 7.8 fixes the rest. (It is cleaner to
+# save the `state_dict` of the bare model, here `compiled._orig_mod`, but you'll meet many checkpoints for which this
+# wasn't done. `model.compile()` works in place and changes no names; [chapter 14](../14_compile/compile.ipynb) shows
+# when it compiles nothing.)
 
 # %% exercise="strip-wrappers"
 
 # %% [markdown]
 # ### An old body under a new head
 #
-# This is what `strict=False` is for: most of a checkpoint fits, and the head is another one. Missing and unexpected
-# names are forgiven, as you saw.
+# This is what `strict=False` is for: most of a checkpoint fits, but the model has a new head. `strict=False` forgives
+# missing and unexpected names, as you saw.
 #
-# **Predict.** The new head has as many inputs, but other classes: its name fits, its shape doesn't. Is that tensor
-# skipped?
+# **Predict.** The new head has the same number of inputs, but another number of classes. Its name fits, its shape
+# doesn't. Does `strict=False` skip that tensor?
 
 # %% facts=["07-partial-state-dict"]
 model = nn.Linear(4, 2)
 report = model.load_state_dict({"weight": torch.zeros(2, 4), "old": torch.zeros(1)}, strict=False)
 print(report)
-print("loaded all the same:", model.weight.tolist())
+print("the weight was loaded:", model.weight.tolist())
 
 half = {"weight": torch.zeros(3, 4), "bias": torch.full((2,), 7.0)}
 error_of(lambda: model.load_state_dict(half, strict=False))
-print("the bias after the refusal:", model.bias.tolist())
+print("the bias after the error:", model.bias.tolist())
 
 # %% [markdown]
-# No, a wrong shape raises all the same, with `strict=False` too; take such entries out before. And look at the last
-# line. `load_state_dict` collects its complaints and raises at the end, when it has already copied everything that
-# fitted. After the error the model is half old and half new, so don't catch the error and go on: build the model again.
+# No, a wrong shape raises even with `strict=False`, so take such entries out first. And look at the last line: the bias
+# was loaded. `load_state_dict` collects its complaints and raises at the end, when it has already copied everything
+# that fits. After the error the model is half old and half new, so don't catch the error and continue; build the model
+# again.
 
 # %% [markdown]
-# ### Shapes
-#
-# A "size mismatch" tells two shapes. To read it one must know which number is which; a textbook writes W x, with
-# columns. What does `nn.Linear(4, 3)` take?
+# A "size mismatch" names two shapes. To read it, you have to know which number is which. A textbook writes W x, with
+# columns. Which shapes does `nn.Linear(4, 3)` use?
 
 # %% facts=["07-linear-input-is-column-vector"]
 fc = nn.Linear(4, 3)
@@ -691,35 +701,14 @@ for shape in ((5, 4), (2, 7, 4)):
 error_of(lambda: fc(torch.ones(4, 1)))
 
 # %% [markdown]
-# The weight is (out, in): the formula is `x @ weight.T + bias`, and samples are rows. Any number of dimensions may
-# stand before the last one; a column is refused. So a "size mismatch" in the first number is about outputs, a head with
-# other classes; in the second, about inputs.
-#
-# A shape that fits is no proof either.
-#
-# **Predict.** This net was made for images of 32 pixels: its features are (N, 16, 5, 5), and `forward` flattens them by
-# `view(-1, 16 * 5 * 5)`. Now 25 images of 44 pixels come. How many rows are there after the `view`?
-
-# %% facts=["07-flatten-with-view-minus-one"]
-body = nn.Sequential(
-    *(nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
-    *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-)
-features = body(torch.zeros(25, 3, 44, 44))
-
-print("features:     ", tuple(features.shape))
-print("view(-1, 400):", tuple(features.view(-1, 16 * 5 * 5).shape))
-print("flatten(1):   ", tuple(features.flatten(1).shape))
-error_of(lambda: nn.Linear(400, 120)(features.flatten(1)))
-
-# %% [markdown]
-# 64, silently: 25 · 16 · 8 · 8 numbers are also 64 rows of 400, and -1 takes whatever makes the product come out. The
-# third row begins in the first image and ends in the second. `flatten(1)` keeps the batch, and the wrong size raises
-# where it should.
+# The weight is (out, in): the formula is `x @ weight.T + bias`, and samples are rows. An input may have any number of
+# dimensions before the last one, and a column is refused. So if a "size mismatch" of a weight differs in the first
+# number, the outputs differ, for example because the head has other classes; if it differs in the second number, the
+# inputs differ.
 #
 # ### Copy or assign
 #
-# A float64 checkpoint goes into a float32 model, in two ways:
+# We load a float64 checkpoint into a float32 model, in two ways:
 
 # %%
 state = {
@@ -741,11 +730,12 @@ empty.load_state_dict(state, assign=True)
 print("from meta:", empty.weight.device, empty.weight.tolist())
 
 # %% [markdown]
-# Loading copies *into* the tensors that are there: dtype, device and the objects stay the model's, and an optimizer
-# that was built before still holds the right ones. `assign=True` puts the checkpoint's tensors in their place, as new
-# Parameters that share the checkpoint's memory; build the optimizer after that. It is the way to fill a model that was
-# built on the device meta, where there is nothing to copy into: the tutorial [Tips for loading an `nn.Module` from a
-# checkpoint](https://docs.pytorch.org/tutorials/recipes/recipes/module_load_state_dict_tips.html) shows why one does.
+# Loading copies *into* the existing tensors. The model keeps its dtype, its device and its Parameter objects, and an
+# optimizer that was built before still has the right ones. `assign=True` instead replaces them with the checkpoint's
+# tensors, as new Parameters that share the checkpoint's memory, so build the optimizer after loading. You need it to
+# fill a model that was built on the device meta, which has nothing to copy into; the tutorial [Tips for loading an
+# `nn.Module` from a checkpoint](https://docs.pytorch.org/tutorials/recipes/recipes/module_load_state_dict_tips.html)
+# explains when that is useful.
 #
 # **Now you know.** Loading compares names and shapes, and copies in place. `strict=False` is only as good as what you
 # do with its report.
@@ -755,8 +745,9 @@ print("from meta:", empty.weight.device, empty.weight.tolist())
 # %% [markdown]
 # ## 7.7 A module that follows another
 #
-# Modules of your own may use the registry for more than layers. One that is often wanted keeps a moving average of
-# another model's weights. First, what such an average is good for. A regression with two weights and much noise:
+# You can use the registry for more than layers. A common need is a module that keeps a moving average of another
+# model's weights. First, let's see what such an average is good for. Here is a regression with two weights and a lot of
+# noise:
 
 # %%
 torch.manual_seed(0)
@@ -784,14 +775,15 @@ for name, distances in off.items():
 error_of(lambda: nn.Module().register_buffer("net.0.weight", average))
 
 # %% [markdown]
-# The last weights jump with each batch; their average hardly does. Where should it live? Saved and moved, but not
-# trained: in buffers, one for each entry of the model's `state_dict`. A buffer's name has no dot, so number them and
-# keep the names in a list.
+# The last weights jump with each batch; their average hardly moves. Where should you store it? It should be saved and
+# moved, but not trained, so it belongs in buffers, one for each entry of the model's `state_dict`. A buffer's name
+# can't contain a dot, so number the buffers and keep the names in a list.
 #
-# There are two ways to spoil it. Without the `clone`, the average *is* the weight. And a model that is kept as an
-# attribute is registered: its weights are in the same `state_dict`, and its parameters in `parameters()`.
+# There are two ways to spoil it. Without the `clone`, the average *is* the weight. And if you store the model itself as
+# an attribute, it is registered: its weights are in the same `state_dict`, and its parameters in `parameters()`.
 #
-# **Now you know.** What a module should keep, it must own: a copy, in a buffer, under a name without dots.
+# **Now you know.** If a module should keep another model's values, give it a copy in its own buffer, under a name
+# without dots.
 
 # %% exercise="ema-weights"
 
@@ -810,12 +802,12 @@ print("in train mode:", model.training, f"- accuracy: {accuracy(model):.2f}")
 print("the modules in it:", [module.training for module in model.modules()])
 
 # %% [markdown]
-# That was the third fault. The mode is a flag, `.training`, on every module; it is no part of the `state_dict`, and a
-# new module is in train mode. So `eval()` comes after loading. It is `train(False)`: a walk that sets the flags, and
-# that holds until the next call. What people forget is the `train()` after a validation.
+# That was the third fault. Each module has its mode in a flag, `.training`, which isn't part of the `state_dict`, and a
+# new module is in train mode. So call `eval()` after loading. `eval()` is `train(False)`, a walk that sets all flags,
+# and they stay that way until the next such call. What people forget is the `train()` after a validation.
 #
-# **Predict.** In eval mode dropout does nothing. Does batch norm do nothing too? This one has seen data with mean 5 and
-# standard deviation 3; what are its outputs for 5 and for 8?
+# **Predict.** In eval mode dropout does nothing. Does batch norm also do nothing? This layer has seen data with mean 5
+# and standard deviation 3. What are its outputs for 5 and for 8?
 
 # %% facts=["07-eval-switches-off-batchnorm", "07-eval-fixes-batchnorm-parameters"]
 torch.manual_seed(0)
@@ -834,11 +826,12 @@ trained = bn.weight.grad is not None
 print("requires grad:", y.requires_grad, "- weight and bias got gradients:", trained)
 
 # %% [markdown]
-# It normalises with its running statistics, which now stand still: 5 is the mean and becomes 0; 8 lies one standard
-# deviation above it. No gradient is switched off. That is the work of `torch.no_grad()` or `torch.inference_mode()`;
-# for a validation you need both.
+# Batch norm normalises with its running statistics, which no longer change: 5 is the mean and becomes 0; 8 is one
+# standard deviation above it and becomes 1. `eval()` doesn't switch off gradients. `torch.no_grad()` and
+# `torch.inference_mode()` do that; for a validation you need both.
 #
-# Here is what goes wrong without `eval()`. The same sample passes twice, each time with another companion in its batch:
+# Here is what goes wrong without `eval()`. The same sample passes through twice, each time with a different companion
+# in its batch:
 
 # %% facts=["07-bn-small-test-batch"]
 bn = nn.BatchNorm1d(2)
@@ -854,19 +847,19 @@ for mode in (True, False):
 error_of(lambda: bn.train()(x))
 
 # %% [markdown]
-# In train mode mean and variance are those of the batch, so each sample's output depends on the others. One value for
-# a channel has no spread at all, and that raises. In eval mode each sample stands for itself.
+# In train mode, batch norm uses the mean and variance of the batch, so each sample's output depends on the others. A
+# single value for a channel has no spread, so batch norm raises. In eval mode, no sample depends on the others.
 #
 # The explorer below shows one channel after six forwards in train mode. *One forward* sends the batch through the layer
-# in the mode that is chosen; the lines at the bottom are the running mean and variance, which creep towards the dashed
-# values of the batch in train mode and stand still in eval mode. Switch to eval, change mean and spread, and look at
-# the output: it moves with the batch, because the layer no longer looks at the batch's own mean and spread.
+# in the selected mode. The lines at the bottom are the running mean and variance. In train mode they creep towards the
+# dashed values of the batch; in eval mode they don't change. Switch to eval, change mean and spread, and look at the
+# output: it moves with the batch, because the layer no longer uses the batch's own mean and spread.
 
 # %%
 bn_explorer(steps=6)
 
 # %% [markdown]
-# `eval()` reaches modules. **Find the line** that it doesn't reach:
+# `eval()` reaches only modules. **Find the line** that it doesn't reach:
 
 
 # %% facts=["07-functional-dropout-needs-training-flag"]
@@ -885,8 +878,8 @@ for kind in (Forgetful, Aware):
     print(f"{kind.__name__:9} in eval mode: still drops: {(kind().eval()(x) == 0).any().item()}")
 
 # %% [markdown]
-# A function is in no registry and has no mode, and its argument `training` defaults to True. Pass `self.training`, or
-# use `nn.Dropout`, which does.
+# `F.dropout(x, 0.2)` is a function. A function is in no registry and has no mode, and its argument `training` defaults
+# to True. Pass `self.training`, or use `nn.Dropout`, which does that for you.
 
 # %% [markdown]
 # ### Freezing
@@ -908,9 +901,9 @@ for name, value in net.named_parameters():
     print(f"{name}: has a gradient: {value.grad is not None}, moved: {moved}")
 
 # %% [markdown]
-# It doesn't move: its `.grad` is None, and optimizers skip such a parameter, weight decay included. They look at
-# `.grad`, never at `requires_grad`. Which has a consequence when a parameter is frozen in the middle of training. This
-# one is trained, frozen, and trained again; the true gradient is 1 and the learning rate 0.1:
+# The frozen layer doesn't change. Its `.grad` is None, and optimizers skip such a parameter, including its weight
+# decay. They check `.grad`, never `requires_grad`. This matters if you freeze a parameter in the middle of training.
+# The next parameter is trained, frozen, and trained again; the true gradient is 1 and the learning rate 0.1:
 
 # %% facts=["07-toggle-requires-grad"]
 for clear in (True, False):
@@ -929,11 +922,11 @@ for clear in (True, False):
 
 # %% [markdown]
 # Without `zero_grad` the gradient of the first step is still there in the second, and the frozen parameter moves to
-# 0.8. In the third step a new 1 is added to it, and the step is twice as long: 0.6. Clear the gradients when you
-# freeze.
+# 0.8. In the third step a new 1 is added to that gradient, so the step is twice as long and leads to 0.6. Clear the
+# gradients when you freeze.
 #
-# **Predict.** `requires_grad_(False)` on a batch-norm layer, then a forward in train mode. Which entries of its
-# `state_dict` have changed?
+# **Predict.** We call `requires_grad_(False)` on a batch-norm layer, then run a forward in train mode. Which entries of
+# its `state_dict` have changed?
 
 # %% facts=["07-freeze-batchnorm"]
 torch.manual_seed(0)
@@ -954,19 +947,19 @@ net.train()
 print("after net.train():    ", moved_by_a_forward())
 
 # %% [markdown]
-# All three buffers. The flag stops gradients, and statistics are not made by gradients: `forward` writes them. Both
-# switches are needed, and `eval()` on the layer is undone by the next `net.train()`, a walk that comes to every module;
-# so by the next epoch of any training loop.
+# All three buffers have changed. The flag stops gradients, but the statistics don't come from gradients; `forward`
+# writes them. You need both switches. And `eval()` on the layer is undone by the next `net.train()`, which walks over
+# all modules. In most training loops, that is at the start of the next epoch.
 #
-# **Now you know.** Three switches, and none does the work of another: `eval()` for what `forward` does, `no_grad` for
-# what is recorded, `requires_grad_(False)` for what gets a gradient.
+# **Now you know.** There are three separate switches: `eval()` for what `forward` does, `no_grad` for what is recorded,
+# `requires_grad_(False)` for what gets a gradient.
 
 # %% exercise="freeze-batchnorm"
 
 # %% [markdown]
 # ## 7.9 Files: save, load, resume
 #
-# A `state_dict` must get into a file and out of it, on another day and another machine. What is in such a file, and
+# You want to put a `state_dict` into a file and load it on another day and another machine. What is in such a file, and
 # what does `torch.load` return?
 
 # %% facts=["07-save-load-state-dict", "07-file-extensions"]
@@ -984,14 +977,14 @@ print("load_state_dict returns:", fresh.load_state_dict(loaded))
 
 # %% [markdown]
 # The file is a zip, whatever its name ends in. `data/0` and `data/1` are the bytes of the tensors, and `data.pkl` is a
-# pickle that says how to put things together. `torch.load` returns the dict, and `load_state_dict` a report:
-# `model = model.load_state_dict(…)` loses the model. So the recipe is to build the model by its code, then to fill it.
-# `map_location="cpu"` makes a file that was written on a GPU readable anywhere.
+# pickle that says how to put things together. `torch.load` returns the dict. `load_state_dict` returns a report, so
+# `model = model.load_state_dict(…)` loses the model. The recipe is therefore to build the model with its code, then to
+# load the weights into it. With `map_location="cpu"`, any machine can read a file that was written on a GPU.
 #
-# A pickle is a small program: it may name any function and ask for a call. `Note` tells pickle to rebuild it by calling
+# A pickle is a small program: it can name any function and ask for a call. `Note` tells pickle to rebuild it by calling
 # `print`.
 #
-# **Predict.** Who prints the line: `torch.save`, `torch.load` as it is called by default, or `torch.load` with
+# **Predict.** Which call prints the line: `torch.save`, `torch.load` with its defaults, or `torch.load` with
 # `weights_only=False`?
 
 
@@ -1017,14 +1010,15 @@ file.seek(0)
 error_of(lambda: torch.load(file), lines=1)
 
 # %% [markdown]
-# Only the last. With `weights_only=False` the file had its say. Here it printed a line; it could have been any function
-# with any arguments, deleting your files included. Since 2.6 `weights_only=True` is the default: tensors, plain
-# containers, numbers, strings and a few known types are rebuilt, and all else is refused before it runs. This includes
-# the NumPy number that `np.mean` returned in the last save: write `float(loss)` into a checkpoint.
-# `get_unsafe_globals_in_checkpoint` lists what a file asks for without running anything. The rules stand in the note
-# [Serialization semantics](https://docs.pytorch.org/docs/stable/notes/serialization.html).
+# Only `torch.load` with `weights_only=False` prints the line, because it runs what the file asks for. Here the file
+# printed a line, but it could have called any function with any arguments, for example to delete your files. Since 2.6
+# the default is `weights_only=True`, which rebuilds tensors, plain containers, numbers, strings and a few known types,
+# and refuses everything else before it runs. It also refuses the NumPy number that `np.mean` returned in the last save,
+# so write `float(loss)` into a checkpoint. `get_unsafe_globals_in_checkpoint` lists what a file asks for without
+# running anything. The note [Serialization semantics](https://docs.pytorch.org/docs/stable/notes/serialization.html)
+# has the rules.
 #
-# A whole model can be saved too. Is the file larger, and does it load?
+# You can also save a whole model. Is the file larger, and does it load?
 
 # %% facts=["07-load-whole-model", "07-whole-model-is-larger"]
 model = nn.Sequential(*(nn.Linear(512, 512) for _ in range(8)))
@@ -1041,13 +1035,13 @@ with torch.serialization.safe_globals([nn.Sequential, nn.Linear]):
     print("with safe_globals:", type(torch.load(whole)).__name__)
 
 # %% [markdown]
-# Nearly the same size: the tensors dominate both. But a whole model names classes, so it is refused. You can allow
-# those that you know, with `safe_globals`, or trust the file with `weights_only=False`; either way the classes must
-# be importable under their old names. A `state_dict` needs neither trust nor old code, and that is the reason to
-# prefer it.
+# The files have nearly the same size, because the tensors dominate both. But a whole model names classes, so
+# `torch.load` refuses it. You can allow the classes that you know, with `safe_globals`, or trust the file with
+# `weights_only=False`. Either way, Python must be able to import the classes under their old names. A `state_dict`
+# needs neither trust nor old code, which is why it is preferred.
 #
-# Most weights that are shared today come as *safetensors*: a header in JSON, then the bytes of the tensors, nothing
-# that could be run. It is strict about what it takes:
+# Most weights that are shared today are *safetensors* files: a header in JSON, then the bytes of the tensors, and
+# nothing that could run. The format is strict about what it accepts:
 
 # %%
 tied = nn.ModuleDict({"embed": nn.Embedding(3, 2), "out": nn.Linear(2, 3, bias=False)})
@@ -1063,19 +1057,19 @@ except RuntimeError as error:
     print(fill(f"RuntimeError: {str(error).strip().partition(':')[0]}", 90))
 
 # %% [markdown]
-# It holds a flat dict of separate tensors (and strings as metadata): no numbers, and no tensor under two names. For
+# It stores a flat dict of separate tensors (and strings as metadata): no numbers, and no tensor under two names. For
 # tied weights the library has `save_model` and `load_model`, which write such a tensor once; its page [Torch shared
 # tensors](https://huggingface.co/docs/safetensors/torch_shared_tensors) says why. It is a format for weights, not for
-# optimizer states and epochs; for those `torch.save` with plain containers remains.
+# optimizer states and epochs. For those, use `torch.save` with plain containers.
 
 # %% [markdown]
 # ### Resuming
 #
-# A training stops and goes on. It has an Adam optimizer, a learning rate that halves every four steps, dropout, and
-# shuffled data.
+# A training run stops and continues later. It has an Adam optimizer, a learning rate that halves every four steps,
+# dropout, and shuffled data.
 #
-# **Predict.** Model, optimizer, scheduler, the state of the random generator: one of the four is left out of the
-# checkpoint. For each of them, how many of the next six losses are still the right ones?
+# **Predict.** The checkpoint has the state of the model, the optimizer, the scheduler and the random generator. We
+# leave out one of the four at a time. For each of them, how many of the next six losses are still right?
 
 
 # %% facts=["07-checkpoint-dictionary"]
@@ -1108,7 +1102,7 @@ checkpoint = {name: part.state_dict() for name, part in parts.items()}
 checkpoint |= {"step": 6, "rng": torch.get_rng_state()}
 file = io.BytesIO()
 torch.save(checkpoint, file)
-expected = train(parts, 6)  # what would have come without a stop
+expected = train(parts, 6)  # the losses of a run that does not stop
 print("without a stop:", [round(loss, 2) for loss in expected])
 
 for left_out in ("nothing", "model", "optimizer", "scheduler", "rng"):
@@ -1124,30 +1118,32 @@ for left_out in ("nothing", "model", "optimizer", "scheduler", "rng"):
     print(f"left out: {left_out:9} - identical losses, of 6: {same}")
 
 # %% [markdown]
-# With all four the six losses are equal to the last bit. Without the generator's state, dropout masks and shuffle are
-# others. Without Adam's moments the first loss is right, since the step comes after it, and all later ones differ.
-# Without the scheduler three losses are right, until the next halving is due: the error that nobody notices.
+# With all four, the six losses are equal to the last bit. Without the generator's state, the dropout masks and the
+# shuffle are different. Without Adam's moments the first loss is right, since the step comes after it, and all later
+# losses differ. Without the scheduler three losses are right, until the next halving is due. This is the error that
+# nobody notices.
 #
-# Such a dict holds tensors, numbers and containers, so it passes `weights_only`. The step is there for your loop. The
-# generator's state is restored last: building a model draws random numbers, and so may anything that runs in between.
+# The checkpoint is a dict of tensors, numbers and containers, so it passes `weights_only`. The number of the step is
+# there for your loop. Restore the generator's state last, because building a model draws random numbers, and so may
+# anything that runs in between.
 #
 # The picture opens that checkpoint and shows where its bytes are. Adam keeps two moments for each weight and a step
-# count for each tensor. It knows parameters by number, in the order in which it was given them, not by name.
+# count for each tensor. It identifies parameters by their number, in the order in which you passed them, not by name.
 
 # %%
 checkpoint_anatomy(checkpoint)
 
 # %% [markdown]
-# **Now you know.** A run is its code and one dict: the `state_dict` of everything that has one, the number of the step,
-# and the generator's state.
+# **Now you know.** To resume a run you need its code and one dict with the `state_dict` of everything that has one, the
+# number of the step, and the generator's state.
 
 # %% exercise="resumable-checkpoint"
 
 # %% [markdown]
 # ## On a GPU
 #
-# Two things about checkpoints are different on a GPU. Each tensor in a file remembers its device, and dropout draws
-# from a separate generator. Without a GPU each cell shows a recorded run. No exercise needs them.
+# Two things about checkpoints are different on a GPU. Each tensor in a file remembers its device, and dropout uses a
+# separate generator. Without a GPU each cell shows a recorded run. No exercise needs them.
 
 
 # %% facts=["07-save-load-state-dict"] varies="a CUDA device changes what is shown"
@@ -1186,20 +1182,20 @@ def the_generator_of_the_gpu() -> None:
 the_generator_of_the_gpu()
 
 # %% [markdown]
-# Where the device of a tensor is missing, loading fails and points to `map_location`. And a checkpoint of a training on
-# GPUs also needs `torch.cuda.get_rng_state_all()`, with `set_rng_state_all` after loading.
+# If a machine doesn't have the device of a tensor, loading fails and the message points to `map_location`. And if you
+# train on GPUs, the checkpoint also needs `torch.cuda.get_rng_state_all()`, with `set_rng_state_all` after loading.
 #
 # ## Folklore, checked
 #
-# What people say about modules and their files, and what is so. Each row unfolds its proof: a few lines that run
-# through only if the statement on the right holds.
+# This table lists what people say about modules and their files, and what is true. Each row unfolds its proof: a few
+# lines that run without an error only if the statement on the right holds.
 
 # %%
 folklore("07_modules_state_dict")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
-# PyTorch, and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises an error if it doesn't.
 
 # %%
 prove("07-partial-state-dict")

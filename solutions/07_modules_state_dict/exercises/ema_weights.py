@@ -3,46 +3,46 @@
 #
 # implement · long · 25 min · 3 points
 #
-# Many models are evaluated not with their last weights but with a moving average of them. Write the module that keeps
-# it beside the model that is trained. Most of the work is to decide where a tensor lives, and who may change it.
+# Many models are evaluated with a moving average of their weights instead of the last weights. Write the module that
+# keeps this average next to the model that is trained. Most of the work is to decide where each tensor is stored, and
+# who may change it.
 #
 # **Contract**
 #
-# - `EMA(model)` starts at the model's current values. `update(model)`: every floating point entry of the model's
-#   state_dict becomes `decay * average + (1 - decay) * current`; integer entries (such as num_batches_tracked) are
-#   copied. A weight with two names is averaged once, and known under both.
-# - `average()` returns a dict with exactly the names of `model.state_dict()`, of the averages themselves or of copies,
-#   as you like: whoever gets it only reads. `copy_to(model)` writes the averages into a model, in place.
+# - `EMA(model)` starts with the model's current values. `update(model)` sets every floating point entry of the model's
+#   state_dict to `decay * average + (1 - decay) * current` and copies integer entries (such as num_batches_tracked). A
+#   weight with two names is averaged once, and is available under both names.
+# - `average()` returns a dict with exactly the names of `model.state_dict()`. Its values may be the averages themselves
+#   or copies; the caller only reads them. `copy_to(model)` writes the averages into a model, in place.
 # - The averages are state: `ema.state_dict()` restores them in a new EMA of another model of the same kind, `ema.to(…)`
-#   moves and casts them, and `update` goes on in their dtype then, whatever the model's is. Nothing in EMA requires
-#   grad.
+#   moves and casts them, and from then on `update` works in their dtype, whatever the model's dtype is. Nothing in EMA
+#   requires grad.
 # - `update` never changes the model, and training never changes the EMA.
 #
-# (Others decide otherwise: timm and Ultralytics keep a deep copy of the model instead, and torch's own `AveragedModel`
-# leaves buffers out unless you ask for them.)
+# (Other libraries decide differently: timm and Ultralytics keep a deep copy of the model instead, and torch's own
+# `AveragedModel` leaves buffers out unless you ask for them.)
 #
 # <details><summary>Hint 1</summary>
 #
-# If the average starts as a reference to the parameter, how far can the two ever differ? And where must a tensor live
-# to be saved and moved but never trained?
+# If the average starts as a reference to the parameter, how far can the two ever differ? And where must you store a
+# tensor that is saved and moved but never trained?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Register one buffer for each entry of `model.state_dict()`, from a detached clone; a buffer's name must not contain a
-# dot, so number the buffers and keep the list of names. Update under `no_grad` with `mul_` and `add_`; entries that are
-# not floating point with `copy_`.
+# Register one buffer for each entry of `model.state_dict()`, from a detached clone. A buffer's name must not contain a
+# dot, so number the buffers and keep the list of names. Update in place under `no_grad`; copy the entries that are not
+# floating point.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Buffer number n is `self.register_buffer(f"average_{n}", tensor.clone())`; `average()` finds it again with
-# `self.get_buffer(f"average_{n}")`. In `update`, `average.mul_(self.decay)` is followed by
-# `average.add_(current[name].to(average), alpha=1 - self.decay)`, where `.to(average)` converts to the dtype and device
-# of the average. The tensors in `model.state_dict()` are the model's own memory, so `copy_to` only has to call `copy_`
-# on them.
+# If a buffer's name contains its number, you can find it again with `get_buffer`. Update an average in two in-place
+# steps: scale it by the decay, then add the current value times what is left, after converting the current value to the
+# dtype and device of the average. `copy_to` needs no more than a copy for each name, because the tensors in
+# `model.state_dict()` are the model's own memory.
 #
 # </details>
 

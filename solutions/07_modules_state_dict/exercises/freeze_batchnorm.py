@@ -3,39 +3,41 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# For fine-tuning on small batches the batch-norm layers of a pretrained model are to stay as they are. Somebody wrote
-# this function, and yet the statistics drift from epoch to epoch. Repair it, for every model and for good.
+# When you fine-tune on small batches, the batch-norm layers of a pretrained model should stay as they are. Somebody
+# wrote this function for it, and yet the statistics drift from epoch to epoch. Fix it, for every model and for good.
 #
 # **Contract**
 #
-# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d and SyncBatchNorm) at any depth, the model itself included, and
+# - Freezes every batch-norm layer (BatchNorm1d, 2d, 3d and SyncBatchNorm) at any depth, including the model itself, and
 #   returns how many there are.
 # - A frozen layer never changes its running statistics and num_batches_tracked, and always normalises with the running
-#   statistics, also after later calls of `train()` on the model or on any part of it. Its weight and bias have
-#   requires_grad False; its `train()` and `eval()` still return the layer. A layer without running statistics has none
+#   statistics, even after later calls of `train()` on the model or on any part of it. Its weight and bias have
+#   requires_grad False. Its `train()` and `eval()` still return the layer. A layer without running statistics has none
 #   to keep; a layer without weight and bias is fine.
-# - All other layers (also LayerNorm, InstanceNorm, Dropout) behave as before and still follow train() and eval().
-# - Keys and values of the state_dict stay; a checkpoint can still be loaded, and is used. Calling twice is harmless.
+# - All other layers (including LayerNorm, InstanceNorm and Dropout) behave as before and still follow train() and
+#   eval().
+# - The keys and values of the state_dict stay the same. A checkpoint can still be loaded, and the layers then use it.
+#   Calling the function twice is harmless.
 #
 # <details><summary>Hint 1</summary>
 #
-# Who undoes your eval() at the start of the next epoch? Does momentum=0 change what the layer divides by?
+# What undoes your eval() at the start of the next epoch? Does momentum=0 change what the layer divides by?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `modules()` finds layers at every depth, the model itself included. Ask for the four classes by name, since
-# InstanceNorm shares a base class with them. `requires_grad_(False)` lasts, `eval()` does not: `model.train()` calls
+# `modules()` finds layers at every depth, including the model itself. Check for the four classes by name, since
+# InstanceNorm shares a base class with them. `requires_grad_(False)` lasts, but `eval()` doesn't: `model.train()` calls
 # `train` of each child, and so on down the tree. So which of a layer's methods would have to change?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Each frozen layer needs a way to refuse train mode: after calling `eval()` once, replace its `train` method on the
-# instance by one that leaves the flag False: `layer.train = lambda mode=True, layer=layer: layer`, where `layer=layer`
-# binds the layer of this turn of the loop. (A forward pre-hook that sets the flag does it, too.)
+# After you have called `eval()` once, each frozen layer must refuse train mode. Its method can be replaced on the
+# instance, by a function that leaves the flag alone and returns the layer; take care that each function returns its own
+# layer and not the last one of the loop. (A forward pre-hook that sets the flag also works.)
 #
 # </details>
 

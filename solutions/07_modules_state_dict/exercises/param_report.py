@@ -3,33 +3,34 @@
 #
 # measure · warm-up · 10 min · 1 point
 #
-# Write the report that everybody writes once, and counts wrong once: how many numbers are trained, how many are frozen,
-# how many are in buffers, and what memory do they take?
+# Everybody writes this report once and gets the count wrong once: how many numbers are trained, how many are frozen,
+# how many are in buffers, and how much memory do they take?
 #
 # **Contract**
 #
 # - Returns a dict of four plain ints. `trainable`, `frozen` and `buffers` count elements; `bytes` is the sum of number
 #   of elements times element size, over all parameters and buffers.
-# - Each tensor object counts once, under however many names it is known. Non-persistent buffers count, too.
-# - The model is not changed, and nothing of its size is allocated: the report must work on the meta device.
+# - Each tensor object counts once, however many names it has. Non-persistent buffers also count.
+# - The model is not changed, and the function allocates nothing of its size: the report must work on the meta device.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which of `parameters()`, `state_dict()` and `modules()` lists a tied weight once, twice, or several times over?
+# Which of `parameters()`, `state_dict()` and `modules()` lists a tied weight once, twice, or several times?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `parameters()` and `buffers()` already walk the tree and skip duplicates; `element_size()` knows the bytes.
+# `parameters()` and `buffers()` already walk the tree and skip duplicates; `element_size()` returns the bytes of an
+# element.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `sum(tensor.numel() for tensor in model.parameters() if tensor.requires_grad)` is `trainable`; `frozen` and `buffers`
-# are built alike. For `bytes` sum `tensor.numel() * tensor.element_size()` over both lists. None of this reads a value,
-# so it works on the meta device, too.
+# Each of the first three numbers is a sum of element counts over one of the two walks: `trainable` and `frozen` split
+# the parameters by their flag, `buffers` needs the other walk. For `bytes`, multiply the element counts of both walks
+# by the element sizes. None of this reads a value, so it also works on the meta device.
 #
 # </details>
 

@@ -3,40 +3,39 @@
 #
 # implement · solid · 15 min · 3 points
 #
-# A pretrained body under a new head: most of the checkpoint fits, some of it does not. `load_state_dict` has a flag for
-# that, but it does not forgive everything, and it does not tell you enough. Write a loader that loads what fits and
-# reports the rest.
+# You put a pretrained body under a new head: most of the checkpoint fits, some of it doesn't. `load_state_dict` has a
+# flag for that, but it doesn't forgive everything, and it doesn't tell you enough. Write a loader that loads what fits
+# and reports the rest.
 #
 # **Contract**
 #
 # - "The model" means the entries of `model.state_dict()`: parameters and persistent buffers. Every entry of the
-#   checkpoint whose name *and shape* fit is copied into the model, in place: the parameter objects stay the same, dtype
-#   and device stay the model's. Everything else in the model keeps its values.
+#   checkpoint whose name *and shape* fit is copied into the model, in place: the parameter objects stay the same, and
+#   dtype and device stay the model's. Everything else in the model keeps its values.
 # - Returns a LoadReport: `loaded`, `missing` (in the model, not in the checkpoint), `unexpected` (in the checkpoint,
-#   not in the model) and `mismatched` (name to the pair of checkpoint's shape, model's shape). Lists and dict are
-#   sorted by name; each name is in exactly one group.
+#   not in the model) and `mismatched` (a dict from the name to a pair: the checkpoint's shape, the model's shape).
+#   Lists and dict are sorted by name; each name is in exactly one group.
 # - The checkpoint `state` is not changed, neither its keys nor its tensors, and shares no memory with the model
 #   afterwards.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which of the three problems does `strict=False` forgive - missing, unexpected, or wrong shape?
+# Which of the three problems does `strict=False` forgive: missing, unexpected, or wrong shape?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Compare the checkpoint with `model.state_dict()` by name and shape, build a filtered dict, hand only that to
+# Compare the checkpoint with `model.state_dict()` by name and shape, build a filtered dict, and pass only that to
 # `load_state_dict(strict=False)`. Take `missing` from the comparison, not from what load_state_dict returns.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# With `own = model.state_dict()`, `fitting` takes from `state` what has its name in `own` and the same `.shape` there.
-# `missing` is `sorted(own.keys() - state.keys())`, `unexpected` the same the other way round. `mismatched` goes through
-# `sorted(own.keys() & state.keys())`, leaves out what is in `fitting`, and pairs `state[name].shape` with
-# `own[name].shape`.
+# Filter the checkpoint first: keep an entry if its name is in the model and the shapes are equal. The keys of a dict
+# support set operations, so `missing` and `unexpected` are the two differences between the keys of model and
+# checkpoint. `mismatched` are the names in both that the filter did not keep.
 #
 # </details>
 

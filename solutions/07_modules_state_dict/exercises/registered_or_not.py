@@ -3,7 +3,7 @@
 #
 # predict · warm-up · 8 min · 2 points
 #
-# Ten attributes, three questions about each. Read this class and answer without running it.
+# Here are ten attributes, and three questions about each. Read this class and answer without running it.
 #
 #     class M(nn.Module):
 #         def __init__(self):
@@ -21,9 +21,9 @@
 #
 # **Contract**
 #
-# - For each attribute write the letters that apply, in any order: `p` if it (or what it holds) is in `parameters()`,
-#   `s` if it is in `state_dict()`, `m` if it changes its dtype with `model.double()`.
-# - Where none applies, write the empty string `""`. A list of letters is as good as a string.
+# - For each attribute write the letters that apply, in any order: `p` if it (or what it contains) is in `parameters()`,
+#   `s` if it is in `state_dict()`, `m` if `model.double()` changes its dtype.
+# - If none applies, write the empty string `""`. A list of letters is as good as a string.
 # - The check builds an M and looks; every right item earns a tenth of the points.
 #
 # <details><summary>Hint 1</summary>
@@ -41,10 +41,10 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Go through the attributes by kind. Python lists: `c` and `g`, nothing in them is seen. Plain tensors: `b` and `j`,
-# whether they require grad or not. Buffers: `d` and `e`, never in `parameters()`, and one of them not saved. nn
-# containers: `f` and `h`; a plain tensor that is put into a ParameterList becomes a Parameter. The rest are Parameters,
-# and a frozen one is no exception.
+# Go through the attributes by kind. Python lists, `c` and `g`: nothing in them is registered. Plain tensors, `b` and
+# `j`: whether they require grad makes no difference. Buffers, `d` and `e`: never in `parameters()`, and one of them is
+# not saved. nn containers, `f` and `h`: a plain tensor that you put into a ParameterList becomes a Parameter. The rest
+# are Parameters, and a frozen Parameter is no exception.
 #
 # </details>
 

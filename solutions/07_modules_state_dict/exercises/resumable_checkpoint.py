@@ -3,48 +3,49 @@
 #
 # implement · long · 30 min · 3 points
 #
-# A training run is stopped in the night and goes on in the morning, in a new process. It should not matter: every
-# number from then on should be the one that it would have been, to the last bit. Write the two functions that make it
-# so.
+# A training run stops at night and continues in the morning, in a new process. The stop should make no difference:
+# every number from then on should be the same as without it, to the last bit. Write the two functions that achieve
+# this.
 #
 # **Contract**
 #
-# - `save_checkpoint(path, …, epoch)` is called at the end of epoch `epoch`. Objects that are built anew (another seed,
-#   the same classes) continue bit for bit after `load_checkpoint`: weights, Adam's moments, learning rate, dropout
-#   masks and shuffling (torch's global CPU generator). Saving does not disturb the run that saves.
-# - `load_checkpoint` returns the epoch to continue *with*, the saved one plus 1. Train/eval flags stay as they are, the
-#   model's parameters stay the same objects, and the optimizer still holds them.
-# - The file holds tensors and plain containers only: a bare `torch.load(path)` opens it where it was written.
-#   `load_checkpoint` opens it anywhere, also where the GPU of the run that saved is missing: it loads to the CPU.
-# - Saving is atomic: the new file takes the place of the old one at once, and the old one is never written into. The
-#   folder of `path` may be a disk of its own. If saving fails half way, the exception reaches the caller, a file that
-#   existed at `path` is still the old, complete one, and no partial file stays in its folder. If the new file can't be
-#   renamed, the exception and the old file are the same. Once there is a file at `path`, there is one at every moment.
+# - `save_checkpoint(path, …, epoch)` is called at the end of epoch `epoch`. Newly built objects (another seed, the same
+#   classes) continue bit for bit after `load_checkpoint`: weights, Adam's moments, learning rate, dropout masks and
+#   shuffling (torch's global CPU generator). Saving does not affect the run that saves.
+# - `load_checkpoint` returns the epoch to continue *with*, which is the saved epoch plus 1. Train/eval flags stay as
+#   they are, the model's parameters stay the same objects, and the optimizer still has them.
+# - The file contains only tensors and plain containers: a bare `torch.load(path)` opens it on the machine that wrote
+#   it. `load_checkpoint` opens it anywhere, including where the GPU of the run that saved is missing: it loads to the
+#   CPU.
+# - Saving is atomic: the new file replaces the old one at once, and the old file is never written into. The folder of
+#   `path` may be on a separate disk. If saving fails half way, the exception reaches the caller, a file that existed at
+#   `path` is still the old, complete one, and no partial file stays in its folder. If the new file can't be renamed,
+#   the same holds for the exception and the old file. Once there is a file at `path`, there is one at every moment.
 # - Loading a file that does not exist raises FileNotFoundError before anything is changed.
 #
 # In Exercise 12.9 the same two functions save a run of your own language model.
 #
 # <details><summary>Hint 1</summary>
 #
-# List everything that the next step depends on. Which of these things live outside `model.state_dict()`? And what is in
+# List everything that the next step depends on. Which of these things are not in `model.state_dict()`? And what is in
 # the file while torch.save is half way?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Besides the weights there are Adam's moments, the position of the schedule, the epoch, and where torch's generator has
-# got to (a seed only tells where it began). As plain containers these are state_dicts and a tensor, not objects. For
-# the file: write all of it under another name first, then rename, which happens at once or not at all. Which folder
-# must that name be in?
+# Besides the weights, the next step depends on Adam's moments, the position of the schedule, the epoch, and the current
+# state of torch's generator (a seed only says where it began). As plain containers these are state_dicts and a tensor,
+# not objects. For the file: write all of it under another name first, then rename it, which happens at once or not at
+# all. In which folder must that other name be?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# One dict: three state_dicts, the epoch, `torch.get_rng_state()`. Write to a temporary name in the same folder, then
-# `os.replace`; in a `finally`, remove the temporary file with `unlink(missing_ok=True)`. Load with
-# `map_location="cpu"`, restore the three, set the generator's state last, and return the epoch plus 1.
+# Save one dict with three state_dicts, the epoch and the generator's state. Write it to a temporary name in the same
+# folder, then let `os.replace` put it in place; whatever happens, the temporary file must not stay. When you load, map
+# everything to the CPU, restore the three objects, set the generator's state last, and return the next epoch.
 #
 # </details>
 
@@ -57,7 +58,7 @@ def save_checkpoint(
     scheduler: torch.optim.lr_scheduler.LRScheduler,
     epoch: int,
 ) -> None:
-    """Write all that the run needs to go on after epoch `epoch`, atomically."""
+    """Save everything that the run needs to continue after epoch `epoch`, atomically."""
     ### BEGIN SOLUTION
     checkpoint = {
         "model": model.state_dict(),

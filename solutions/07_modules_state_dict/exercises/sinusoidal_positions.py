@@ -4,16 +4,16 @@
 # implement · solid · 15 min · 2 points
 #
 # A transformer adds a fixed table of sines and cosines to its input, one row for each position. Write the module. The
-# formula is the smaller part of it; the larger part is where the table lives.
+# formula is the smaller part of the exercise; the larger part is where you store the table.
 #
 # **Contract**
 #
-# - `forward(x)` adds to every sample of x (N, T, d) the first T rows of a table with
-#   pe[t, 2i] = sin(t / 10000^(2i/d)) and pe[t, 2i+1] = cos(t / 10000^(2i/d)). An odd d_model is allowed.
+# - `forward(x)` adds to every sample of x (N, T, d) the first T rows of a table with pe[t, 2i] = sin(t / 10000^(2i/d))
+#   and pe[t, 2i+1] = cos(t / 10000^(2i/d)). An odd d_model is allowed.
 # - The result has the dtype of x; x is not changed, and gradients pass to it.
 # - The table of max_len rows is made once, in `__init__`. It moves and casts with the module (`.double()`,
 #   `.to("meta")`), it is not trained, and it is not in the state_dict: a checkpoint of a model with max_len 512 loads
-#   into one with max_len 1024.
+#   into a model with max_len 1024.
 # - T > max_len raises a ValueError that names both numbers. T = max_len and T = 0 are fine.
 #
 # In Exercise 12.3 the mask of a language model is such a table.
@@ -26,18 +26,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Compute positions (max_len, 1) times frequencies (ceil(d/2),) in float32, fill even columns with sin and odd ones with
-# cos (one cosine less for odd d), register with `persistent=False`, slice the first T rows in forward and cast to
-# x.dtype.
+# Multiply positions (max_len, 1) by frequencies (ceil(d/2),) in float32. Sines go into the even columns and cosines
+# into the odd columns; for odd d there is one cosine less. In forward, take the first T rows and cast them to the dtype
+# of x.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `position = torch.arange(max_len).unsqueeze(1)`, `frequency = torch.exp(torch.arange(0, d_model, 2) *
-# (-math.log(10000.0) / d_model))`, `angle = position * frequency`. Then `table[:, 0::2] = angle.sin()`,
-# `table[:, 1::2] = angle[:, : d_model // 2].cos()`, and `self.register_buffer("table", table, persistent=False)`.
-# forward: compare `x.size(1)` with `len(self.table)`, then give back `x + self.table[:length].to(x.dtype)`.
+# Step through the even numbers below d_model to get the exponents; you can compute the frequencies as powers, or as
+# `exp` of a product with the logarithm of 10000. Fill a table by slices with step 2, and cut the angles to d_model // 2
+# columns for the cosines. Register the table as the one kind of tensor that moves and is not saved. In forward, compare
+# the length of x with that of the table before you add.
 #
 # </details>
 

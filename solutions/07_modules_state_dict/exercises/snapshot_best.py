@@ -3,20 +3,20 @@
 #
 # fix · warm-up · 12 min · 2 points
 #
-# This loop is meant to train for some steps and to return the best weights. It returns the last ones, whatever the
-# scores. Find out why and repair it; while you are there, give train_step and score the modes that they need.
+# This loop should train for some steps and return the best weights. It returns the last weights, whatever the scores
+# are. Find out why and fix it. Also give train_step and score the modes that they need.
 #
 # **Contract**
 #
 # - Runs `train_step(model)` and `score(model)` in turn, `steps` times each: train_step with the model in train mode and
 #   with gradients as usual, score in eval mode and without gradient tracking.
-# - Keeps an independent snapshot of all that is in the state_dict, frozen parameters included, from the step with the
-#   highest score. The first one wins a tie, NaN never wins, minus infinity is a score like any other.
+# - Keeps an independent snapshot of everything in the state_dict, including frozen parameters, from the step with the
+#   highest score. The first step wins a tie, NaN never wins, and minus infinity is a score like any other.
 # - Returns (best score, snapshot). The snapshot is a dict of tensors that don't require grad, and whatever happens to
 #   the model later does not change it.
-# - At the end the model holds the snapshot's values and has the training flag that it came with.
-# - `steps < 1` raises ValueError before anything runs. If all scores are NaN: ValueError, and the weights stay as they
-#   are then.
+# - At the end the model has the snapshot's values and the training flag that it had at the start.
+# - `steps < 1` raises ValueError before anything runs. If all scores are NaN, raise ValueError and leave the weights as
+#   they are at that point.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -27,16 +27,16 @@
 # <details><summary>Hint 2</summary>
 #
 # Copy every tensor at the moment of the best score (deepcopy of the dict, or clone of each value), switch modes around
-# the two calls, restore the flag at the end.
+# the two calls, and restore the flag at the end.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The snapshot is `{name: tensor.clone() for name, tensor in model.state_dict().items()}`. Begin with `best = None` and
-# take a score where `not math.isnan(s) and (best is None or s > best)`: minus infinity can win then, NaN can't, and a
-# tie changes nothing. `score` runs after `model.eval()` and under `torch.no_grad()`. After the loop put the flag back
-# with `model.train(training)`; if `best` is still None, raise ValueError; else load the snapshot.
+# Minus infinity can't be the starting value of the best score, because a real score of minus infinity must be able to
+# win. Start without a best score, and take a new score if it isn't NaN and there is no best score yet or the new score
+# is greater. If there still is no best score after the loop, raise the error; otherwise load the snapshot. Restore the
+# training flag in both cases.
 #
 # </details>
 
@@ -48,7 +48,7 @@ def fit_keep_best(
     score: Callable[[nn.Module], float],
     steps: int,
 ) -> tuple[float, dict[str, Tensor]]:
-    """Train for some steps; return the best score and its state, which the model holds, too."""
+    """Train for some steps; return the best score and its state, which the model then has."""
     ### BEGIN SOLUTION
     if steps < 1:
         raise ValueError("steps must be at least 1")

@@ -3,45 +3,45 @@
 #
 # debug · warm-up · 12 min · 2 points
 #
-# A checkpoint was written by a training script that wrapped its model twice, and now it does not load:
+# A training script wrapped its model twice and saved a checkpoint, which now doesn't load:
 #
 #     RuntimeError: Error(s) in loading state_dict for Net:
 #         Missing key(s) in state_dict: "encoder.0.weight", "encoder.0.bias", "submodule.weight", "head.bias".
 #         Unexpected key(s) in state_dict: "module._orig_mod.encoder.0.weight",
 #             "module._orig_mod.encoder.0.bias", "module._orig_mod.submodule.weight", "module._orig_mod.head.bias".
 #
-# Wrappers add components to the path of a name: `nn.DataParallel` and `DistributedDataParallel` hold the model as
-# `module`, `torch.compile` holds it as `_orig_mod`. Write the function that gives the names of the bare model back.
+# Wrappers add components to the path of a name: `nn.DataParallel` and `DistributedDataParallel` store the model as
+# `module`, `torch.compile` stores it as `_orig_mod`. Write the function that restores the names of the bare model.
 #
 # **Contract**
 #
 # - Returns a new dict with the same tensor objects in the same order; the argument is not changed.
-# - `_orig_mod` components go wherever they stand: any submodule may have been compiled.
-# - Then `module` components go, only at the front, again and again while *all* names begin with one: a model may have
-#   a child that is called module.
-# - Components are whole: a name that merely contains these words, such as `submodule`, stays. No parameter is called
-#   `module` or `_orig_mod` itself.
-# - If two keys become the same name, ValueError. An empty dict gives an empty dict.
+# - `_orig_mod` components are removed wherever they are in a name, because any submodule may have been compiled.
+# - After that, `module` components are removed, only at the front, again and again while *all* names begin with
+#   `module`, because a model may have a child that is called module.
+# - Only whole components count: a name that merely contains these words, such as `submodule`, stays. No parameter is
+#   called `module` or `_orig_mod` itself.
+# - If two keys become the same name, raise ValueError. An empty dict gives an empty dict.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does `str.lstrip("module.")` strip - a prefix or a set of characters? And what does `replace` do to
+# What does `str.lstrip("module.")` strip: a prefix or a set of characters? And what does `replace` do to
 # "submodule.weight"?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Wrappers are whole components of a path, so cut each key at its dots and compare components, not letters. `_orig_mod`
-# can be decided key by key. For which of the two must you look at all keys before you cut one?
+# Wrappers are whole components of a path, so split each key at its dots and compare components, not letters. You can
+# decide about `_orig_mod` key by key. For which of the two must you look at all keys before you cut anything?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Split each key at the dots and work on the list of components: drop every "_orig_mod", then, while there are lists and
-# all of them begin with "module", drop the first component of each. Join them with dots again; if `len(set(names))` is
-# less than `len(names)`, raise ValueError; else zip the names with `state.values()`.
+# Work on one list of components for each key. First drop every `_orig_mod`. Then, as long as there are keys and every
+# list begins with `module`, drop the first component of each. Join the components again, and compare the number of
+# different names with the number of keys before you build the new dict.
 #
 # </details>
 
