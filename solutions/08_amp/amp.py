@@ -1,20 +1,20 @@
 # %% [markdown]
 # # Automatic mixed precision
 #
-# Half the bits: half the memory for what they hold, faster matrix products, and numbers that can vanish or explode
+# With half the bits, tensors take half the memory, matrix products are faster, and numbers can vanish or explode
 # without an error. After this chapter you can
 #
 # - predict what float32, float16, bfloat16 and the two 8-bit formats do to a given number, and which of them need loss
 #   scaling;
-# - predict the dtype of an operation under CPU autocast, and find it out when unsure;
-# - say in which dtype backward runs, and write a Function of your own that keeps to it;
+# - predict the dtype of an operation under CPU autocast, and find it out when you aren't sure;
+# - say in which dtype backward runs, and write your own Function that respects it;
 # - write a training step that accumulates, unscales, clips, skips on inf and updates the scale, in the right order;
 # - build the scaler yourself, and measure how much of a gradient a format loses;
 # - notice when "mixed precision" silently does nothing, or silently stops the learning.
 #
-# **65 minutes to read, 184 minutes to practise, 20 points.** You need chapter 4 (what `backward` computes and
-# where `.grad` comes from), chapter 5 for one exercise, and an ordinary training loop: model, loss, optimizer.
-# Everything runs on the CPU; the one cell that needs a GPU is skipped without one.
+# **65 minutes to read, 184 minutes to practise, 20 points.** You need chapter 4 (what `backward` computes and where
+# `.grad` comes from), chapter 5 for one exercise, and an ordinary training loop: model, loss, optimizer. Everything
+# runs on the CPU; the one cell that needs a GPU is skipped if you don't have one.
 #
 # How it works: read, answer each *Predict* question in your head, then run the cell below it (Shift + Enter). In an
 # exercise, write your answer in the answer cell and run it; then click on the grey line below it, the check cell, and
@@ -58,7 +58,7 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# A training loop is to run in half the bits. That takes one new line, around the loop:
+# You want a training loop to run in half the bits. That takes one new line, around the loop:
 
 # %%
 torch.manual_seed(0)
@@ -76,12 +76,12 @@ with torch.autocast("cpu", dtype=torch.bfloat16):  # the new line
         print(f"loss {loss.item():.4f}; afterwards the first weight is {first:7.4f}")
 
 # %% [markdown]
-# The weights move. The loss doesn't. There is no error and no warning; without the new line the loss falls to 0.12. So
-# which numbers did `lin` multiply with, if not with its weights? Section 8.4 answers that, and in Exercise 8.6 you
-# repair such a loop.
+# The weights change, but the loss doesn't. There is no error and no warning; without the new line the loss falls to
+# 0.12. So which numbers did `lin` multiply by, if not its weights? Section 8.4 answers that, and in Exercise 8.6 you
+# fix such a loop.
 #
-# Here is the step as it is meant to be, and the plan of the chapter. *Numbers are wide where they are kept and added
-# up, and narrow where they are multiplied.* Follow the arrows once around.
+# Here is what the step should look like, which is also the plan of the chapter. *Numbers are wide where they are kept
+# and added up, and narrow where they are multiplied.* Follow the arrows once around.
 
 # %%
 amp_step()
@@ -89,7 +89,7 @@ amp_step()
 # %% [markdown]
 # ## 8.1 Number formats
 #
-# Sixteen bits can be spent in two ways, and what you choose decides which gradients survive. Here are four numbers in
+# There are two ways to spend sixteen bits, and your choice decides which gradients survive. Here are four numbers in
 # both formats.
 
 # %%
@@ -98,15 +98,16 @@ for value in (300000.0, 2e-9, 513.0, 4097.0):
     print(f"{value:12g}{torch.tensor(value).half():12g}{torch.tensor(value).bfloat16():12g}")
 
 # %% [markdown]
-# float16 loses the two that are far from 1: the large one becomes inf (*overflow*), the small one 0 (*underflow*). Of
-# the other two it keeps 513, and 4096 in place of 4097. bfloat16 keeps all four, but roughly: 513 becomes 512.
+# float16 loses the two numbers that are far from 1: the large number becomes inf (*overflow*), the small number 0
+# (*underflow*). Of the other two it keeps 513 exactly and rounds 4097 to 4096. bfloat16 keeps all four, but roughly:
+# 513 becomes 512.
 #
 # *Exponent* bits buy range, *fraction* bits buy digits. float16 has 5 and 10 of them, bfloat16 8 and 7; float32 has 8
 # and 23. One more bit is the sign.
 #
-# The explorer draws a number in one format: its bits, its neighbours, and, below, how far each format reaches. Type a
-# number, choose a format. Try 1 in bfloat16 and add 1/512 to it; 65519 and 65520 in float16; then 1e-8 in float16, and
-# move *scale* up to 2^16: the mark moves into the bar.
+# The explorer shows a number in one format: its bits, its neighbours, and, below, how far each format reaches. Type a
+# number and choose a format. Try 1 in bfloat16 and add 1/512 to it; 65519 and 65520 in float16; then 1e-8 in float16,
+# and move *scale* up to 2^16 until the mark moves into the bar.
 
 # %%
 format_explorer("1e-8", "fp16")
@@ -137,18 +138,20 @@ for name, bits in layouts.items():
     print(f"{name:14}{bits[0]}+{bits[1]:<3} {numbers}{of_torch:>16}")
 
 # %% [markdown]
-# (2 - 1/4) · 2^15 = 57344, and after 1 comes 1.25.
+# The largest number is (2 - 1/4) · 2^15 = 57344, and after 1 comes 1.25.
 #
-# Three formats with 8 exponent bits reach 3.4e38. tf32 and float16 share the spacing, 1/1024 just above 1. tf32 is no
-# dtype: it is how NVIDIA's matrix units may read float32 numbers, with float32's range and float16's digits.
+# Three formats with 8 exponent bits reach 3.4e38. tf32 and float16 have the same spacing, 1/1024 just above 1. tf32 is
+# not a dtype. It describes how NVIDIA's matrix units may read float32 numbers: with float32's range and float16's
+# digits.
 #
 # Below "normal from" the spacing stops shrinking. These numbers are called *subnormal*: they have fewer and fewer
 # digits, but they are not 0 yet. In float16 they reach down to 6e-8, a thousand times below `torch.finfo(...).tiny`.
 #
-# The last line breaks the rule. float8_e4m3fn gives up inf (`fn`: finite, with nan) and uses those patterns for
+# The last line breaks the rule. float8_e4m3fn gives up inf (`fn`: finite, with nan) and uses those bit patterns for
 # numbers, up to 448.
 #
-# A cast is no more than this: divide by the spacing at that size, round, multiply. Ten thousand numbers agree:
+# A cast does no more than this: it divides by the spacing at that size, rounds, and multiplies. On ten thousand numbers
+# this agrees with torch:
 
 
 # %%
@@ -174,8 +177,8 @@ for name in ("float16", "bfloat16", "float8_e5m2"):
 # The spacing doubles from one power of two to the next. So a format keeps a certain number of *digits*, whatever the
 # size: 11 binary digits in float16, 8 in bfloat16, counting the leading 1.
 #
-# **Predict.** You add 1 to a running sum again and again. It stops where the neighbours are 2 apart, since the next
-# whole number isn't there any more. Which number is that in float16, and which in bfloat16?
+# **Predict.** You add 1 to a running sum again and again. It stops where the neighbours are 2 apart, because the format
+# no longer contains the next whole number. At which number does it stop in float16, and at which in bfloat16?
 
 # %%
 for dtype in (torch.float16, torch.bfloat16):
@@ -185,11 +188,12 @@ for dtype in (torch.float16, torch.bfloat16):
     print(f"{str(dtype)[6:]:9} stops at {total.item():g}")
 
 # %% [markdown]
-# 2^11 and 2^8. 2049 and 257 lie half-way between two numbers of their format, and such a case goes to the *even* one:
-# the one whose last fraction bit is 0. Here that is the lower one.
+# The sum stops at 2^11 in float16 and at 2^8 in bfloat16. 2049 and 257 are half-way between two numbers of their
+# format, and half-way cases are rounded to the *even* neighbour, whose last fraction bit is 0. Here that is the lower
+# neighbour.
 #
-# **Predict.** The same can happen to a weight. It is 1, and a hundred training steps each want to add 0.001. Just above
-# 1 the numbers of bfloat16 are 1/128 apart. Where does the weight end in bfloat16?
+# **Predict.** The same can happen to a weight. The weight is 1, and each of a hundred training steps wants to add
+# 0.001. Just above 1 the numbers of bfloat16 are 1/128 apart. What is the weight in bfloat16 at the end?
 
 # %% facts=["08-lower-precision-dtypes"]
 for dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -199,11 +203,11 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
     print(f"{str(dtype)[6:]:9} {weight.item():.4f}")
 
 # %% [markdown]
-# Where it began: every single step is rounded away. That is a *lost update*, and the reason why mixed precision keeps
-# the weights in float32 and computes only *with* copies in 16 bits. (float16 rounds each step of 0.001 to 1/1024:
-# nearly right.)
+# The weight is still 1, because every single step is rounded away. This is called a *lost update*, and it is why mixed
+# precision keeps the weights in float32 and only computes with 16-bit copies of them. (float16 rounds each step of
+# 0.001 to 1/1024, which is nearly right.)
 #
-# At the ends of a format it looks like this:
+# This is what happens at the ends of a format:
 
 # %% facts=["08-scaling-prevents-underflow"]
 print("float16:      ", torch.tensor([65519.0, 65520.0]).half().tolist())
@@ -216,21 +220,21 @@ eighth = torch.ones(2).to(torch.float8_e4m3fn)
 error_of(lambda: eighth + eighth)
 
 # %% [markdown]
-# 65504 is float16's largest. 65520 is the middle between it and what would come next, 65536; from there on it is inf. A
-# sum gets there quickly, even if every number in it is small. float8_e4m3fn has no inf and *saturates*: even inf
-# becomes 448, without a sign of it. Both 8-bit formats are for storing numbers and for special matrix products; they
-# can't even be added.
+# 65504 is float16's largest number. 65520 is half-way between it and what would come next, 65536; from there on,
+# numbers become inf. A sum gets there quickly, even if every number in it is small. float8_e4m3fn has no inf and
+# *saturates*: even inf becomes 448, without any warning. Both 8-bit formats are for storing numbers and for special
+# matrix products. You can't even add them.
 #
-# **Now you know.** float16 is exact and short: it ends at 65504 and at 6e-8. bfloat16 is long and coarse: it rounds a
-# gradient, but doesn't lose it. Neither can hold the weights.
+# **Now you know.** float16 has many digits and a short range, which ends at 65504 and at 6e-8. bfloat16 has a long
+# range and few digits: it rounds a gradient, but doesn't lose it. Neither format is good enough for the weights.
 
 # %% exercise="format-limits"
 
 # %% [markdown]
 # ## 8.2 What autocast does
 #
-# Products profit from 16 bits; sums, losses and weights don't. You could write the casts yourself, one by one.
-# `torch.autocast` is a region in which each operation chooses its precision itself.
+# Matrix products benefit from 16 bits; sums, losses and weights don't. You could write the casts yourself, one by one.
+# Or you use `torch.autocast`, a region in which PyTorch chooses the precision of each operation.
 
 # %%
 amp_step(lit="autocast")
@@ -249,12 +253,12 @@ print("lin.weight  ", lin.weight.dtype)
 print("lin(x) after", lin(x).dtype)
 
 # %% [markdown]
-# A matrix product runs in bfloat16. `relu` keeps the dtype that comes in. A loss runs in float32. And bfloat16 plus
-# float32 gives float32, as it does everywhere. The weights are what they were, and after the region so is the layer;
-# `model.half()` is another thing, it converts them.
+# A matrix product runs in bfloat16. `relu` keeps the dtype of its input. A loss runs in float32. And bfloat16 plus
+# float32 gives float32, as it does everywhere. The weights don't change, and after the region the layer works in
+# float32 again. `model.half()` is something else: it converts the weights.
 #
-# How does autocast do that? A `TorchDispatchMode` sees every operation that PyTorch really runs, after autocast has had
-# its say. Let it print them.
+# How does autocast do that? A `TorchDispatchMode` sees every operation that PyTorch really runs, after autocast has
+# changed the inputs. Let's print them.
 
 
 # %% facts=["08-autocast-selects-dtype"]
@@ -274,12 +278,12 @@ with torch.autocast("cpu", dtype=torch.bfloat16), OpLog():
     y = lin(x)
 
 # %% [markdown]
-# Autocast puts casts (`_to_copy`) in front of an operation, nothing else: here one each for input, weight and bias. `t`
-# transposes the weight, and `addmm` is the product. Until the outermost region ends, autocast remembers the copies that
-# it has made of *parameters*.
+# Autocast puts casts (`_to_copy`) in front of an operation and does nothing else. Here it casts the input, the weight
+# and the bias. `t` transposes the weight, and `addmm` is the product. Autocast keeps the copies that it has made of
+# *parameters* until the outermost region ends.
 #
-# **Predict.** In the same region follows `lin(y)`: the same layer, on the `y` that it has just given. How many casts
-# does it need?
+# **Predict.** In the same region we now call `lin(y)`, the same layer on its own output `y`. How many casts does this
+# call need?
 
 # %% facts=["08-autocast-selects-dtype"]
 with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -293,8 +297,8 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
         y.exp()
 
 # %% [markdown]
-# None. `y` has the right dtype already, and the copies of weight and bias are still there from the first call. Section
-# 8.4 comes back to these copies. For `mse_loss` autocast casts in the other direction, up. Before `exp`, on the CPU, it
+# It needs none. `y` already has the right dtype, and the copies of weight and bias are still there from the first call.
+# Section 8.4 comes back to these copies. For `mse_loss`, autocast casts up to float32. Before `exp`, on the CPU, it
 # does nothing. (`detach` belongs to autograd, which keeps the result for backward.)
 #
 # So there are four kinds of operations on the CPU:
@@ -306,16 +310,16 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 # | promote | `cat`, `stack` | bfloat16 and float32 | float32 |
 # | all others: keep | `relu`, `gelu`, `mean`, `sum`, `softmax`, `layer_norm` | bfloat16 | bfloat16 |
 #
-# bfloat16 autocast runs on any CPU, but it saves time only where the processor has instructions for bfloat16. Many
-# laptops don't have them (Intel's and AMD's are called AVX512_BF16 and AMX), and there a matrix product takes about 50
-# times as long as in float32. `bfloat16_speedup` runs one small product in both formats and compares:
+# bfloat16 autocast runs on any CPU, but it saves time only if the processor has instructions for bfloat16. Many laptops
+# don't have them (Intel's and AMD's are called AVX512_BF16 and AMX), and there a matrix product takes about 50 times as
+# long as in float32. `bfloat16_speedup` runs one small product in both formats and compares:
 
 # %% varies="the speed is that of your processor"
 print(f"In bfloat16, a matrix product is {bfloat16_speedup():.2g} times as fast as in float32.")
 
 # %% [markdown]
-# Two things are left alone: float64 and whole numbers, and operations that write into a tensor that is there already
-# (in-place ones, and those with `out=`). **Find the line.** Only one of these five gives bfloat16. Which?
+# Autocast doesn't cast float64 and integers, and it ignores operations that write into an existing tensor (in-place
+# operations, and those with `out=`). **Find the line.** Only one of these five gives bfloat16. Which?
 
 # %% facts=["08-float64-and-integers-untouched", "08-out-of-place-ops-only"]
 double, whole = torch.ones(4, 4, dtype=torch.float64), torch.ones(4, 4, dtype=torch.int64)
@@ -331,16 +335,16 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
     error_of(lambda: double @ b)
 
 # %% [markdown]
-# The last one. The two errors below it follow from the same rule: `b @ c` is bfloat16 and meets a float32 `c` that
-# nothing casts; and with `double` only `b` is cast, which fits no better.
+# Only `a.addmm(b, c)` gives bfloat16. The two errors below it follow from the same rule. In the first, `b @ c` is
+# bfloat16 and is multiplied by a float32 `c` that nothing casts. In the second, only `b` is cast, so bfloat16 meets
+# float64.
 
 # %% exercise="autocast-dtypes"
 
 # %% [markdown]
 # ### Switches that do nothing
 #
-# A region that doesn't do what you think is worse than none. Some settings switch it off and only warn; in a long log
-# that is easily missed.
+# Some settings switch a region off and only warn, and in a long log you easily miss a warning.
 
 # %% facts=["08-autocast-gpu-only", "08-lower-precision-dtypes"] shows_warning="UserWarning" varies="a GPU changes it"
 a = torch.ones(2, 2)
@@ -361,12 +365,12 @@ error_of(lambda: torch.autocast(dtype=torch.float16))
 
 # %% [markdown]
 # Without a GPU, `torch.autocast("cuda")` warns, and everything runs in float32. The device type says *whose* operations
-# are meant; there are regions for the CPU and for other accelerators, too, and the argument has no default. A dtype
-# that autocast can't use has the same effect. On a machine with a GPU `autocast("cuda")` is silent, and what is
-# computed on the CPU stays float32 all the same.
+# autocast should cast. There are regions for the CPU and for other accelerators, and the argument has no default. A
+# dtype that autocast can't use has the same effect. On a machine with a GPU `autocast("cuda")` is silent, and what you
+# compute on the CPU is still float32.
 #
-# float16 has a companion, the *gradient scaler*: it multiplies the loss, so that small gradients don't become 0
-# (section 8.5). bfloat16 doesn't need it. The scaler has older names, and a default of its own:
+# float16 needs a *gradient scaler*, which multiplies the loss so that small gradients don't become 0 (section 8.5).
+# bfloat16 doesn't need it. The scaler also has older names, and its own default device:
 
 # %% facts=["08-gradscaler-class-names"] shows_warning="FutureWarning" varies="CUDA changes what is shown"
 warning_of(lambda: torch.cpu.amp.autocast())
@@ -385,10 +389,10 @@ print('GradScaler("cpu"):  ', scaler.is_enabled(), scaler.scale(torch.tensor(3.0
 
 # %% [markdown] facts=["08-gradscaler-no-arguments"]
 # Everything in `torch.cuda.amp` and `torch.cpu.amp` is deprecated (`FutureWarning`). `torch.amp.GradScaler()` means
-# CUDA without saying so; without CUDA it warns, and then scales nothing. So name the device, always:
+# CUDA without saying so; without CUDA it warns, and then scales nothing. So always name the device:
 # `torch.autocast("cpu", …)` and `torch.amp.GradScaler("cpu")`.
 #
-# The dtype has defaults, too, and the question which one a GPU can do has a trap in its own default:
+# The dtype also has defaults, and the function that asks which dtype a GPU supports has a trap in its own default:
 
 # %% facts=["08-autocast-cuda-without-scaler"]
 for device in ("cpu", "cuda"):
@@ -396,22 +400,22 @@ for device in ("cpu", "cuda"):
 print("is_bf16_supported", inspect.signature(torch.cuda.is_bf16_supported))
 
 # %% [markdown]
-# CUDA takes float16, the CPU bfloat16. So `torch.autocast("cuda")` without a dtype and without a scaler runs, and loses
-# every gradient that is *computed* in float16 and is below 3e-8, half of float16's smallest number. (The `.grad` of a
-# weight is float32, but the product behind it was computed in float16; section 8.4 shows this.) Name the dtype, too:
-# bfloat16 where the GPU computes in it, otherwise float16 together with a scaler.
+# The default is float16 on CUDA and bfloat16 on the CPU. So `torch.autocast("cuda")` without a dtype and without a
+# scaler runs, and loses every gradient that is *computed* in float16 and is below 3e-8, half of float16's smallest
+# number. (The `.grad` of a weight is float32, but the product behind it was computed in float16; section 8.4 shows
+# this.) So also name the dtype: bfloat16 if the GPU computes in it, otherwise float16 together with a scaler.
 #
-# `torch.cuda.is_bf16_supported()` doesn't answer that. By its source it also says True where a bfloat16 tensor can
-# merely be made, on older cards such as the T4, where products in bfloat16 are emulated and slow. (No machine without
-# these units was at hand to show it.) Ask `torch.cuda.is_bf16_supported(including_emulation=False)`.
+# `torch.cuda.is_bf16_supported()` doesn't answer that. According to its source, it also returns True if a GPU can only
+# create a bfloat16 tensor, as older cards such as the T4 can, where products in bfloat16 are emulated and slow. (We had
+# no GPU without these units to show it.) Ask `torch.cuda.is_bf16_supported(including_emulation=False)`.
 
 # %% exercise="modern-amp-setup"
 
 # %% [markdown]
 # ### Leaving the region
 #
-# A bug story. `h` is made inside a region and goes into a layer with float32 weights: after the region, and inside of
-# it in a *hole*, a region with `enabled=False`.
+# In the next cell, `h` is made inside a region and goes into a layer with float32 weights: once after the region, and
+# once inside it in a *hole*, that is, a region with `enabled=False`.
 
 # %% facts=["08-autocast-selects-dtype"]
 torch.manual_seed(0)
@@ -426,24 +430,24 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
 error_of(lambda: lin(h))
 
 # %% [markdown]
-# Nothing is cast back when a region ends: results keep the dtype that they have. And `.float()` alone is undone by the
-# next matrix product. If you want real float32 you need both: the hole, and `.float()` on what comes in.
+# PyTorch casts nothing back when a region ends, so results keep their dtype. And `.float()` alone is undone by the next
+# matrix product. If you want real float32 you need both: the hole, and `.float()` on its inputs.
 #
-# The copies of weights ask for care as well. They are kept by weight, not by dtype: a layer that somebody's float16
-# region has used meets its float16 copies in a bfloat16 region inside of that one, and does not fit.
+# The copies of the weights also need care. Autocast finds a copy by its weight, not by its dtype. If a layer has been
+# used in a float16 region, it still uses its float16 copies in a bfloat16 region inside that one, and raises an error.
 # `torch.autocast("cpu", torch.bfloat16, cache_enabled=False)` opens a region without copies.
 #
-# **Now you know.** Autocast casts what goes into an operation, by a list, and keeps its copies of weights until the
-# outermost region ends. Name device and dtype; leave a region with `.float()`. (A compiled function notices whether
-# autocast is on, and is compiled again: see [chapter 14](../14_compile/compile.ipynb).)
+# **Now you know.** Autocast casts the inputs of an operation, according to a list, and keeps its copies of weights
+# until the outermost region ends. Name device and dtype; leave a region with `.float()`. (A compiled function notices
+# whether autocast is on, and is compiled again: see [chapter 14](../14_compile/compile.ipynb).)
 
 # %% exercise="mixed-region-error"
 
 # %% [markdown]
 # ## 8.3 Two tables, not one
 #
-# You test on the CPU and train on a GPU. The two have lists of their own, and a model can behave differently for that
-# reason alone.
+# You test on the CPU and train on a GPU. Each has its own list of operations, and for that reason alone a model can
+# behave differently on the two.
 #
 # **Predict.** CUDA's default is float16, which ends at 65504. e^12 is 162,755. Which of `relu`, `exp` and `sum` would
 # you run in float32 there, although bfloat16 on the CPU doesn't need it?
@@ -473,16 +477,17 @@ for name, call in calls.items():
     print(f"{name:22}{on_cpu:10}{on_cuda:10}{'' if on_cpu == on_cuda else '<- differ'}".rstrip())
 
 # %% [markdown] facts=["08-cuda-float16-list", "08-cpu-bfloat16-list", "08-cpu-promote-list"]
-# `exp` and `sum`: both grow. CUDA lists reductions and exponentials under float32 (`sum`, `exp`, `softmax`,
-# `layer_norm`); `mean` is an exception and keeps. On the CPU these all keep. `mv` is missing on the CPU's list, and
-# `dot` refuses mixed arguments there. On both, products and convolutions are lower, losses float32.
+# You'd run `exp` and `sum` in float32, because their results can be much larger than their inputs. CUDA lists
+# reductions and exponentials under float32 (`sum`, `exp`, `softmax`, `layer_norm`); `mean` is an exception and keeps
+# its dtype. On the CPU all of these keep. `mv` is missing from the CPU's list, and `dot` refuses mixed arguments there.
+# On both devices, products and convolutions run in lower precision and losses in float32.
 #
-# No GPU was asked. `kind_of`, from `torchkata.casting`, gives an operation float32, 16-bit and mixed arguments, and
-# looks at the dtype that comes out. For CUDA it does so under a `FakeTensorMode`: operations run for shapes and dtypes
-# only, without any numbers, and autocast casts there as it does on a device. Lists change between versions; you can ask
-# for any call of your own.
+# This needed no GPU. `kind_of`, from `torchkata.casting`, calls an operation with float32, 16-bit and mixed arguments,
+# and looks at the dtype of the result. For CUDA it does so under a `FakeTensorMode`, which runs operations for their
+# shapes and dtypes only, without any numbers. Autocast casts there as it does on a device. The lists change between
+# versions, so use `kind_of` for any call that you want to know about.
 #
-# One line says "refused". This is it:
+# One line of the table says "refused". This is the error:
 
 # %% facts=["08-cuda-float32-list-losses"]
 # what torch.autocast("cuda") does, without looking for a GPU
@@ -496,12 +501,12 @@ finally:
     torch.set_autocast_enabled("cuda", False)
 
 # %% [markdown]
-# It is about the gradient. `binary_cross_entropy` takes a probability p, and its gradient with respect to p is as large
-# as 1/p. If p is float16, that gradient has to be float16, too, whatever the loss itself is computed in.
+# The reason is the gradient. `binary_cross_entropy` takes a probability p, and its gradient with respect to p can be as
+# large as 1/p. If p is float16, that gradient must also be float16, whatever dtype the loss itself is computed in.
 #
 # **Predict.** The CPU doesn't refuse. A logit of -13.8 has the probability p = 1e-6, and the label says 1. The gradient
-# at the logit should be (-1/p) · p(1 - p), nearly -1. Which factor doesn't fit into float16, and what arrives at the
-# logit?
+# at the logit should be (-1/p) · p(1 - p), nearly -1. Which factor doesn't fit into float16, and what gradient does the
+# logit get?
 
 # %% facts=["08-cuda-float32-list-losses"]
 label = torch.ones(1, dtype=torch.float16)
@@ -517,10 +522,10 @@ for name, loss_of in losses.items():
     print(f"{name}: loss {loss.item():.1f} ({str(loss.dtype)[6:]}), gradient {logit.grad.item():g}")
 
 # %% [markdown]
-# -1/p = -1e6 becomes -inf, and so the gradient is infinite, while the loss looks fine both times. The version with
-# logits never needs 1/p. Use it on every device.
+# -1/p = -1e6 doesn't fit and becomes -inf. So the logit's gradient is infinite, while the loss looks fine both times.
+# The version with logits never needs 1/p. Use it on every device.
 #
-# The most frequent failure of this kind in forward is a mask. **Change one number so that** it works in float16, in
+# In forward, the most common failure of this kind is a mask. **Change one number so that** it works in float16, in
 # bfloat16 and in float32:
 
 # %%
@@ -535,24 +540,24 @@ with torch.autocast("cpu", dtype=torch.float16):
     print("-inf:          ", scores.masked_fill(mask, -torch.inf).softmax(-1).tolist())
 
 # %% [markdown] facts=["08-cpu-float32-list-still-valid"]
-# `-torch.inf` fits into each format; so does `torch.finfo(scores.dtype).min`. (They differ where a whole row is masked:
-# with -inf its softmax is nan.)
+# `-torch.inf` fits into each format, and so does `torch.finfo(scores.dtype).min`. (They differ when a whole row is
+# masked: with -inf its softmax is nan.)
 #
-# **Now you know.** CUDA protects float16 by moving sums, exponentials and losses to float32; the CPU moves few. Ask
-# `kind_of`, not your memory, and keep numbers like 1e-9 and -1e9 out of 16-bit code.
+# **Now you know.** CUDA protects float16 by moving sums, exponentials and losses to float32; the CPU moves only a few
+# operations. Ask `kind_of`, not your memory, and keep numbers like 1e-9 and -1e9 out of 16-bit code.
 
 # %% [markdown]
 # ## 8.4 Backward and step under autocast
 #
-# `backward` is usually called after the region, when autocast is off. So who chooses its precision? This is where a
-# Function of your own breaks, and where the loss at the beginning of the chapter got stuck.
+# You usually call `backward` after the region, when autocast is off. So what decides its precision? The answer explains
+# why your own Function may fail under autocast, and why the loss at the beginning of the chapter stood still.
 
 # %%
 amp_step(lit="backward")
 
 # %% [markdown]
 # **Predict.** `h` is the bfloat16 output of a Linear. Chapter 4 said that a gradient has the dtype of its tensor. Which
-# dtype does a hook on `h` see, and which has `lin.weight.grad`?
+# dtype does a hook on `h` see, and which dtype has `lin.weight.grad`?
 
 # %% facts=["08-backward-dtype-follows-forward"]
 torch.manual_seed(0)
@@ -568,13 +573,13 @@ print("lin.weight.grad:", lin.weight.grad.dtype)
 print("x.grad:         ", x.grad.dtype)
 
 # %% [markdown]
-# bfloat16, and float32. Read the log from the top: the gradient of the loss is float32; the cast in front of `mse_loss`
-# has a backward, too, and it casts to bfloat16; both `mm` run in bfloat16; at the end the casts of weight, bias and `x`
-# are gone through backwards, and only there float32 appears again. The graph was recorded *with* its casts, so backward
-# doesn't need to know of any region, and it makes no difference whether you call it inside this region or after it.
-# (Only inside a region of *another* dtype are its products cast once more.)
+# The hook sees bfloat16, and `lin.weight.grad` is float32. Read the log from the top. The gradient of the loss is
+# float32. The cast in front of `mse_loss` also has a backward, which casts to bfloat16. Both `mm` run in bfloat16. At
+# the end, backward goes through the casts of weight, bias and `x`, and only there the gradients become float32 again.
+# The graph was recorded *with* its casts, so backward doesn't depend on a region, and it makes no difference whether
+# you call it inside this region or after it. (Only inside a region of *another* dtype are its products cast once more.)
 #
-# The figure shows this for a small net: forward to the right, backward to the left.
+# The figure shows this for a small net, with forward to the right and backward to the left.
 
 # %%
 torch.manual_seed(0)
@@ -582,15 +587,15 @@ net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 1)
 dtype_flow(net, torch.randn(2, 4))
 
 # %% [markdown]
-# A `.grad` in float32 says nothing about how many digits it was computed with, nor about what was lost on the way.
+# That a `.grad` is float32 doesn't tell you how many digits it was computed with, or what was lost on the way.
 #
 # ### What it saves
 #
-# What forward keeps for backward is in 16 bits now, and takes half the bytes. Autocast's copies of the weights are kept
-# as well, and they come on top.
+# What forward keeps for backward is now in 16 bits and takes half the bytes. But autocast's copies of the weights are
+# also kept, on top of that.
 #
-# **Predict.** A net of 262,912 parameters, once with 8 rows and once with 4096. In which case does mixed precision keep
-# *more* than float32?
+# **Predict.** We run a net of 262,912 parameters, once with 8 rows and once with 4096. In which case does mixed
+# precision keep *more* than float32?
 
 
 # %%
@@ -616,15 +621,15 @@ for rows in (8, 4096):
     print(f"{rows:4} rows: float32 {plain / 1024:7.0f} KiB, mixed {mixed / 1024:7.0f} KiB")
 
 # %% [markdown]
-# With 8 rows: the copies outweigh all the rest. Large batches and long sequences are what mixed precision makes
-# smaller, not the model: weights, gradients and the optimizer's state stay in float32. The other gain, speed, comes
-# from matrix units that know these formats. A CPU can't show it; the cell under "On a GPU" measures it where there is
-# one.
+# Mixed precision keeps more with 8 rows, because the copies outweigh everything else. What becomes smaller is the
+# memory for large batches and long sequences, not that for the model: weights, gradients and the optimizer's state stay
+# in float32. The other gain, speed, comes from matrix units that support these formats. A CPU can't show it; the cell
+# under "On a GPU" measures it if you have one.
 #
 # ### A Function of your own
 #
-# A bug story. Chapter 5 let you write `backward` yourself. Here is such a Function for xᵀx. Its gradient is
-# x (g + gᵀ), and gradcheck passes. Under autocast it stops:
+# In chapter 5 you wrote `backward` yourself. Here is such a Function for xᵀx. Its gradient is x (g + gᵀ), and gradcheck
+# passes. Under autocast it fails:
 
 
 # %%
@@ -649,9 +654,9 @@ print(gram.dtype)
 error_of(lambda: gram.sum().backward())
 
 # %% [markdown]
-# The casts of the product in `forward` were not recorded: inside a Function nothing is. So `backward` gets a bfloat16
-# `g`, finds the float32 `x` that it saved, and runs after the region, where nothing casts. Two decorators tie the two
-# together: `custom_fwd` notes the region in which forward runs, and `custom_bwd` switches the same on around backward.
+# Inside a Function nothing is recorded, so the casts in `forward` weren't recorded either. `backward` therefore gets a
+# bfloat16 `g` and the float32 `x` that it saved, and runs after the region, where nothing casts. Two decorators fix
+# this: `custom_fwd` stores the autocast state in which forward runs, and `custom_bwd` restores that state for backward.
 
 
 # %%
@@ -679,12 +684,12 @@ print("forward", gram.dtype, "and the gradient of x", x.grad.dtype)
 # %% [markdown]
 # ### The loss that stood still
 #
-# Now back to 3.1807. In section 8.2 the second `lin(y)` needed no cast: autocast had kept its copy of the weights. It
-# keeps them until the *outermost* region ends. `step` changes the float32 weights, and a copy that was made before
-# knows nothing of it.
+# Now back to 3.1807. In section 8.2 the second `lin(y)` needed no cast, because autocast had kept its copy of the
+# weights. It keeps them until the *outermost* region ends. `step` changes the float32 weights, but not a copy that was
+# made before.
 #
-# **Predict.** Four loops, with an `outer` region around all and an `inner` one around each forward pass. `low` is a
-# bfloat16 region, `nullcontext` is none. Which two learn?
+# **Predict.** Here are four loops, with an `outer` region around the whole loop and an `inner` region around each
+# forward pass. `low` is a bfloat16 region, `nullcontext` is none. Which two learn?
 
 # %% facts=["08-autocast-wraps-forward-only"]
 low = partial(torch.autocast, "cpu", torch.bfloat16)
@@ -712,9 +717,9 @@ for name, (outer, inner) in loops.items():
     print()
 
 # %% [markdown]
-# The first and the last. Leaving an inner region empties nothing: `both` is the loop of somebody whose trainer has
-# opened a region further up. `cache_enabled=False` keeps no copies at all; `torch.clear_autocast_cache()` after `step`
-# throws them away, but what is copied after that is kept again.
+# The first and the last learn. The cache isn't emptied when an inner region ends. You get the loop `both` if your
+# trainer has already opened a region that you don't see. `cache_enabled=False` keeps no copies at all.
+# `torch.clear_autocast_cache()` after `step` throws the copies away, but those that are made later are kept again.
 #
 # **Now you know.** Backward follows the casts that forward recorded; your own Functions need `custom_fwd` and
 # `custom_bwd`. Open a region for each forward pass and its loss, and leave `step` outside.
@@ -724,8 +729,8 @@ for name, (outer, inner) in loops.items():
 # %% [markdown]
 # ## 8.5 Loss scaling
 #
-# float16 ends at 6e-8, and gradients often lie below. Here is a net of eleven Linear layers with sigmoids between them,
-# and the share of zeros in the gradient of each layer's weights.
+# float16 ends at 6e-8, and gradients are often smaller. Here is a net of eleven Linear layers with sigmoids between
+# them, and the share of zeros in the gradient of each layer's weights.
 
 # %% facts=["08-scaling-prevents-underflow", "08-autocast-cuda-without-scaler"]
 torch.manual_seed(0)
@@ -755,11 +760,13 @@ for dtype, scale in (
     print(f"{str(dtype)[6:]:9} scale {scale:5}: {' '.join(quarters)}")
 
 # %% [markdown]
-# In float16 without a scale the first layers get nothing: they don't learn, and no error and no warning says so. The
-# loss can still fall, since the last layers learn. The last line shows the repair: the loss was multiplied by 65536.
+# In float16 without a scale, the gradients of the first layers are zero. These layers don't learn, and there is no
+# error and no warning. The loss can still fall, since the last layers learn. The last line shows the fix: the loss was
+# multiplied by 65536.
 #
 # **By hand.** A gradient of 1e-8 becomes 0 in float16. Multiply the loss by 65536: backward is linear, so this gradient
-# becomes 65536 times larger. What is it then, does it survive, and what does a division in float32 give back?
+# becomes 65536 times larger. How large is it then, does it survive, and what do you get if you divide it in float32
+# again?
 
 
 # %% facts=["08-scaling-prevents-underflow"]
@@ -777,12 +784,12 @@ for scale, dtype in ((1, torch.float16), (65536, torch.float16), (1, torch.bfloa
     print(f"{name:9} scale {scale:5}: .grad {grad.item():8.3g}, divided in float32 {divided:.2g}")
 
 # %% [markdown]
-# 6.6e-4, far from the end; divided, 1e-8 again. A power of two changes no digits. bfloat16 has it right without any of
-# this.
+# It is 6.6e-4, which is far from the end of the format, so it survives. Divided by 65536 it is 1e-8 again. A power of
+# two changes no digits. bfloat16 gets it right without any scale.
 #
-# The explorer has the gradients of the deep net, computed in float32, and float16's window over them. What is left of
-# the window becomes 0, what is right of it inf. Move the scale: it shifts the histogram. How far can you go until the
-# largest gradients leave the window on the right?
+# The explorer shows the gradients of the deep net, computed in float32, and float16's window over them. Gradients to
+# the left of the window become 0, gradients to the right of it inf. Move the scale, which shifts the histogram. How far
+# can you go until the largest gradients leave the window on the right?
 
 # %%
 net = deep_net_after_backward(torch.float32, 1)
@@ -793,9 +800,9 @@ window_explorer([layer.weight.grad for layer in net[::2]])
 # %% [markdown]
 # ### One step by hand
 #
-# The right scale isn't known in advance, and it changes during training. So: take a large one, look whether a gradient
-# became inf, and if so, skip the step and take a smaller one. In the picture these are the two boxes with the scale,
-# and the step:
+# You don't know the right scale in advance, and it changes during training. So take a large scale and check whether a
+# gradient became inf. If so, skip the step and use a smaller scale. In the picture these are the two boxes with the
+# scale, and the step:
 
 # %%
 amp_step(lit="scale")
@@ -828,8 +835,8 @@ for factor in (3.0, torch.inf):
     print(f"weight: {w.item():.1f}; scale: {scale:g}")
 
 # %% [markdown]
-# That is all of it. The step is that of ordinary training: the learning rate knows nothing of the scale. A step that is
-# skipped leaves the weights as they are.
+# That is the whole algorithm. The weight becomes 0.7, as in ordinary training, because the gradient is unscaled before
+# the step; so you can keep your learning rate. A skipped step leaves the weights as they are.
 #
 # `torch.amp.GradScaler` has a method for each part: `scale(loss)`, `unscale_(optimizer)`, `step(optimizer)` and
 # `update()`. The numbers are the same:
@@ -852,15 +859,16 @@ for factor in (3.0, torch.inf):
     print(f"weight: {w.item():.1f}; scale: {scaler.get_scale():g}")
 
 # %% [markdown]
-# `unscale_` may be left out: `step` does it if nobody has. It calls `optimizer.step()` only if the gradients of this
-# optimizer are all finite. A skipped step now and then is normal, above all in the first iterations. If a learning rate
-# schedule counts steps, it counts skipped ones too, unless you look: a scale that is smaller after `update()` tells
-# that the step was skipped.
+# You can leave out `unscale_`, because `step` does it if you haven't. `step` calls `optimizer.step()` only if all
+# gradients of this optimizer are finite. A skipped step now and then is normal, above all in the first iterations. If
+# your learning rate schedule counts steps, it also counts the skipped ones unless you check: if the scale is smaller
+# after `update()`, the step was skipped.
 #
-# `update` also makes the scale grow: `growth_interval` good iterations *in a row* double it, an inf halves it and
-# starts the count again.
+# `update` also makes the scale grow: `growth_interval` good iterations *in a row* double it; an inf halves it and
+# restarts the count.
 #
-# **Predict.** With `growth_interval=3`: in which iterations does the scale change, if the sixth of nine meets an inf?
+# **Predict.** With `growth_interval=3`, in which iterations does the scale change, if there is an inf in the sixth of
+# nine?
 
 # %% facts=["08-update-adapts-scale"]
 w = nn.Parameter(torch.ones(1))
@@ -882,20 +890,20 @@ for name, value in fresh.state_dict().items():
     print(f"    {name:15} {value}")
 
 # %% [markdown]
-# After the third, the sixth and the ninth. By default it takes 2000 good ones. So the scale keeps knocking at the upper
-# end of float16: it grows until something overflows, goes back one step, and tries again later. The count is part of
-# the state, and `state_dict()` belongs into a checkpoint.
+# The scale changes after the third, the sixth and the ninth iteration. By default it takes 2000 good ones to double. So
+# the scale stays close to the upper end of float16: it grows until something overflows, goes back one step, and tries
+# again later. The count is part of the state, so put the scaler's `state_dict()` into your checkpoint.
 #
-# The simulator lets infs happen at random. Try a high probability with a long interval: where does the scale end up?
+# In the simulator, infs happen at random. Try a high probability with a long interval: where does the scale end up?
 
 # %%
 scale_explorer()
 
 # %% [markdown]
-# With infs that often it falls and falls: the scale has no floor. If you see this in a training run, don't look for a
-# better setting of the scaler; look for the inf.
+# With infs that often, the scale falls and falls, because it has no lower limit. If you see this in a training run,
+# don't look for a better setting of the scaler; look for the inf.
 #
-# The scaler notices a call that is forgotten: no `scale`, no `step`, no `update`.
+# The scaler notices if you forget `scale`, `step` or `update`.
 
 # %% facts=["08-update-adapts-scale", "08-training-loop-sample"]
 w = nn.Parameter(torch.ones(1))
@@ -909,10 +917,10 @@ scaler.step(optimizer)
 error_of(lambda: scaler.step(optimizer))
 
 # %% [markdown]
-# What it can't notice: `loss.backward()` instead of `scaler.scale(loss).backward()` after the scaler was used once.
-# `step` still divides by 65536, and with SGD the net learns next to nothing.
+# It can't notice if you call `loss.backward()` instead of `scaler.scale(loss).backward()` after the scaler was used
+# once. `step` still divides by 65536, and with SGD the net learns next to nothing.
 #
-# The whole loop, then. It runs on the CPU as it does on a GPU, with the device's name changed.
+# Here is the whole loop. On a GPU it runs in the same way, if you change the name of the device.
 
 # %% facts=["08-training-loop-sample"]
 torch.manual_seed(0)
@@ -933,27 +941,28 @@ for iteration in range(61):
         print(f"iteration {iteration:2}: loss {loss.item():.1f}, scale {scaler.get_scale():g}")
 
 # %% [markdown]
-# 65536 is too much for these gradients: the first step is skipped, and iteration 1 begins with the same weights and the
-# same loss. That is how it is meant to be.
+# 65536 is too large for these gradients: the first step is skipped, and iteration 1 begins with the same weights and
+# the same loss. The scaler is meant to work this way.
 #
-# With bfloat16 the same loop needs no scaler. One way to write both is `GradScaler("cpu", enabled=dtype is
-# torch.float16)`: a scaler that is not enabled hands the loss through, and its `step` is `optimizer.step`.
+# With bfloat16 the same loop needs no scaler. To write both in one program, use `GradScaler("cpu", enabled=dtype is
+# torch.float16)`. If the scaler is not enabled, `scale` returns the loss unchanged, and `step` calls `optimizer.step`.
 #
-# **Now you know.** Scaling the loss shifts all gradients into float16's window; the scaler looks for its upper end,
-# skips what overflows, and says so only by a smaller scale.
+# **Now you know.** Scaling the loss shifts all gradients into float16's window. The scaler tries out how large the
+# scale may be and skips each step that overflows. You notice that only by the smaller scale.
 
 # %% [markdown]
 # ## 8.6 Between backward and step
 #
 # Between `scaler.scale(loss).backward()` and `scaler.step` the gradients are in *scaled units*. If you look at them,
-# clip them or compute with them, unscale first; it is the most expensive line to forget, for nothing complains.
+# clip them or compute with them, unscale them first. It is the most expensive line to forget, because there is no
+# error.
 
 # %%
 amp_step(lit="between")
 
 # %% [markdown]
-# **Predict.** Gradients are clipped to norm 1, the learning rate is 1, the scale 65536. How far does the weight move
-# when `unscale_` comes before clipping, and how far when it is forgotten?
+# **Predict.** Gradients are clipped to norm 1, the learning rate is 1, the scale 65536. How far does the weight move if
+# `unscale_` comes before clipping, and how far if you forget it?
 
 
 # %% facts=["08-unscale-before-inspecting"]
@@ -978,14 +987,14 @@ for unscale_first in (True, False):
     print(f"moved {distance_moved(unscale_first):.1g}")
 
 # %% [markdown]
-# 1, and 1/65536: the scaled gradient is clipped to norm 1, and then `step` divides it. `step` remembers whether
-# `unscale_` was called and doesn't divide again. If a gradient is inf, the norm is inf or nan, and `step` skips as
-# before: `unscale_` has seen it.
+# The weight moves by 1 if you unscale first, and by 1/65536 if you forget it, because the scaled gradient is clipped to
+# norm 1 and then `step` divides it. `step` remembers whether `unscale_` was called and doesn't divide again. If a
+# gradient is inf, the norm is inf or nan, and `step` skips as before, because `unscale_` has already found the inf.
 #
 # ### Accumulation
 #
-# A large batch in small pieces: `backward` adds to `.grad`, and the optimizer steps once for each group. Scaled
-# gradients may be added like all others, as long as all have the same scale.
+# You can split a large batch into small pieces: `backward` adds to `.grad`, and the optimizer steps once for each
+# group. You can add scaled gradients as you add any others, provided that all have the same scale.
 
 # %% facts=["08-unscale-before-inspecting"]
 torch.manual_seed(0)
@@ -1007,19 +1016,19 @@ scaler.scale(F.mse_loss(model(x[0]), target[0])).backward()
 error_of(lambda: scaler.unscale_(optimizer))
 
 # %% [markdown]
-# So `unscale_`, `step` and `update` come once, after the group: `update` may change the scale, and `unscale_` after
-# each piece would add scaled gradients to unscaled ones (the second call says so). Each loss is divided by the number
-# of pieces, since the gradient of a mean is wanted and `backward` adds.
+# So call `unscale_`, `step` and `update` once, after the group. `update` may change the scale, and `unscale_` after
+# each piece would add scaled gradients to unscaled ones (the second call raises). Divide each loss by the number of
+# pieces, since you want the gradient of a mean and `backward` adds.
 
 # %% exercise="accumulate-and-clip"
 
 # %% [markdown]
 # ### A gradient penalty
 #
-# Some losses contain a gradient, for instance its norm as a penalty. `torch.autograd.grad` returns it, and no optimizer
-# knows of it; `unscale_` reaches only the `.grad` of an optimizer's parameters. **By hand.** The loss is w², w is 3.
-# The penalty is |2w|. What should `w.grad` be for loss plus penalty, and what becomes of it when the first gradient
-# isn't divided by the scale?
+# Some losses contain a gradient, for example its norm as a penalty. `torch.autograd.grad` returns that gradient, but
+# `unscale_` reaches only the `.grad` of an optimizer's parameters. **By hand.** The loss is w², w is 3, and the penalty
+# is |2w|. What should `w.grad` be for loss plus penalty? And what does it become if you don't divide the first gradient
+# by the scale?
 
 # %% facts=["08-grad-penalty-scaled"]
 w = nn.Parameter(torch.tensor([3.0]))
@@ -1038,20 +1047,21 @@ for name, grad in (("divided", scaled / scaler.get_scale()), ("not divided", sca
     print(f"{name:11} penalty {penalty.item():8g}, w.grad without the scale: {true:g}")
 
 # %% [markdown]
-# 2w + 2 = 8. Without the division the penalty counts 65536 times too much. Divide by `get_scale()` yourself, form the
-# penalty from true numbers, add it to the loss, and scale the sum.
+# `w.grad` should be 2w + 2 = 8. Without the division the penalty counts 65536 times too much. Divide by `get_scale()`
+# yourself, compute the penalty from the unscaled gradient, add it to the loss, and scale the sum.
 #
-# Why scale the first gradient at all, if it is divided at once? Because backward may run in float16 in between.
+# Why scale the first gradient at all, if you divide it at once? Because its backward may run in float16, where small
+# gradients become 0.
 
 # %% exercise="penalty-under-scaling"
 
 # %% [markdown]
 # ### Several losses, several optimizers
 #
-# Two optimizers, one scaler; the gradients of the second model contain an inf. Each optimizer looks at its own
-# gradients, the scale is one for all.
+# Here are two optimizers and one scaler; the gradients of the second model contain an inf. The scaler checks the
+# gradients of each optimizer separately, but there is only one scale.
 #
-# **Predict.** Which weights move, and what happens to the scale?
+# **Predict.** Which weights change, and what happens to the scale?
 
 # %% facts=["08-multiple-losses-and-optimizers"]
 first, second = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
@@ -1071,9 +1081,9 @@ scaler.update()
 print(f"weights: {first.item():.1f} and {second.item():.1f}; scale: {scaler.get_scale():g}")
 
 # %% [markdown]
-# The first weight moves, and the scale is halved. `scale` is called on every loss and `step` on every optimizer;
-# `update` once, at the end of the iteration. One scaler for all: the gradients of both losses are added in the same
-# `.grad`, so they need the same unit.
+# Only the first weight changes, and the scale is halved. Call `scale` on every loss, `step` on every optimizer, and
+# `update` once, at the end of the iteration. You need one scaler for everything, because the gradients of both losses
+# are added in the same `.grad`, so they must have the same scale.
 #
 # **Now you know** the whole order, for one iteration:
 #
@@ -1092,8 +1102,8 @@ print(f"weights: {first.item():.1f} and {second.item():.1f}; scale: {scaler.get_
 # %% [markdown]
 # ## 8.7 Threads and processes
 #
-# Models are also run by threads that you didn't start: by a server, or by `nn.DataParallel`. A region doesn't reach
-# them.
+# Your model may also run in threads that you didn't start, for example in a server or in `nn.DataParallel`. A region
+# doesn't reach them.
 
 
 # %% facts=["08-dataparallel-threads-autocast"]
@@ -1108,14 +1118,15 @@ with torch.autocast("cpu", dtype=torch.float16):
     thread.join()
 
 # %% [markdown]
-# In the new thread autocast is off, and the dtype is the default one. A function that runs in another thread needs a
-# region of its own, for example as a decorator: `@torch.autocast("cpu", dtype=torch.float16)`.
+# In the new thread autocast is off, and the dtype is the default. A function that runs in another thread needs its own
+# region, for example as a decorator: `@torch.autocast("cpu", dtype=torch.float16)`.
 #
-# `nn.DataParallel` starts a thread for each GPU, and by its source enters autocast there for you, but hands on only
-# *that* it was on: a bfloat16 region becomes CUDA's default, float16, in the workers. (It takes two GPUs to see that.)
+# `nn.DataParallel` starts a thread for each GPU. According to its source it enters autocast there for you, but passes
+# on only *that* autocast was on, so a bfloat16 region becomes CUDA's default, float16, in the workers. (It takes two
+# GPUs to see that.)
 #
 # **Now you know.** The state of autocast belongs to a thread. With one process for each GPU (chapter 10) there is
-# nothing to hand on; each process enters its own region.
+# nothing to pass on; each process enters its own region.
 
 # %% [markdown]
 # ## On a GPU
@@ -1162,20 +1173,20 @@ def speed_and_memory() -> None:
 speed_and_memory()
 
 # %% [markdown]
-# In the recorded run tf32, which changes nothing but the products of float32, is about as fast as autocast. Only
+# In the recorded run tf32, which changes only how float32 products are computed, is about as fast as autocast. Only
 # autocast, with its 16 bits, saves memory.
 #
 # ## Folklore, checked
 #
-# What people say about mixed precision, and what is so. Each row unfolds its proof: a few lines that run through only
-# if the statement on the right holds.
+# This table lists what people say about mixed precision, and what is true. Each row unfolds its proof: a few lines that
+# run without an error only if the statement on the right holds.
 
 # %%
 folklore("08_amp")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of
-# PyTorch, and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises an error if it doesn't.
 
 # %%
 prove("08-backward-dtype-follows-forward")

@@ -3,18 +3,19 @@
 #
 # fix · long · 25 min · 2 points
 #
-# A batch that does not fit into memory is cut into micro-batches, whose gradients are accumulated; before the step they
-# are clipped; and all of that under a loss scaler. Each part is easy, but the order is wrong in the code below, and it
-# is not the only fault.
+# If a batch doesn't fit into memory, you cut it into micro-batches, accumulate their gradients and clip them before the
+# step; here all of that happens under a loss scaler. Each part is easy, but in the code below the order is wrong, and
+# that is not the only mistake.
 #
 # **Contract**
 #
-# - `train_accumulated` makes one optimizer step per group of `accum` consecutive micro-batches (all of equal size); a
-#   last, shorter group is stepped, too.
-# - The gradient of a group is that of the MEAN of its micro-batch losses. The norm of all of it together, whatever the
-#   optimizer's groups of parameters, is clipped to `max_norm`. Gradients left over from before the call do not leak in.
-# - In how many forward and backward passes a group is computed is up to you (Exercises 10.5 and 11.10 ask for one each
-#   per micro-batch).
+# - `train_accumulated` makes one optimizer step per group of `accum` consecutive micro-batches (all of equal size). A
+#   last, shorter group also gets a step.
+# - The gradient of a group is that of the MEAN of its micro-batch losses. It is clipped to `max_norm` by the norm of
+#   the whole gradient, over all parameter groups of the optimizer together. Gradients left over from before the call do
+#   not leak in.
+# - You may compute a group in any number of forward and backward passes (Exercises 10.5 and 11.10 ask for one each per
+#   micro-batch).
 # - It returns a list with one float per step: the true (unscaled) norm before clipping.
 # - With the scaler enabled or disabled the weights are the same up to rounding. Forward pass and loss run under
 #   `autocast()`.
@@ -25,22 +26,23 @@
 #
 # <details><summary>Hint 1</summary>
 #
-# In which unit are the gradients between `backward` and `step`, and what does `max_norm` mean in that unit? How many
-# losses does a group average?
+# Are the gradients scaled or unscaled between `backward` and `step`, and what does `max_norm` mean for scaled
+# gradients? How many losses does a group average?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Write two lists: what happens once for each micro-batch, and what once for each group. Where do `zero_grad`,
+# Write two lists: what happens once for each micro-batch, and what happens once for each group. Where do `zero_grad`,
 # `scale(…).backward()`, `unscale_`, clipping, `step` and `update` belong?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Per group: `zero_grad`; for each micro-batch `scale(loss / size of this group).backward()`; then ONCE `unscale_`,
-# clip, `step`, `update`.
+# Only the forward pass, the loss and its scaled backward belong to the micro-batch; divide each loss by the real size
+# of its group, which is smaller for the last group. Everything else happens once per group, in the order of the list at
+# the end of section 8.6.
 #
 # </details>
 

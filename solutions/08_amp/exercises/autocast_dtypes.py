@@ -3,8 +3,8 @@
 #
 # predict · warm-up · 10 min · 1 point
 #
-# A small program under CPU autocast, and twelve expressions in it. Which dtype has each of them? Answer before you run
-# it.
+# Here is a small program under CPU autocast, and twelve expressions in it. Which dtype does each of them have? Answer
+# before you run it.
 #
 #     lin, x, e = nn.Linear(4, 4), torch.randn(4, 4), torch.eye(4)
 #     d = x.double()
@@ -17,28 +17,28 @@
 #
 # **Contract**
 #
-# - Replace each `...` by a dtype, such as `torch.bfloat16`, or by its name, such as `"bfloat16"` or `"bf16"`.
+# - Replace each `...` with a dtype, such as `torch.bfloat16`, or with its name, such as `"bfloat16"` or `"bf16"`.
 # - The check runs the program and compares; every right item earns a twelfth of the point.
 #
 # <details><summary>Hint 1</summary>
 #
-# Is the op on a list of autocast (lower precision, or float32), or does it simply keep the dtype of its input? And is
-# it the CPU table you have in mind?
+# Is the operation on a list of autocast (lower precision, or float32), or does it simply keep the dtype of its input?
+# And are you thinking of the CPU table?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Sort the twelve first. Which is a matrix product of float32 numbers, which a loss, which mixes two dtypes, which
-# writes into a tensor that exists, and which is no result of an operation at all?
+# Sort the twelve first. Which is a matrix product of float32 numbers, which is a loss, which mixes two dtypes, which
+# writes into an existing tensor, and which is no result of an operation at all?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Lower precision: matrix products of float32 inputs. Float32 on CPU: most losses, `prod`, but not `sum` or `softmax`.
-# Everything else keeps or promotes; in-place ops and float64 are left alone; parameters and their gradients stay
-# float32.
+# Lower precision: matrix products of float32 inputs. Float32 on the CPU: most losses and `prod`, but not `sum` or
+# `softmax`. Everything else keeps or promotes; in-place operations and float64 are left alone; parameters and their
+# gradients stay float32.
 #
 # </details>
 

@@ -3,13 +3,14 @@
 #
 # predict · warm-up · 10 min · 2 points
 #
-# Ten questions about four formats. `fp16(v)` stands for `torch.tensor(v).to(torch.float16)`; `bf16`, `e5m2` and `e4m3`
-# stand for `torch.bfloat16`, `torch.float8_e5m2` and `torch.float8_e4m3fn`. The two subtractions are done in the format
-# itself, as in `bf16(1) - 0.001`.
+# Here are ten questions about four formats. `fp16(v)` means `torch.tensor(v).to(torch.float16)`; `bf16`, `e5m2` and
+# `e4m3` mean the same with `torch.bfloat16`, `torch.float8_e5m2` and `torch.float8_e4m3fn`. The two subtractions are
+# done in the format itself, as in `bf16(1) - 0.001`.
 #
 # **Contract**
 #
-# - Replace each `...`: the number that is really stored, written in full (`math.inf` is one, too), or True or False.
+# - Replace each `...` with the number that is really stored, written in full (`math.inf` also counts as a number), or
+#   with True or False.
 # - The check casts on your PyTorch and compares exactly; every right item earns a tenth of the points.
 #
 # <details><summary>Hint 1</summary>
@@ -27,9 +28,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# fp16: max 65504, spacing 2 above 2048, smallest positive about 6e-8. bf16: range of float32, but only 8 significant
-# bits: spacing 2 above 256, 1/128 just above 1 and 1/256 just below. e5m2 has inf (max 57344); e4m3fn has none and
-# saturates at 448 in this torch.
+# fp16: the largest number is 65504, the spacing is 2 above 2048, the smallest positive number is about 6e-8. bf16: the
+# range of float32, but only 8 significant bits, so the spacing is 2 above 256, 1/128 just above 1 and 1/256 just below.
+# e5m2 has inf (its largest number is 57344); e4m3fn has no inf and saturates at 448 in this torch.
 #
 # </details>
 

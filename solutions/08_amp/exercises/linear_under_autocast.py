@@ -3,45 +3,46 @@
 #
 # fix · solid · 15 min · 2 points
 #
-# The LinearFn of Exercise 5.2 went into a model, and the model under `torch.autocast("cpu", dtype=torch.bfloat16)`:
+# Somebody used the LinearFn of Exercise 5.2 in a model, and the model under `torch.autocast("cpu",
+# dtype=torch.bfloat16)`:
 #
 #     RuntimeError: expected m1 and m2 to have the same dtype, but got: c10::BFloat16 != float
 #
-# Without autocast it is right. Repair it, so that it is a citizen of every region.
+# Without autocast it is right. Fix it, so that it works in every region.
 #
 # **Contract**
 #
-# - `linear(x, weight, bias)` does what `F.linear` does for x (N, I), weight (O, I), bias (O,), in each region that
-#   autocast knows on the CPU.
-# - Under autocast in bfloat16 or float16, with float32 arguments: all three matrix products, the one of forward and the
-#   two of backward, run in the lower precision, and the result has that dtype. An x that is in the lower precision
-#   already, as a layer before it gives, is fine.
-# - Without a region, or in a disabled one: all runs in the dtype of the arguments. float64 is left alone everywhere.
-# - The gradients are right and have the dtypes of the tensors that they belong to. They don't depend on where backward
-#   is called: outside of the region, in another one, or in a disabled one.
+# - `linear(x, weight, bias)` does what `F.linear` does for x (N, I), weight (O, I), bias (O,), in every region that
+#   autocast supports on the CPU.
+# - Under autocast in bfloat16 or float16, with float32 arguments: all three matrix products (one in forward, two in
+#   backward) run in the lower precision, and the result has that dtype. x may already be in the lower precision, as the
+#   output of the layer before is.
+# - Without a region, or in a disabled region, everything runs in the dtype of the arguments. float64 is left alone
+#   everywhere.
+# - The gradients are right and have the dtypes of the tensors that they belong to. They don't depend on where you call
+#   backward: outside the region, in another region, or in a disabled region.
 # - x, weight and bias are not changed, and the autocast state of the caller is the same afterwards.
 #
-# **Rule.** The result comes from a Function of your own: its node is the `grad_fn` of what you return.
+# **Rule.** The result comes from your own Function: its node is the `grad_fn` of what you return.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which two tensors meet in the failing product, and which dtype has each? Inside the region the same line would have
-# worked: why?
+# Which two tensors are multiplied in the failing product, and which dtype does each have? Inside the region the same
+# line would have worked: why?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Backward must run in the region of its forward. Either note that region in `ctx` and enter it again in backward, or
+# Backward must run in the region of its forward. Either store that region in `ctx` and enter it again in backward, or
 # let two decorators of `torch.amp` do both.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The two decorators are `torch.amp.custom_fwd` and `torch.amp.custom_bwd`. The first notes the region of the call,
-# the second switches the same region on around backward. Before you pass `cast_inputs`, ask what it does to the
-# region that forward runs in.
+# Section 8.4 shows the two decorators. The first stores the autocast state of the call, the second restores the same
+# state for backward. Before you pass `cast_inputs`, ask what it does to the region that forward runs in.
 #
 # </details>
 

@@ -3,23 +3,23 @@
 #
 # debug · solid · 12 min · 2 points
 #
-# The backbone is meant to be fast, the head to be exact. So the backbone runs under autocast and the head doesn't. But
-# the code below stops:
+# The backbone should be fast, the head should be exact. So the backbone runs under autocast and the head doesn't. But
+# the code below fails:
 #
 #     RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float
 #
 # **Contract**
 #
 # - `forward_mixed(backbone, head, x)` runs `backbone` under CPU autocast in bfloat16 and `head` in true float32: every
-#   matrix product of the head takes and gives float32. Both also hold when the caller is inside an autocast region of
-#   any kind, a float16 one too in which the backbone is used before and afterwards.
+#   matrix product of the head has float32 inputs and a float32 result. Both also hold if the caller is inside an
+#   autocast region of any kind, even a float16 region in which the backbone is used before and afterwards.
 # - It returns float32. Gradients reach x and all parameters; no parameter changes its dtype or its values.
 # - Each of the two is run once. The autocast state of the caller is the same afterwards.
 #
 # <details><summary>Hint 1</summary>
 #
 # What dtype does h have when the block ends, and does leaving the block convert anything? What would the head do if
-# someone else had switched autocast on around your function, and what would autocast remember of the weights?
+# someone else had switched autocast on around your function, and which copies of the weights would autocast have kept?
 #
 # </details>
 #
@@ -32,9 +32,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# Convert h with `.float()` and run the head in a nested `torch.autocast("cpu", enabled=False)` region. The backbone's
-# region gets `cache_enabled=False`: autocast remembers copies of weights until the outermost region ends, whatever
-# their dtype.
+# Convert h yourself before it goes into the head, and run the head in a hole, so that no outer region casts it down
+# again. The backbone's region must work without the cache: autocast keeps copies of weights until the outermost region
+# ends, and uses them whatever their dtype.
 #
 # </details>
 

@@ -3,42 +3,42 @@
 #
 # fix · warm-up · 12 min · 2 points
 #
-# Every training script has a few lines like these. They give two kinds of warnings, and on a laptop without CUDA they
-# compute in float32 without a word. Repair them, for both kinds of devices.
+# Many training scripts contain lines like these. They give two kinds of warnings, and on a laptop without CUDA they
+# silently compute in float32. Fix them, for both kinds of devices.
 #
 # **Contract**
 #
 # - `make_amp(device, dtype=None)` returns a pair: `autocast`, a function without arguments, and a
 #   `torch.amp.GradScaler`. `device` is `"cpu"` or `"cuda"`; an index as in `"cuda:1"` is allowed.
-# - Every call of `autocast()` gives a fresh context manager for that device type; such regions may be nested.
-# - dtype None means bfloat16 where the device computes in it (the CPU does), else float16.
+# - Every call of `autocast()` returns a fresh context manager for that device type; such regions may be nested.
+# - dtype None means bfloat16 if the device computes in it (the CPU does), otherwise float16.
 # - The scaler belongs to the device type and is enabled for float16 only.
-# - `dtype=torch.float32` switches autocast off, also inside of a region in which it is on (the scaler is disabled,
-#   too). Any dtype but float16, bfloat16 and float32 raises ValueError.
+# - `dtype=torch.float32` switches autocast off, even inside a region in which it is on (the scaler is then also
+#   disabled). Any dtype except float16, bfloat16 and float32 raises ValueError.
 # - `"cuda"` without CUDA: `make_amp` raises RuntimeError and says so. Ask `torch.cuda.is_available()` and
-#   `torch.cuda.is_bf16_supported(including_emulation=False)`: without that argument GPUs that only emulate bfloat16,
-#   slowly, say yes as well.
+#   `torch.cuda.is_bf16_supported(including_emulation=False)`: without that argument, GPUs that only emulate bfloat16,
+#   slowly, also say yes.
 # - No warning is issued.
 #
 # <details><summary>Hint 1</summary>
 #
-# Which argument tells `torch.amp.GradScaler` where it works, and what is its default? Which of the two 16-bit formats
-# needs loss scaling?
+# Which argument tells `torch.amp.GradScaler` on which device it works, and what is its default? Which of the two 16-bit
+# formats needs loss scaling?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Three decisions, in this order: the type of the device, without its index, and whether it is there; the dtype;
-# whether region and scaler are on. A scaler takes `enabled=…`: what does that depend on?
+# Make three decisions, in this order: the type of the device, without its index, and whether it is available; the
+# dtype; whether region and scaler are on. A scaler takes `enabled=…`: what does that depend on?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `device_type = device.split(":")[0]`; decide the dtype (`torch.cuda.is_bf16_supported(including_emulation=False)`
-# for cuda); `torch.autocast(device_type, dtype=..., enabled=...)` in a function,
-# `torch.amp.GradScaler(device_type, enabled=dtype is torch.float16)`.
+# The type of the device is what comes before the colon. When the dtype is settled, both switches follow from it: the
+# region is on unless the dtype is float32, and the scaler is on only for float16. `autocast` must be a function that
+# opens a new region in every call, not one region that is reused.
 #
 # </details>
 

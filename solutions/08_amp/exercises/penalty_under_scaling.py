@@ -3,19 +3,19 @@
 #
 # implement · long · 25 min · 2 points
 #
-# A gradient penalty looks at the gradient before the step does, and differentiates it once more. Under loss scaling
-# that needs care twice: what `torch.autograd.grad` returns is scaled and belongs to no optimizer.
+# A gradient penalty uses the gradient before the step does, and differentiates it once more. Under loss scaling you
+# have to be careful twice: what `torch.autograd.grad` returns is scaled, and it belongs to no optimizer.
 #
 # **Contract**
 #
 # - `penalised_step` makes one training step on `mse + lam * |g|`: mse is `F.mse_loss(model(x), y)`, g is its gradient
 #   with respect to all parameters together, and `|g|` is the L2 norm of g. The penalty itself is differentiated (double
-#   backward). Gradients left over from before don't leak in. The next call works as well.
+#   backward). Gradients left over from before don't leak in. The next call also works.
 # - It returns `(mse, |g|)`, two floats: true, unscaled numbers.
 # - With the scaler enabled or disabled the step is the same up to rounding.
-# - The forward pass runs under `autocast()`; `autograd.grad` and `backward` do not. Where the loss and the penalty are
-#   computed, in the region or outside of it, is up to you.
-# - With an enabled scaler: if g is not finite the optimizer's step is skipped and the scale shrinks.
+# - The forward pass runs under `autocast()`; `autograd.grad` and `backward` do not. You may compute the loss and the
+#   penalty inside or outside the region.
+# - With an enabled scaler: if g is not finite, the optimizer's step is skipped and the scale shrinks.
 #
 # **Rule.** The first gradient is taken of the SCALED loss (so that it does not underflow in float16) and unscaled by
 # hand. The check records what flows back.
@@ -36,8 +36,9 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `grads = autograd.grad(scaler.scale(loss), params, create_graph=True)`; divide each by `scaler.get_scale()`; under
-# autocast form the norm and the total; `scaler.scale(total).backward()`; step; update.
+# Scale the loss, take its gradients with a graph, and divide each of them by the current scale. From these compute the
+# norm and the sum of loss and penalty. That sum is what you scale for the real backward; step and update follow as
+# usual.
 #
 # </details>
 

@@ -3,40 +3,42 @@
 #
 # measure · solid · 25 min · 2 points
 #
-# Before you trust a loss scale, measure. How much of the gradient becomes zero in a 16-bit format, what is the largest
-# scale that lets nothing overflow, and how much is lost then?
+# Before you trust a loss scale, measure. How much of the gradient becomes zero in a 16-bit format? What is the largest
+# scale at which nothing overflows, and how much is lost then?
 #
 # **Contract**
 #
-# - `scale_window(grads, dtype)` gets float32 gradients of any shapes and returns a dict with three floats. dtype is
+# - `scale_window(grads, dtype)` takes float32 gradients of any shapes and returns a dict with three floats. dtype is
 #   `torch.float16` or `torch.bfloat16`.
 # - `lost`: the share of the non-zero entries that become exactly 0 when cast to dtype.
 # - `scale`: the largest power of two s (it may be below 1) for which every `s * g` is still finite in dtype.
 # - `lost_scaled`: the same share after multiplying by that s.
 # - Shares are over all entries of all tensors together. The product must not overflow before the cast: s may be larger
 #   than any float32.
-# - No entry, no non-zero entry or an entry that is inf or nan: ValueError. The tensors are not changed.
+# - If there is no entry, no non-zero entry, or an entry that is inf or nan, raise ValueError. The tensors are not
+#   changed.
 #
-# **Rule.** The cast decides: what counts is what really becomes 0 or inf, rounding included. At either end the edge is
-# not `torch.finfo`'s `tiny` or `max`.
+# **Rule.** The cast decides: what counts is what really becomes 0 or inf, including the effect of rounding. At neither
+# end is the limit `torch.finfo`'s `tiny` or `max`.
 #
 # <details><summary>Hint 1</summary>
 #
-# Is every number below `finfo.tiny` lost? Is 65519 too big for float16? What does the cast itself say?
+# Is every number below `finfo.tiny` lost? Is 65519 too large for float16? What does the cast itself do with them?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# The largest magnitude decides the scale. Which power of two brings it just below the largest number of the format,
-# and how do you find out whether the next one still fits, rounding included?
+# The largest magnitude decides the scale. Which power of two brings it just below the largest number of the format, and
+# how do you find out whether the next power still fits, including the effect of rounding?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Concatenate as float64, take the largest magnitude, start from `2**floor(log2(max/amax))` and move up or down by
-# testing `isfinite((amax * s).to(dtype))`; count zeros after the cast among entries that were not zero.
+# Work in float64, with all entries in one tensor. Logarithms give you a first guess for the power of two; then double
+# or halve it and test with a real cast whether the largest magnitude stays finite. For the shares, count the zeros
+# after the cast among the entries that were not zero before.
 #
 # </details>
 

@@ -3,43 +3,45 @@
 #
 # implement · long · 35 min · 3 points
 #
-# `torch.amp.GradScaler` is less than it seems: a number, a counter and a note per optimizer. Write it.
+# `torch.amp.GradScaler` is simpler than it looks: a number, a counter and a note per optimizer. Write it.
 #
 # **Contract**
 #
-# - For a float32 loss the numbers are those of `torch.amp.GradScaler`, up to rounding. (It stops growing where the
-#   scale would leave float32; that is not asked for.)
+# - For a float32 loss the numbers are those of `torch.amp.GradScaler`, up to rounding. (It stops growing when the scale
+#   would exceed the range of float32; you needn't do that.)
 # - `scale(loss)` returns the loss times the scale. It keeps the graph and does not change `loss`.
 # - `unscale_(optimizer)` divides that optimizer's gradients in place, once: a second call before `update` raises
 #   RuntimeError, and so does a second `step`. Parameters without a gradient are ignored.
 # - `step(optimizer)` unscales if that has not happened, and calls `optimizer.step()` unless any of ITS gradients is inf
-#   or nan; a large one that is finite is no reason to skip. It returns True if the optimizer stepped and False if it
-#   was skipped.
+#   or nan; a large finite gradient is no reason to skip. It returns True if the optimizer stepped and False if it was
+#   skipped.
 # - `update()` is called once per iteration, after the steps. If any optimizer met an inf or nan in this iteration, the
 #   scale is multiplied by `backoff_factor` and the count of good iterations restarts. Otherwise the count grows by one;
 #   after `growth_interval` good iterations in a row the scale is multiplied by `growth_factor` and the count restarts.
-# - `state_dict()` returns a dict of plain numbers, with the scale and the count in it; `load_state_dict` puts them back
-#   exactly.
+# - `state_dict()` returns a dict of plain numbers, which include the scale and the count; `load_state_dict` restores
+#   them exactly.
 #
 # **Rule.** `torch.amp.GradScaler`, `torch.cuda.amp` and the functions `torch._amp_*` are not used.
 #
 # <details><summary>Hint 1</summary>
 #
-# What has to be remembered between `unscale_` and `step`, per optimizer, and what between iterations?
+# What do you have to remember between `unscale_` and `step`, per optimizer, and what between iterations?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# For one iteration, remember which optimizers are unscaled already, whether one of their gradients was bad, and which
-# have stepped. Across iterations, only the scale and how many good ones came in a row. What must `update` forget?
+# For one iteration, remember which optimizers are already unscaled, whether one of their gradients was bad, and which
+# have stepped. Across iterations, remember only the scale and the number of good iterations in a row. What must
+# `update` forget?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# A dict optimizer -> found_inf for this iteration (its presence means: already unscaled), a set of stepped optimizers,
-# a counter of good iterations; `update()` looks at the dict, changes scale and counter, then clears both.
+# A dict from the optimizer to whether it met an inf serves two purposes: that an optimizer is in it also says that it
+# is already unscaled. You also need a set of the optimizers that have stepped, and the count of good iterations.
+# `update()` looks at the dict, changes scale and count, then clears what belongs to the iteration.
 #
 # </details>
 

@@ -3,40 +3,39 @@
 #
 # debug · solid · 15 min · 2 points
 #
-# This is the loop from the beginning of the chapter, as a function. On the same batch ten times it returns the same
-# loss ten times. No error, no warning; the float32 weights do change. And the trainer that calls `fit` has regions of
-# its own.
+# This is the loop from the beginning of the chapter, as a function. Given the same batch ten times, it returns the same
+# loss ten times. There is no error and no warning, and the float32 weights do change. And the trainer that calls `fit`
+# has its own regions.
 #
 # **Contract**
 #
 # - `fit` makes one step per batch and returns a list with the loss of each batch, as a float, before its step.
 #   Gradients left over from before don't leak in.
-# - Each forward sees the weights as the last step left them.
+# - Each forward uses the weights as the last step left them.
 # - Forward and loss run under CPU autocast in bfloat16 (matrix products of float32 weights are bfloat16 products, while
-#   the loss, `F.mse_loss`, is float32 there),
-#   whatever region the caller is in: none, a bfloat16 one, a float16 one or a disabled one, with the cache on or off,
-#   and whether or not the model was used there before.
-# - Parameters stay float32. The autocast state of the caller (on or off, dtype, cache) is the same afterwards, also
-#   when the model raises.
+#   the loss, `F.mse_loss`, is float32 there), whatever region the caller is in: none, a bfloat16 region, a float16
+#   region or a disabled region, with the cache on or off, and whether or not the model was used there before.
+# - Parameters stay float32. The autocast state of the caller (on or off, dtype, cache) is the same afterwards, even if
+#   the model raises.
 #
 # <details><summary>Hint 1</summary>
 #
-# The weights change, the loss doesn't. So which weights did forward use? Where could a second copy of them live, and
-# for how long?
+# The weights change, the loss doesn't. So which weights did forward use? Where could there be a second copy of them,
+# and for how long?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
 # Put region and forward together, one region per batch, and `step` outside. Then ask what happens if someone calls
-# `fit` inside a region of their own: whose end empties the cache?
+# `fit` inside a region of their own: which region's end empties the cache?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The cache is emptied when the outermost region ends, and that may be the caller's. So your region must not use the
-# cache at all. `torch.autocast` has an argument for that.
+# The cache is emptied when the outermost region ends, and that may be the caller's region. So your region must not use
+# the cache at all. `torch.autocast` has an argument for that.
 #
 # </details>
 
