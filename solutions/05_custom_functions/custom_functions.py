@@ -2,15 +2,16 @@
 # # Custom Functions
 #
 # Autograd differentiates what it has recorded. This chapter is about what it can't record, and about gradients that you
-# choose yourself. It begins with the question whether you need a `torch.autograd.Function` at all, or whether ordinary
+# choose yourself. It begins by asking whether you need a `torch.autograd.Function` at all, or whether ordinary
 # operations or an `nn.Module` will do. After this chapter you can
 #
-# - write `forward`, `setup_context` and `backward`: one gradient for each argument, None where there is none, the
-# incoming gradient left alone, tensors saved with `save_for_backward`;
-# - let `gradcheck` and `gradgradcheck` judge a backward, ask them sharply, and say what they don't see;
+# - write `forward`, `setup_context` and `backward`: return one gradient for each argument, None where there is none,
+#   leave the incoming gradient alone, and save tensors with `save_for_backward`;
+# - test a backward with `gradcheck` and `gradgradcheck`, choose inputs and tolerances that find mistakes, and say which
+#   mistakes they don't see;
 # - define a gradient by choice (straight-through, reversal) and say why gradcheck must fail then;
 # - make torch functions accept your own classes;
-# - declare foreign code as an operator that `torch.compile` takes as it is.
+# - declare foreign code as an operator that `torch.compile` accepts as it is.
 #
 # **75 minutes to read, 160 minutes to practise, 20 points.** You need chapter 4, sections 4.1 to 4.4, 4.7 and 4.8: leaf
 # tensors, nodes, `torch.autograd.grad`, how autograd notices an in-place change, and `create_graph`.
@@ -52,8 +53,8 @@ from torchkata.verdicts import (
 )
 
 # %% [markdown]
-# A sensor's signal is amplified; a table says how many degrees a voltage stands for, and NumPy interpolates between its
-# entries. The gain of the amplifier is to be learned.
+# An amplifier boosts the signal of a sensor. A table says how many degrees each voltage means, and NumPy interpolates
+# between its entries. We want to learn the gain of the amplifier.
 
 # %% facts=["05-use-for-numpy-code"]
 volts, degrees = [0.0, 1.0, 2.0, 3.0], [0.0, 30.0, 45.0, 50.0]
@@ -66,13 +67,13 @@ temperature = torch.from_numpy(np.interp(amplified, volts, degrees))
 print("degrees:", temperature.tolist(), " requires grad:", temperature.requires_grad)
 
 # %% [markdown]
-# The first line refuses, because NumPy would compute without autograd knowing. Its advice makes the error go away, and
-# the gradient with it: what NumPy returns is a constant, and `gain` never learns. Yet you could say by hand how the
-# degrees change with the volts: by the slope of the table. What you need is a place to say it.
+# The first line raises, because NumPy would compute without autograd knowing. If you follow the advice, the error goes
+# away, and so does the gradient: what NumPy returns is a constant, and `gain` never learns. Yet you could say by hand
+# how the degrees change with the volts, namely by the slope of the table. You need a place to say it.
 #
-# That place is a `torch.autograd.Function`. Its `forward` says how the result is computed, its `backward` how a
-# gradient passes; `ctx` ("context") carries from the one to the other what backward will need. At the end of the
-# chapter you write both for the table, in a form that the compiler takes, too.
+# That place is a `torch.autograd.Function`. Its `forward` says how the result is computed, and its `backward` how a
+# gradient passes; `ctx` ("context") carries what backward will need from one to the other. At the end of the chapter
+# you write both for the table, in a form that the compiler also accepts.
 
 # %%
 function_contract()
@@ -96,14 +97,14 @@ print("first: ", [round(number, 4) for number in first.tolist()])
 print("second:", [round(number, 4) for number in second.tolist()])
 
 # %% [markdown]
-# `bump` is made of operations whose backward PyTorch knows (`exp`, `mul`, `neg`), they are recorded one by one, and
-# `create_graph=True` records the backward pass as well. A new loss or activation that can be written in this way needs
-# no custom backward. It is just a function.
+# `bump` consists of operations whose backward PyTorch knows (`exp`, `mul`, `neg`). Autograd records them one by one,
+# and `create_graph=True` also records the backward pass. If you can write a new loss or activation in this way, it
+# needs no custom backward. It is just a function.
 #
-# Four reasons remain for writing a backward yourself: code that autograd can't see, memory, a derivative that overflows
-# or becomes nan where the true one is harmless, and a gradient that is a decision rather than a derivative. The third
-# is Exercise 5.5, and the decision gets a section of its own, 5.7. Here is the first, with NumPy's `exp` standing for
-# any foreign code:
+# There are four reasons to write a backward yourself: code that autograd can't see, memory, a derivative that overflows
+# or becomes nan where the true derivative is harmless, and a gradient that is a decision rather than a derivative.
+# Exercise 5.5 practises the third, and section 5.7 is about the fourth. Here is the first, with NumPy's `exp` as an
+# example of foreign code:
 
 
 # %% facts=["05-use-for-numpy-code", "05-function-static-and-apply"]
@@ -131,12 +132,12 @@ quotient = x.grad / (3 * torch.exp(3 * x))
 print("x.grad divided by 3 * exp(3 * x):", [round(number, 4) for number in quotient.tolist()])
 
 # %% [markdown]
-# Inside `forward` the call `x.numpy()` is fine, since nothing is recorded there (section 5.2). The tie to the rest of
-# the graph is `backward`: it gets the gradient of the output, multiplies by the derivative, which is the result itself,
-# and returns the gradient of the input. The factor 3 comes from outside; autograd chains the Function like any other
-# operation.
+# Inside `forward` you may call `x.numpy()`, since nothing is recorded there (section 5.2). `backward` connects the
+# Function to the rest of the graph: it gets the gradient of the output, multiplies it by the derivative, which for exp
+# is the result itself, and returns the gradient of the input. The factor 3 comes from outside; autograd chains the
+# Function like any other operation.
 #
-# Both methods are static, nobody makes an instance, and the Function is used through `apply`.
+# Both methods are static. You never create an instance; you call the Function through `apply`.
 
 # %% [markdown]
 # The second reason is memory. **By hand.** `a` below takes 400 bytes. How many bytes does `a * torch.sigmoid(a)` keep
@@ -170,15 +171,16 @@ saved_for_backward(
 )
 
 # %% [markdown]
-# 800 bytes. Three tensors are saved: the product needs both of its factors, and the sigmoid saves its own result to
-# differentiate itself. But there are only two storages behind the three, `a` and the sigmoid; what counts is the
-# storage.
+# It keeps 800 bytes. Three tensors are saved, because the product needs both of its factors and the sigmoid saves its
+# own result. But two of the three share a storage, so there are only two storages, `a` and the sigmoid, and what counts
+# is the storage.
 #
-# `LeanSwish` keeps the input alone and computes the sigmoid a second time in `backward`: less memory for more work.
-# Look before you write such a thing: `F.silu` is the same function and keeps no more than that.
+# `LeanSwish` keeps only the input and computes the sigmoid a second time in `backward`: less memory for more work.
+# Before you write such a Function, check whether PyTorch already has it: `F.silu` computes the same and keeps no more
+# than `LeanSwish`.
 
 # %% [markdown]
-# Where do weights live, if such an operation is to be trained? Not in the Function:
+# If such an operation should be trained, where do you store its weights? Not in the Function:
 
 
 # %% facts=["05-state-belongs-in-a-module"]
@@ -205,18 +207,19 @@ print(f"gradient of the factor: {layer.factor.grad.item():.4f}")
 print("a Function has parameters():", hasattr(LeanSwish, "parameters"))
 
 # %% [markdown]
-# A Function knows how to compute and how to differentiate, and nothing else: no `parameters()` for the optimizer, no
-# `state_dict()`, no `to(device)`. The module owns what is trained or saved, and calls `apply`. (`extra_repr` is what
-# appears between the brackets when the model is printed.)
+# A Function only computes and differentiates. It has no `parameters()` for the optimizer, no `state_dict()`, no
+# `to(device)`. The module owns what is trained or saved, and calls `apply`. (`extra_repr` is what appears between the
+# brackets when you print the model.)
 #
 # **Now you know.** Ordinary operations need no Function. Foreign code, memory, a dangerous formula or a decision may.
 #
 # ## 5.2 What apply does
 #
-# Who calls whom, and when is recording on? If you can answer that, most mistakes with Functions explain themselves.
+# Who calls your methods, and when is recording on? If you can answer that, you can explain most mistakes with
+# Functions.
 #
-# **Predict.** The next Function multiplies by 10, and its backward says 7. That is wrong on purpose, so that we see who
-# made a gradient. What is `x.grad` at the end? And inside `forward`, does `x * 10` require grad?
+# **Predict.** The next Function multiplies by 10, and its backward by 7. That is wrong on purpose, so that we see where
+# a gradient comes from. What is `x.grad` at the end? And inside `forward`, does `x * 10` require grad?
 
 
 # %% facts=["05-forward-inputs-untracked", "05-setup-context-is-optional", "05-setup-context-only-fills-ctx"]
@@ -245,18 +248,19 @@ y.backward()
 print("x.grad:", x.grad.item())
 
 # %% [markdown]
-# `apply` switches recording off and calls `forward`. The argument is the original tensor and still says that it
-# requires grad, but nothing computed from it is recorded. Then `setup_context` gets the tuple of all arguments and the
-# result, and may put into `ctx` whatever backward will need. At last `apply` hangs a node on the result, named after
-# the class. Only then does the result require grad.
+# `x.grad` is 7, and inside `forward` the result doesn't require grad. `apply` switches recording off and calls
+# `forward`. The argument is the original tensor and still says that it requires grad, but nothing computed from it is
+# recorded. Then `setup_context` gets the tuple of all arguments and the result, and may store in `ctx` whatever
+# backward will need. Finally, `apply` attaches a node to the result, named after the class. Only then does the result
+# require grad.
 #
-# And `x.grad` is 7. Autograd doesn't check your formula; whatever `backward` returns *is* the gradient.
+# Autograd doesn't check your formula; whatever `backward` returns *is* the gradient.
 
 # %% [markdown]
-# This is the second of two styles, the split one. In the joined one `forward(ctx, …)` computes and fills `ctx` itself,
-# as `NumpyExp` did above. For `backward()` they are the same. `torch.func` has transforms of whole functions (`grad(f)`
-# is the function that computes the gradient of f, `vmap(f)` maps f over the rows of a batch), and these want the split
-# one. (The first use of `torch.func` loads PyTorch's compiler, which takes a few seconds.)
+# `Tenfold` is written in the split style, one of two. In the joined style, `forward(ctx, …)` computes and fills `ctx`
+# itself, as `NumpyExp` did above. `backward()` works with both. But `torch.func`, which transforms whole functions
+# (`grad(f)` is the function that computes the gradient of f, `vmap(f)` maps f over the rows of a batch), needs the
+# split style. (The first use of `torch.func` loads PyTorch's compiler, which takes a few seconds.)
 
 
 # %% facts=["05-setup-context-is-optional", "05-setup-context-for-transforms"]
@@ -307,22 +311,22 @@ print("torch.func.vmap, split, value:", of_each(x).tolist())
 error_of(lambda: torch.func.grad(joined_sum)(x))
 
 # %% [markdown]
-# `vmap` wants one thing more: a `vmap` method, or `generate_vmap_rule = True` when forward and backward consist of
-# torch operations. Write new Functions in the split style: `forward` computes, `setup_context` only fills `ctx`. That
-# is a convention; nothing enforces it. But don't mix the styles: next to a `setup_context`, `forward` gets no `ctx`.
+# `vmap` needs one more thing: a `vmap` method, or `generate_vmap_rule = True` if forward and backward consist of torch
+# operations. Write new Functions in the split style: `forward` computes, `setup_context` only fills `ctx`. That is a
+# convention; nothing enforces it. But don't mix the styles: if there is a `setup_context`, `forward` gets no `ctx`.
 #
 # The explorer below runs a Function in this style with two results, `10 * k * x` and `100 * x`, and lists who calls
-# whom, in order; at the right, what the engine sees. Set *call* to "forward": the node changes its name, and the calls
-# of `setup_context` and `backward` disappear. Then go back to "apply" and switch "x requires grad" off: `setup_context`
-# still runs, but no node is hung on the results. The switches that change what `backward` gets and returns belong to
-# the next section.
+# whom, in order; at the right is what the engine sees. Set *call* to "forward": the node changes its name, and the
+# calls of `setup_context` and `backward` disappear. Then go back to "apply" and switch "x requires grad" off:
+# `setup_context` still runs, but the results get no node. The switches that change what `backward` gets and returns
+# belong to the next section.
 
 # %% facts=["05-function-static-and-apply", "05-setup-context-only-fills-ctx"]
 call_log_explorer()
 
 # %% [markdown]
-# **Predict.** Back to `Tenfold`, whose backward wrongly says 7. Which gradient does `x` get from `Tenfold.forward(x)`,
-# called directly?
+# **Predict.** Back to `Tenfold`, whose backward wrongly multiplies by 7. Which gradient does `x` get from
+# `Tenfold.forward(x)`, called directly?
 
 # %% facts=["05-do-not-call-forward"]
 x = torch.tensor(1.0, requires_grad=True)
@@ -331,11 +335,11 @@ y.backward()
 print("node:", type(y.grad_fn).__name__, "- x.grad:", x.grad.item())
 
 # %% [markdown]
-# 10. A `forward` without `ctx` is a plain static method: called directly it runs as ordinary code with
-# recording on, autograd differentiates the multiplication, and your `backward` is silently not used. If you wrote the
-# Function to change a gradient, the change is gone, without an error. Always call `apply`.
+# `x` gets 10. A `forward` without `ctx` is a plain static method. If you call it directly, it runs as ordinary code
+# with recording on, autograd differentiates the multiplication, and your `backward` is never called. If you wrote the
+# Function to change a gradient, the change is lost, without an error. Always call `apply`.
 #
-# `apply` takes any arguments, by keyword too, and fills in defaults:
+# `apply` accepts positional and keyword arguments, and fills in defaults:
 
 
 # %% facts=["05-wrapper-for-keyword-arguments", "05-forward-takes-any-arguments"]
@@ -363,11 +367,11 @@ for results in (SinCos.apply(x), SinCos.apply(x, 2.0), SinCos.apply(x, factor=3.
     print([y.item() for y in results], "gradient:", grad.item())
 
 # %% [markdown]
-# `inputs` in `setup_context` always holds all arguments, defaults included. `forward` may return several tensors: then
-# `backward` gets one gradient for each result.
+# `inputs` in `setup_context` always contains all arguments, including defaults. If `forward` returns several tensors,
+# `backward` gets one gradient for each of them.
 #
-# One thing `apply` doesn't do. **Find the bug.** The tensors to add arrive in a list, and the first version doesn't
-# learn.
+# There is one thing that `apply` doesn't do. **Find the bug.** The tensors to add arrive in a list, and the first
+# version doesn't learn.
 
 
 # %% facts=["05-forward-does-not-look-into-containers"]
@@ -397,10 +401,11 @@ print("in a list, the result requires grad:   ", SumOfList.apply([a, b]).require
 print("as arguments, the result requires grad:", SumOfArguments.apply(a, b).requires_grad)
 
 # %% [markdown]
-# `apply` looks at its direct arguments and doesn't search lists or dicts. Unpack the list, and take it up again with
-# `*tensors`.
+# `apply` looks for tensors only among its direct arguments, not inside lists or dicts. Unpack the list when you call
+# `apply`, and collect the tensors again with `*tensors`.
 #
-# And if you read older code: a Function without `@staticmethod`, instantiated and called, is refused today.
+# If you read older code, you may meet a Function without `@staticmethod` that is instantiated and called. PyTorch no
+# longer accepts that:
 
 
 # %% facts=["05-missing-staticmethod"] shows_warning="DeprecationWarning"
@@ -420,12 +425,12 @@ def call_an_instance() -> None:
 warning_of(call_an_instance)
 
 # %% [markdown]
-# **Now you know.** `apply` switches recording off, runs `forward`, fills `ctx`, and hangs a node on the result.
+# **Now you know.** `apply` switches recording off, runs `forward`, fills `ctx`, and attaches a node to the result.
 # Whatever `backward` returns *is* the gradient.
 #
 # ## 5.3 The contract of backward
 #
-# A wrong backward seldom raises. It returns numbers, and they are believed.
+# A wrong backward seldom raises. It returns numbers, and everybody believes them.
 #
 # **Predict.** `backward` of the next Function negates its incoming gradient in place, to save memory, and returns it.
 # The gradient of `a` comes out right. What about the gradient of `b`, which has nothing to do with the Function? It
@@ -449,9 +454,9 @@ b = torch.tensor(0.0, requires_grad=True)
 print("a.grad:", a.grad.item(), " b.grad:", b.grad.item())
 
 # %% [markdown]
-# -1: wrong, and nothing was raised. The gradient of a sum is the same for both of its terms, so the engine hands the
-# same tensor to both. Write into yours, and you write into the neighbour's. In a test with a single branch all looks
-# well. What comes in belongs to others; return `-grad_output`.
+# It is -1, which is wrong, and there is no error. The gradient of a sum is the same for both of its terms, so the
+# engine passes the same tensor to both, and a write into yours changes the neighbour's. A test with a single branch
+# doesn't notice. The incoming gradient isn't yours, so return `-grad_output`.
 
 # %% [markdown]
 # **Find the one that works.** `forward` takes a tensor and a number. Three versions of `backward` follow.
@@ -483,12 +488,12 @@ error_of(lambda: try_backward(lambda ctx, g: (g * ctx.number, g.sum())))
 print(try_backward(lambda ctx, g: (g * ctx.number, None)).tolist())
 
 # %% [markdown]
-# The last. `backward` returns one value for each argument of `forward`, in the same order, and None for what is
-# not a tensor (the message says "Variable", an old name for it). The error comes when backward runs, not when the class
-# is written. (In the explorer of section 5.2: set *backward returns* to "too few".)
+# Only the last version works. `backward` returns one value for each argument of `forward`, in the same order, and None
+# for an argument that isn't a tensor (the message says "Variable", an old name for it). The error comes when backward
+# runs, not when you define the class. (In the explorer of section 5.2, set *backward returns* to "too few".)
 #
-# Optional arguments are the exception that makes life easier. `bias` may be missing below, and `backward` always
-# returns three values:
+# For optional arguments there is a convenient exception. `bias` may be missing below, and `backward` always returns
+# three values:
 
 
 # %% facts=["05-backward-extra-trailing-nones"]
@@ -513,7 +518,7 @@ print([g.item() for g in torch.autograd.grad(MulAdd.apply(x, weight), (x, weight
 print([g.item() for g in torch.autograd.grad(MulAdd.apply(x, weight, bias), (x, weight, bias))])
 
 # %% [markdown]
-# Extra values at the end are ignored as long as they are None. An extra value that is not None raises.
+# Extra values at the end are ignored if they are None. Any other extra value raises an error.
 #
 # `Powers` returns x² and x³, and only x² is used. What does `backward` get for x³?
 
@@ -543,10 +548,11 @@ for materialize in (True, False):
     square.sum().backward()
 
 # %% [markdown]
-# Zeros, made for the purpose ("materialized"). After `ctx.set_materialize_grads(False)` it gets None and has to check
-# for it, and the zeros and the products with them are spared. The explorer has this switch, too: watch `g_second`.
+# It gets zeros, which the engine creates for this purpose ("materialized"). After `ctx.set_materialize_grads(False)` it
+# gets None and has to check for it, which saves the zeros and the products with them. The explorer also has this
+# switch: watch `g_second`.
 #
-# What of an input that needs no gradient?
+# And what does `backward` do for an input that needs no gradient?
 
 
 # %% facts=["05-needs-input-grad", "05-input-without-tensor"]
@@ -571,11 +577,11 @@ y = Multiply.apply(a.detach(), b, "a note")
 print("nothing tracked:", y.requires_grad, y.grad_fn)
 
 # %% [markdown]
-# A gradient that nobody asked for is dropped. `ctx.needs_input_grad` has one True or False for each argument,
-# and asking it only saves work, which for a frozen weight may be a large matrix product. Without a tracked tensor among
-# the direct arguments there is no node and nothing that could be called.
+# `backward` may return a gradient for it, and the engine drops that gradient. `ctx.needs_input_grad` has one True or
+# False for each argument. Checking it only saves work, but for a frozen weight that may be a large matrix product. If
+# none of the direct arguments is a tracked tensor, there is no node and `backward` is never called.
 #
-# The engine casts what comes back to the dtype of the input:
+# The engine casts the returned gradient to the dtype of the input:
 
 
 # %% facts=["05-backward-must-return-double", "05-vjp-is-backward"]
@@ -598,11 +604,11 @@ print("x.grad:  ", x.grad.dtype, x.grad.tolist())
 # (`vjp`, "vector-Jacobian product", is another name for `backward`. Write one or the other; both in one class, or
 # neither, is an error.)
 #
-# The engine compares shapes, too. Here are two mistakes in the gradients of a layer `x @ weight.t() + bias`, for five
-# rows: the gradient of the weight is transposed, and the one of the bias is `g`, of shape (5, 3), where `g.sum(0)` of
-# shape (3,) is due.
+# The engine also compares shapes. Here are two mistakes in the gradients of a layer `x @ weight.t() + bias`, for five
+# rows: the gradient of the weight is transposed, and that of the bias is `g`, of shape (5, 3), instead of `g.sum(0)`,
+# of shape (3,).
 #
-# **Predict.** Which of the two mistakes are reported for a weight of shape (3, 4)? And for a square one?
+# **Predict.** Which of the two mistakes are reported for a weight of shape (3, 4)? And for a square weight?
 
 
 # %% facts=["05-linear-function-sample", "05-backward-one-gradient-per-input"]
@@ -634,15 +640,16 @@ print("weight, first row:", weight_grad[0].tolist(), "- right is [0.0, 0.0, 0.0,
 print("bias:", bias_grad.tolist(), "- right is [0.0, 5.0, 10.0, 15.0]")
 
 # %% [markdown]
-# The transposed gradient is refused for (3, 4) and goes unnoticed for a square weight; there the numbers are wrong. The
-# gradient of the bias is right! The engine sums a gradient that is too large over the dimensions in which its tensor
-# would have been broadcast. That is a courtesy; write `g.sum(0)` and say what you mean. The lesson is the square
-# weight: test with sizes that are all different.
+# The engine refuses the transposed gradient for (3, 4). For a square weight it doesn't notice, and the numbers are
+# wrong. The gradient of the bias is right! If a gradient is too large, the engine sums it over the dimensions in which
+# its tensor would have been broadcast. Don't rely on that; write `g.sum(0)` and say what you mean. The lesson from the
+# square weight is to test with sizes that are all different.
 #
-# One more promise is about forward. This Function doubles its input *in place*, and its backward is right.
+# There is one more rule, and it is about forward. This Function doubles its input *in place*, and its backward is
+# right.
 #
-# **Predict.** `h` is `x * 1`, and `y` is the Function's result on `h`. Both are 2x afterwards, so the gradient of
-# `h + y` should be 4. What is it?
+# **Predict.** `h` is `x * 1`, and `y` is the Function's result on `h`. Both are 2x afterwards, so the gradient of `h +
+# y` should be 4. What is it?
 
 
 # %% facts=["05-mark-dirty"]
@@ -672,8 +679,8 @@ for marked in (False, True):
 # Without `ctx.mark_dirty(x)` it is 3, and nothing warns you. The numbers of `h` have changed, but as far as autograd
 # knows `h` is still the result of `x * 1`. With the mark, `h` gets the Function's node as its history.
 #
-# **Now you know.** One value for each argument, None where it is not a tensor, nothing written into what comes in. A
-# forward that writes into its input must say so. Shapes are compared, numbers are not.
+# **Now you know.** Return one value for each argument, None where it isn't a tensor, and never write into the incoming
+# gradient. A forward that writes into its input must say so. The engine compares shapes, not numbers.
 
 # %% exercise="predict-function-calls"
 
@@ -684,7 +691,7 @@ for marked in (False, True):
 #
 # **Predict.** `h` is 3 times a leaf of value 1, and the Function squares it. Between forward and backward `h` is
 # multiplied by 10 in place. The gradient of the leaf should be 2 · 3 · 3 = 18. What happens if the Function kept its
-# input as `ctx.x`, and what with `ctx.save_for_backward(x)`?
+# input as `ctx.x`, and what if it used `ctx.save_for_backward(x)`?
 
 
 # %% facts=["05-save-for-backward-must"]
@@ -724,14 +731,14 @@ print("as an attribute:", gradient_after_a_change(SquareAttribute))
 error_of(lambda: gradient_after_a_change(SquareSaved), lines=1)
 
 # %% [markdown]
-# 180, silently; and an error. `save_for_backward` notes the version of the tensor (section 4.7), and
-# `ctx.saved_tensors` compares. An attribute is just a reference to a tensor that has changed since. Attributes also
-# escape the saved-tensor hooks, with which tools count what is kept or move it elsewhere (the picture in section 5.1
-# would not have shown it).
+# With `ctx.x` the gradient is 180, without an error; with `save_for_backward` backward raises. `save_for_backward`
+# stores the version of the tensor (section 4.7), and `ctx.saved_tensors` compares. An attribute is just a reference to
+# a tensor that has changed since. Saved-tensor hooks, which tools use to count what is kept or to move it elsewhere,
+# also don't see attributes (the picture in section 5.1 wouldn't have shown this one).
 
 # %% [markdown]
-# There is one more difference, for a Function that keeps its *output*. Below, the result is thrown away at once. Does
-# its memory come free?
+# There is one more difference, for a Function that keeps its *output*. Below, we delete the result at once. Is its
+# memory freed?
 
 
 # %% facts=["05-save-for-backward-must"]
@@ -764,14 +771,14 @@ for as_attribute in (True, False):
 gc.enable()
 
 # %% [markdown]
-# Not with the attribute. The result holds its node, the node is `ctx`, and `ctx` holds the result: a cycle, which stays
-# until Python's garbage collector happens to run (switched off in the cell, so that it can't interfere).
-# `save_for_backward` knows how to keep an output without a cycle. Its page in the documentation,
+# With the attribute it isn't. The result refers to its node, the node is `ctx`, and `ctx` refers to the result. This is
+# a cycle, which stays until Python's garbage collector happens to run (we switch it off in the cell, so that it can't
+# interfere). `save_for_backward` can keep an output without a cycle. Its page in the documentation,
 # [`torch.autograd.function.FunctionCtx.save_for_backward`](https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.FunctionCtx.save_for_backward.html),
 # names both reasons: wrong gradients and memory leaks.
 
 # %% [markdown]
-# What isn't a tensor goes elsewhere:
+# Anything that isn't a tensor is stored elsewhere:
 
 
 # %% facts=["05-non-tensors-on-ctx"]
@@ -801,16 +808,16 @@ Power.apply(x, 3, False).backward()
 print("x.grad:", x.grad.item())
 
 # %% [markdown]
-# `save_for_backward` takes tensors, and None for those that are missing. Numbers, shapes and flags are attributes of
-# `ctx`; they can't be changed in place behind your back.
+# `save_for_backward` accepts tensors, and None for missing tensors. Store numbers, shapes and flags as attributes of
+# `ctx`; nothing can change them in place.
 #
-# **Now you know.** Inputs and outputs that backward needs go into one call of `save_for_backward`; numbers and flags
-# onto `ctx`.
+# **Now you know.** Pass the inputs and outputs that backward needs to one call of `save_for_backward`, and store
+# numbers and flags as attributes of `ctx`.
 #
 # ## 5.5 gradcheck judges your backward
 #
-# A derivative is a difference quotient, and that can be computed without any backward: change the input a little, in
-# both directions, and look at what the output does. The slope of x² at 1.3 is 2.6:
+# You can compute a derivative without any backward, as a difference quotient: change the input a little, in both
+# directions, and see how the output changes. The slope of x² at 1.3 is 2.6:
 
 # %% facts=["05-gradcheck-compares-jacobians"]
 for dtype in (torch.float64, torch.float32):
@@ -820,10 +827,11 @@ for dtype in (torch.float64, torch.float32):
 
 # %% [markdown]
 # In float32 only the first digit is right: neighbouring float32 numbers near 1.7 are 0.0000001 apart, and the
-# difference of the two squares is 0.000005. `torch.autograd.gradcheck` does this for every entry of every input that
-# requires grad and so builds the whole Jacobian; it builds it a second time with your `backward`, and compares.
+# difference of the two squares is 0.000005. `torch.autograd.gradcheck` computes such a quotient for every entry of
+# every input that requires grad, which gives the whole Jacobian. It then computes the Jacobian a second time with your
+# `backward`, and compares.
 #
-# **Predict.** `torch.exp` is certainly right. Does gradcheck pass it on float32 inputs? And on float64 inputs that
+# **Predict.** `torch.exp` is certainly right. Does it pass gradcheck on float32 inputs? And on float64 inputs that
 # don't require grad?
 
 # %% facts=["05-gradcheck-sample"] shows_warning="UserWarning"
@@ -836,10 +844,12 @@ error_of(lambda: gradcheck(torch.exp, double.detach()))
 warning_of(lambda: error_of(lambda: gradcheck(torch.exp, single), lines=1))
 
 # %% [markdown]
-# Neither. In float32 it warns, and fails although the formula is right: what it sees is the rounding of the last cell.
-# So before you doubt your backward, look at the inputs: float64, requires_grad=True.
+# It passes neither time. In float32 gradcheck warns, and fails although the formula is right, because of the rounding
+# that you saw in the last cell. If no input requires grad, it raises. So before you doubt your backward, check the
+# inputs: float64, requires_grad=True.
 #
-# When it does find something, it says what. Here somebody saved the input of `exp` where the output is needed:
+# When gradcheck does find a mistake, it says what is wrong. Here somebody saved the input of `exp` where the output is
+# needed:
 
 
 # %% facts=["05-gradcheck-compares-jacobians"]
@@ -858,11 +868,11 @@ class WrongExp(Function):
 error_of(lambda: gradcheck(WrongExp.apply, double), lines=7)
 
 # %% [markdown]
-# "numerical" is the difference quotient, "analytical" your backward; entry (i, j) says how output j depends on input i,
-# so a row belongs to an input. Here the diagonal of the second is the input itself, -0.7, 0.4, 1.3, which tells what
-# went wrong. For a quick answer, `gradcheck(…, raise_exception=False)` returns True or False.
+# "numerical" is the difference quotient, "analytical" is your backward. Entry (i, j) says how output j depends on input
+# i, so a row belongs to an input. Here the diagonal of the second matrix is the input itself, -0.7, 0.4, 1.3, which
+# tells you what went wrong. For a quick answer, `gradcheck(…, raise_exception=False)` returns True or False.
 #
-# gradcheck tests at the points that you give it. `torch.relu` has a right backward, too:
+# gradcheck tests only the points that you give it. `torch.relu` also has a right backward:
 
 # %% facts=["05-gradcheck-sample"]
 for place in ([-1.0, 2.0], [-1.0, 0.0]):
@@ -870,11 +880,11 @@ for place in ([-1.0, 2.0], [-1.0, 0.0]):
     print(place, gradcheck(torch.relu, x, raise_exception=False))
 
 # %% [markdown]
-# It fails at the kink: there the quotient is the mean of both slopes, 0.5, and backward decides for one of them, 0. So
-# a failure may come from the point and not from the formula. And a pass says nothing about points that were not tested:
-# give inputs of both signs, random, and away from kinks.
+# gradcheck fails at the kink: there the quotient is 0.5, the mean of both slopes, while backward chooses the left
+# slope, which is 0. So a failure may come from the point and not from the formula. And a pass says nothing about points
+# that you didn't test. Use random inputs of both signs, away from kinks.
 #
-# How near is near enough? The gradient below is 0.05 % too large, everywhere.
+# How close is close enough? The gradient below is 0.05 % too large, everywhere.
 
 
 # %% facts=["05-gradcheck-compares-jacobians"]
@@ -897,12 +907,12 @@ for function in (NearlyExp.apply, torch.exp):
     print("by default:", default, "- rtol and atol 1e-7:", strict)
 
 # %% [markdown]
-# By default a thousandth of the value may be missing (`rtol=1e-3`, `atol=1e-5`). In float64 the quotient, with its step
-# of 1e-6, is right to eight digits or more for smooth functions of ordinary size, so you may ask for more. (At
-# 1e-11 `torch.exp` itself would fail.)
+# By default the two may differ by a thousandth of the value (`rtol=1e-3`, `atol=1e-5`). In float64 the quotient, with
+# its step of 1e-6, is right to eight digits or more for smooth functions of ordinary size, so you can choose smaller
+# tolerances. (At 1e-11 `torch.exp` itself would fail.)
 #
-# And an input that does not require grad is a constant to gradcheck. A backward that looks at `ctx.needs_input_grad`
-# may be right where all inputs require grad and wrong where one alone does: give it each alone, too.
+# gradcheck treats an input that doesn't require grad as a constant. A backward that checks `ctx.needs_input_grad` may
+# be right if all inputs require grad and wrong if only one does, so also test with each input alone.
 #
 # Here is the layer of section 5.3 without its mistakes, checked completely: the value, gradcheck, and `gradgradcheck`,
 # which does the same for the second derivatives.
@@ -939,10 +949,9 @@ print("gradgradcheck:", gradgradcheck(MatrixLinear.apply, (x, weight, bias)))
 error_of(lambda: MatrixLinear.apply(torch.zeros(2, 5, 4), weight, bias))
 
 # %% [markdown]
-# The value must be checked, too, and first: gradcheck has no reference for it, and a wrong forward with the matching
-# backward passes.
+# Check the value first. gradcheck has no reference for it, so a wrong forward with a matching backward passes.
 #
-# **Predict.** Three Functions of this chapter have known faults: `NegateInPlace` writes into its incoming gradient,
+# **Predict.** Three Functions of this chapter have known mistakes: `NegateInPlace` writes into its incoming gradient,
 # `SquareAttribute` keeps its input as an attribute, and `CarelessLinear` transposes the gradient of a weight, which is
 # square here. Which of the three does gradcheck catch?
 
@@ -957,25 +966,25 @@ for function, inputs in faulty.items():
     print(f"{function.__name__:16} passes gradcheck:", passes)
 
 # %% [markdown]
-# The transposed weight, which no shape gives away. The other two are right when they are alone, and gradcheck runs them
-# alone. For those you need tests of their own: a second branch whose gradient must stay right (section 5.3), an
-# in-place change between forward and backward that must raise (section 5.4), and, where memory is the point, a count of
-# what is kept (section 5.1).
+# gradcheck catches only the transposed weight, which the shapes don't reveal. The other two are right when nothing else
+# uses their tensors, and gradcheck runs them alone. They need separate tests: a second branch whose gradient must stay
+# right (section 5.3), an in-place change between forward and backward that must raise (section 5.4), and, if you care
+# about memory, a count of what is kept (section 5.1).
 
 # %% [markdown]
-# **Now you know.** float64, tracked, random, away from kinks, all sizes different. gradcheck sees wrong numbers; writes
-# in place and leaks need tests of their own.
+# **Now you know.** Give gradcheck inputs that are float64, tracked, random and away from kinks, with sizes that are all
+# different. It finds wrong numbers; writes in place and leaks need separate tests.
 
 # %% exercise="debug-linear-backward"
 
 # %% [markdown]
 # ## 5.6 Twice
 #
-# A gradient penalty, a Hessian, learning to learn: all differentiate a gradient. With `create_graph=True` the
-# operations inside your `backward` are recorded like any others.
+# A gradient penalty, a Hessian and meta-learning all differentiate a gradient. With `create_graph=True` the operations
+# inside your `backward` are recorded like any others.
 #
-# **Predict.** The first of these two saves the derivative 3x², ready-made, in forward. The second saves x. Which pass
-# gradcheck, which pass gradgradcheck?
+# **Predict.** The first of these two Functions computes the derivative 3x² in forward and saves it. The second saves x.
+# Which pass gradcheck, which pass gradgradcheck?
 
 
 # %% facts=["05-saved-intermediate-breaks-double-backward"]
@@ -1018,13 +1027,13 @@ for function in (CubeReadyMade, CubeFromInput):
     print(f"{'':14} gradgradcheck:", gradgradcheck(function.apply, x, raise_exception=False))
 
 # %% [markdown]
-# Both pass gradcheck; only the second passes gradgradcheck. `forward` ran without recording, so nobody knows any more
-# that the ready-made 3x² came from x: to the second differentiation it is a constant, and the second derivative is 0 in
-# place of 12. A saved *input* (or output) is different: `ctx.saved_tensors` gives it back connected to the graph, and
-# what `backward` computes from it is recorded.
+# Both pass gradcheck; only the second passes gradgradcheck. `forward` ran without recording, so autograd doesn't know
+# that the saved 3x² came from x. To the second differentiation it is a constant, and the second derivative is 0 instead
+# of 12. A saved *input* (or output) is different: `ctx.saved_tensors` returns it connected to the graph, and what
+# `backward` computes from it is recorded.
 
 # %% [markdown]
-# If recomputing is too expensive, there is a way to have both: return the intermediate as a second output.
+# If recomputing is too expensive, there is a way to have both: return the intermediate result as a second output.
 
 
 # %% facts=["05-intermediate-as-output"]
@@ -1052,13 +1061,13 @@ print("derivatives at 2:", derivatives(cube))
 print("gradcheck:", gradcheck(cube, x), "- gradgradcheck:", gradgradcheck(cube, x))
 
 # %% [markdown]
-# As an output, the slope is a part of the graph: `backward` gets a second gradient, and in the second differentiation
-# it is multiplied by the slope of the slope, 6x. Ignore it, and the second derivative is 0 again. The function `cube`
-# keeps the second output to itself.
+# As an output, the slope is a part of the graph: `backward` gets a second gradient, which the second differentiation
+# multiplies by the slope of the slope, 6x. If `backward` ignores it, the second derivative is 0 again. The function
+# `cube` hides the second output from its caller.
 #
-# `once_differentiable` declares that a backward can't be differentiated; asking for it then raises. **By hand.** Below
-# is a loss with a gradient penalty, y + (dy/dx)², for y = x² at x = 2. Work out its gradient, then see what comes out
-# with the Function.
+# `once_differentiable` declares that a backward can't be differentiated; if you ask for it, it raises. **By hand.**
+# Below is a loss with a gradient penalty, y + (dy/dx)², for y = x² at x = 2. Work out its gradient, then see what you
+# get with the Function.
 
 
 # %% facts=["05-once-differentiable"]
@@ -1088,10 +1097,10 @@ for square in (torch.square, SquareOnce.apply):
     print("x.grad:", x.grad.item())
 
 # %% [markdown]
-# 10x = 20, and the Function gives 4 without an error: the penalty is silently ignored. `once_differentiable` runs your
-# backward without recording, and it prepares the error only if the gradient that *arrives* requires grad. Here a plain
-# 1 arrives, as it does wherever the results are only added up. So the first gradient comes back as a number that knows
-# nothing of x. If the Function's result is squared, what arrives does depend on x:
+# The gradient is 10x = 20, and the Function gives 4 without an error: the penalty is ignored. `once_differentiable`
+# runs your backward without recording, and prepares the error only if the *incoming* gradient requires grad. Here the
+# incoming gradient is a plain 1, as it always is if the results are only added up. So the first gradient comes back
+# without a connection to x. If the Function's result is squared, the incoming gradient does depend on x:
 
 # %% facts=["05-once-differentiable"]
 x = torch.tensor(2.0, requires_grad=True)
@@ -1101,11 +1110,12 @@ error_of(lambda: with_penalty(SquareOnce.apply(x) ** 2, x).backward())
 print("torch.autograd.grad:", grad.item())
 
 # %% [markdown]
-# `backward` raises what was promised. `torch.autograd.grad` follows only the paths that lead to `x`, and the marked
-# node leads nowhere: 32, the gradient without the penalty, where 3104 is right. So look at gradients when you penalise
-# them, and mark a Function in this way only if you must, because its backward uses NumPy, say.
+# Now `backward` raises the promised error. `torch.autograd.grad` follows only the paths that lead to `x`, and the
+# marked node leads nowhere, so it returns 32, the gradient without the penalty, where 3104 is right. So check the
+# gradients when you use a penalty, and mark a Function in this way only if you must, for example because its backward
+# uses NumPy.
 #
-# **Now you know.** Save inputs and outputs, and compute the rest in backward: then the gradient has a gradient.
+# **Now you know.** Save inputs and outputs, and compute the rest in backward. Then you can differentiate the gradient.
 
 # %% exercise="unmask-functions"
 
@@ -1116,10 +1126,10 @@ print("torch.autograd.grad:", grad.item())
 # %% [markdown]
 # ## 5.7 Gradients by choice
 #
-# So far `backward` had a duty: the derivative. Now it is a decision. A network is to learn features from which nobody
-# can tell two data sets apart. So a second network tries to tell them apart, and between the two stands a layer that
-# does nothing on the way forward and turns the gradient round on the way back: the features learn to make the second
-# network's task *harder*. That is a *gradient reversal*.
+# So far `backward` had to return the derivative. In this section you choose what it returns. Suppose a network should
+# learn features that don't reveal which of two data sets a sample comes from. A second network tries to tell the data
+# sets apart. Between the two we put a layer that does nothing in forward and changes the sign of the gradient in
+# backward, so that the features learn to make the second network's task *harder*. That is a *gradient reversal*.
 
 
 # %% facts=["05-gradient-reversal-function", "05-gradient-reversal-int-only", "05-gradient-reversal-view-as"]
@@ -1149,11 +1159,11 @@ double = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
 print("gradcheck:", gradcheck(lambda t: ReverseGradient.apply(t, 1), double, raise_exception=False))
 
 # %% [markdown]
-# Any strength from 0 up will do; training usually raises it slowly from 0 to 1. An input that `forward` returns as it
-# is becomes a view with the Function's node, so `x.view_as(x)` is good style but not needed.
+# You can use any strength from 0 up; training usually raises it slowly from 0 to 1. If `forward` returns an input as it
+# is, the result becomes a view with the Function's node, so `x.view_as(x)` is good style but not needed.
 #
-# gradcheck fails, and it must: the slope of the identity is 1, and we return something else. So test the decision
-# itself: the gradient that comes out, against the one that you wanted.
+# gradcheck fails, and it must, because the slope of the identity is 1 and we return something else. So test the
+# decision itself: compare the gradient that comes out with the one that you wanted.
 #
 # **Predict.** The other famous case is the step: rounding, sign, quantising. What is the derivative of `torch.round`,
 # where it exists, and what would the layers before it learn?
@@ -1186,22 +1196,24 @@ for function in (torch.round, RoundStraightThrough.apply, round_by_detour):
     print(y.tolist(), "gradient:", grad.tolist())
 
 # %% [markdown]
-# 0 everywhere: nothing would be learned. The *straight-through* gradient pretends that rounding was the identity. It
-# need not be that: any smooth function that resembles the step, a *surrogate*, can lend its derivative. The last
-# version needs no Function at all: the detached difference is a constant to autograd, so the gradient is that of `x`.
-# (Adding and subtracting may round in the last digit; the Function returns exactly what `torch.round` returns.)
+# The derivative is 0 everywhere, so the layers before it would learn nothing. The *straight-through* gradient pretends
+# that rounding was the identity. You can also use the derivative of any other smooth function that resembles the step,
+# a *surrogate*. The last version needs no Function at all: the detached difference is a constant to autograd, so the
+# gradient is that of `x`. (Adding and subtracting may round in the last digit; the Function returns exactly what
+# `torch.round` returns.)
 #
-# In the explorer below, the upper curve is the step, the lower one the gradient that leaves `backward` when 1 comes in;
-# dashed, what gradcheck would expect. It opens on sign with the tanh surrogate. Move *steepness* up: the surrogate
-# comes closer to the step, and its gradient is nearly 0 in more and more of the range. Then choose "round" with
-# "identity".
+# In the explorer below, the upper curve is the step, and the lower curve is the gradient that leaves `backward` when 1
+# comes in; the dashed line is what gradcheck would expect. It starts with sign and the tanh surrogate. Move *steepness*
+# up: the surrogate gets closer to the step, and its gradient is nearly 0 in more and more of the range. Then choose
+# "round" with "identity".
 
 # %%
 surrogate_explorer()
 
 # %% [markdown]
-# A third decision: let only the middle of a gradient pass. [3, -1, 2, 0.5] comes in, and the entries outside of the
-# quartiles are set to 0. **Find the bug.** One of the two versions sorts first, and nothing raises. What goes wrong?
+# Here is a third decision: let only the middle of a gradient pass. [3, -1, 2, 0.5] comes in, and the entries outside
+# the quartiles are set to 0. **Find the bug.** One of the two versions sorts first, and nothing raises. What goes
+# wrong?
 
 
 # %% facts=["05-filter-the-sorted-gradient"]
@@ -1230,12 +1242,13 @@ for sort_first in (True, False):
     print(f"sort first: {sort_first!s:5}", grad.tolist())
 
 # %% [markdown]
-# 2 and 0.5 stay in both, but after sorting they have changed places: the weights get each other's gradients. The shape
-# is right, and gradcheck can't help, because it must fail anyway. Find the thresholds in a sorted copy if you like, and
-# apply them to the gradient as it came; or put the values back with `scatter_`, as in section 3.5.
+# Both versions keep 2 and 0.5, but after sorting these two have changed places, so the weights get each other's
+# gradients. The shape is right, and gradcheck can't help, because it must fail anyway. You can find the thresholds in a
+# sorted copy, but apply them to the gradient in its original order, or put the values back with `scatter_`, as in
+# section 3.5.
 #
-# **Now you know.** A chosen gradient is tested against the choice. A tensor that is detached in part often needs no
-# Function at all.
+# **Now you know.** Test a gradient that you chose against your choice. Often you need no Function at all, because you
+# can detach a part of the formula.
 
 # %% exercise="straight-through-sign"
 
@@ -1244,8 +1257,8 @@ for sort_first in (True, False):
 # %% [markdown]
 # ## 5.8 Your own classes in torch functions
 #
-# This section asks a different question: not how a gradient passes, but how `torch.mean` knows what to do with an
-# object that is not a tensor. Units, audit logs and lazy matrices are built on it.
+# This section isn't about gradients. It asks how `torch.mean` knows what to do with an object that isn't a tensor.
+# Units, audit logs and lazy matrices are built on the answer.
 
 
 # %% facts=["05-torch-function-duck-type"]
@@ -1263,9 +1276,10 @@ error_of(lambda: torch.mean(Plain()))
 error_of(lambda: torch.mean(Declines()), lines=1)
 
 # %% [markdown]
-# The first is not a tensor, and that is the end of it. With the second, torch asked: "all `__torch_function__` handlers
-# returned NotImplemented". A torch function that meets a class with this method hands the call over to it before doing
-# anything else. The class need not be a Tensor. What arrives in the method?
+# The first object is refused because it isn't a tensor. With the second, torch asked its class: "all
+# `__torch_function__` handlers returned NotImplemented". If an argument's class has this method, a torch function hands
+# the call over to it before doing anything else. The class doesn't have to be a Tensor. What are the arguments of the
+# method?
 
 
 # %% facts=["05-torch-function-arguments"]
@@ -1291,14 +1305,14 @@ class Inherits(Tensor):
 torch.stack([nn.Parameter(t), t.as_subclass(Inherits), curious])
 
 # %% [markdown]
-# `types` holds the classes of the arguments that have the method, each once. A class that inherits it counts, as the
-# last line shows; plain Tensor and Parameter are left out. `args` is a
-# tuple, and `kwargs` a dict or None, so write `kwargs or {}`. Notice `func`: an operator arrives as the *method*
-# `Tensor.add`, which is another object than the function `torch.add`, although both are called "add". In a list, too,
-# the object is found.
+# `types` contains the classes of the arguments that have the method, each once. A class that inherits it counts, as the
+# last line shows; plain Tensor and Parameter are left out. `args` is a tuple, and `kwargs` a dict or None, so write
+# `kwargs or {}`. Note `func`: an operator arrives as the *method* `Tensor.add`, which is not the same object as the
+# function `torch.add`, although both are called "add". torch also finds the object if it is in a list.
 
 # %% [markdown]
-# `Repeated` stands for n times the same number, without storing them. A table says which torch function does what.
+# `Repeated` represents n times the same number, without storing them. A table maps each torch function to the function
+# that does its work.
 #
 # **Predict.** Three calls follow, the mean, the sum and `many + many`. Which of them works?
 
@@ -1342,9 +1356,9 @@ error_of(lambda: torch.sum(many), lines=1)
 error_of(lambda: many + many)
 
 # %% [markdown]
-# Only the first. `sum_of_repeated` is written, but never entered: its decorator line is missing. And `many + many` is
-# Python's business before it is torch's: two objects of a class without `__add__`. Where a tensor takes part, its own
-# operator hands the call over, as you saw above.
+# Only the mean works. `sum_of_repeated` is not in the table, because its decorator line is missing. And `many + many`
+# never reaches torch: Python looks for `__add__` in the class, and there is none. If one of the two is a tensor, the
+# tensor's own operator hands the call over, as you saw above.
 #
 # **Now you know.** torch asks the classes of its arguments first. `__torch_function__` is a classmethod (a plain method
 # still works, with a warning), and NotImplemented means: ask the others.
@@ -1354,8 +1368,8 @@ error_of(lambda: many + many)
 # %% [markdown]
 # ### Optional: a subclass of Tensor
 #
-# No exercise needs this. A subclass has inherited a `__torch_function__`, which runs the function and turns the result
-# into the subclass. Override it, and you see each call. One of these two works:
+# No exercise needs this. A subclass inherits a `__torch_function__` that runs the function and turns the result into
+# the subclass. If you override it, you see each call. Only one of these two works:
 
 
 # %% facts=["05-subclass-is-preserved", "05-logging-tensor", "05-torch-function-must-call-super"]
@@ -1384,20 +1398,20 @@ shape = total.shape
 print("Logged:", notes, "- the sum is of type", type(total).__name__)
 
 # %% [markdown]
-# The second. `func` gets arguments of the subclass, so calling it leads back into the override, again and again.
-# Formatting an argument does the same, since its `__repr__` is a method of Tensor. `super().__torch_function__` runs
-# the function with the protocol switched off. In the notes, `2 * t` is "mul", and even looking at `total.shape`
-# appears, as `__get__`. `total.as_subclass(Tensor)` is the way out.
+# `Logged` works. In `CallsFunc`, `func` gets arguments of the subclass, so calling it leads back into the override,
+# again and again. The same happens if you format an argument, since its `__repr__` is a method of Tensor.
+# `super().__torch_function__` runs the function with the protocol switched off. In the notes, `2 * t` is "mul", and
+# even reading `total.shape` appears, as `__get__`. To get a plain tensor, call `total.as_subclass(Tensor)`.
 
 # %% [markdown]
 # ## 5.9 Operations that a compiler must see
 #
-# `torch.compile` goes through your Python code and collects the tensor operations that it meets. It looks into a
-# Function made of torch operations, too. A call into a foreign library it can't look into; declare such a call as an
-# *operator*, something with a name that a compiler takes as it is. `torch.library.custom_op` does that. It reads the
-# types from the annotations, so they must be there, and `mutates_args=()` promises that no argument is written to.
+# `torch.compile` goes through your Python code and collects the tensor operations in it. It also looks into a Function
+# made of torch operations. It can't look into a call of a foreign library, so declare such a call as an *operator*,
+# something with a name that the compiler accepts as it is. `torch.library.custom_op` does that. It reads the types from
+# the annotations, so you must write them, and `mutates_args=()` promises that no argument is written to.
 #
-# The operator below says how to compute exp, nothing more:
+# The operator below says only how to compute exp:
 
 
 # %%
@@ -1413,10 +1427,10 @@ error_of(lambda: numpy_exp(torch.empty(2, device="meta")))
 
 # %% [markdown]
 # It has a value, but no gradient, and no shape for a tensor without data (the device "meta"). You supply both:
-# `register_autograd` takes a `backward` and a `setup_context` as you know them by now, and `register_fake` a function
-# that says shape and dtype of the result without computing it.
+# `register_autograd` takes a `backward` and a `setup_context` like those you have written, and `register_fake` takes a
+# function that returns a tensor with the shape and dtype of the result, without computing it.
 #
-# **Predict.** What does the compiler see of `numpy_exp(2 * x) + 1`: how many steps?
+# **Predict.** How many steps does the compiler see in `numpy_exp(2 * x) + 1`?
 
 
 # %%
@@ -1449,13 +1463,13 @@ print([round(number, 4) for number in compiled(x).tolist()])
 print("gradcheck:", gradcheck(numpy_exp, x), "- gradgradcheck:", gradgradcheck(numpy_exp, x))
 
 # %% [markdown]
-# Three steps, and the middle one is our operator, under its name; nobody looks into it. `fullgraph=True` makes sure
-# that it is one graph: it would raise if the compiler had to give up in between. gradcheck judges an operator like
-# anything else.
+# It sees three steps, and the middle one is our operator, under its name; the compiler doesn't look into it.
+# `fullgraph=True` guarantees that this is one graph: it would raise if the compiler had to give up in between. You can
+# test an operator with gradcheck like anything else.
 
 # %% [markdown]
-# One last tool goes with it: `torch.library.opcheck` compares the registrations with what the operator does. The next
-# operator returns float32 always, and its fake says "like x".
+# One more tool is useful here: `torch.library.opcheck` compares the registrations with what the operator does. The next
+# operator always returns float32, but its fake returns a tensor like x.
 
 
 # %%
@@ -1481,22 +1495,23 @@ for name, (operator, dtype) in cases.items():
     print(f"{name}: {len(passed)} of {len(verdicts)} passed; failed:", failed)
 
 # %% [markdown]
-# One of the four tests notices, the test of the fake, and only with a float64 sample. As with gradcheck, it depends on
-# the samples that you give. opcheck doesn't judge whether a gradient is right; that stays with gradcheck.
+# One of the four tests notices, the test of the fake, and only with a float64 sample. As with gradcheck, the result
+# depends on the samples that you give. opcheck doesn't judge whether a gradient is right; for that, use gradcheck.
 #
-# Three promises come with an operator, and the last exercise needs them. It returns new memory, never one of its
-# inputs. Its fake answers for the strides, too: `torch.empty_like(x)` has those of x, also where x is transposed and
-# the result is not. And while nobody looks into the operator, the compiler does go through its `backward`, so that one
-# consists of torch operations.
+# An operator must keep three promises, and you need them in the last exercise. It returns new memory, never one of its
+# inputs. Its fake must also have the right strides: `torch.empty_like(x)` copies those of x, even if x is transposed
+# and the result is not. And although the compiler doesn't look into the operator, it does go through its `backward`, so
+# `backward` must consist of torch operations.
 #
-# **Now you know.** A Function for gradients by choice and to save memory, in code of torch operations. An operator for
-# foreign code that has to work with `torch.compile` and `torch.export`. And the table of the opening is yours now.
-# ([Chapter 14](../14_compile/compile.ipynb) is about everything else that a compiler sees, guards and gives up.)
+# **Now you know.** Write a Function for a gradient by choice or to save memory, in code made of torch operations. Write
+# an operator for foreign code that has to work with `torch.compile` and `torch.export`. Now you can handle the table of
+# the opening. ([Chapter 14](../14_compile/compile.ipynb) is about everything else that a compiler sees, guards and
+# gives up.)
 
 # %% exercise="interp-operator"
 
 # %% [markdown]
-# At the opening of this chapter the gain could not learn. With your operator it can. A thermometer has read 28.8 and
+# At the beginning of this chapter the gain couldn't learn. With your operator it can. A thermometer has read 28.8 and
 # 49.4 degrees, which the table gives for a gain of 1.2, and the gain starts at 0.5:
 
 # %%
@@ -1515,15 +1530,15 @@ except Exception as error:
     print(f"This cell needs a right answer to Exercise 5.9. It ended with {type(error).__name__}.")
 
 # %% [markdown]
-# NumPy still computes the degrees, as it did at the opening. What has changed is that autograd knows how the degrees
-# follow the volts, because your backward says so.
+# NumPy still computes the degrees, as it did at the beginning. The difference is that autograd knows how the degrees
+# change with the volts, because your backward says so.
 
 # %% [markdown]
 # ## On a GPU
 #
-# Eight layers of swish, each on a tensor of 64 MiB: the plain formula keeps two tensors a layer, `LeanSwish` and
-# `F.silu` one. The cell prints what stays in memory, and the time. Without a GPU it shows a recorded run. No exercise
-# needs it.
+# The cell runs eight layers of swish, each on a tensor of 64 MiB. The plain formula keeps two tensors a layer,
+# `LeanSwish` and `F.silu` keep one. The cell prints what stays in memory, and the time. Without a GPU it shows a
+# recorded run. No exercise needs it.
 
 
 # %% facts=["05-use-to-save-memory"] varies="a CUDA device changes what is shown"
@@ -1562,15 +1577,15 @@ swish_memory()
 # %% [markdown]
 # ## Folklore, checked
 #
-# What people say about custom Functions, and what is so. Each row unfolds its proof: a few lines that run through only
-# if the statement on the right holds.
+# This table lists what people say about custom Functions, and what is true. Each row unfolds its proof: a few lines
+# that run without an error only if the statement on the right holds.
 
 # %%
 folklore("05_custom_functions")
 
 # %% [markdown]
-# A proof can be run by its name. It prints one line if the fact holds on this machine and with this version of PyTorch,
-# and raises if it does not.
+# You can run a proof by its name. It prints one line if the fact holds on this machine and with this version of
+# PyTorch, and raises an error if it doesn't.
 
 # %%
 prove("05-once-differentiable")

@@ -10,19 +10,19 @@
 #     RuntimeError: Function LinearFnBackward returned an invalid gradient at index 1 -
 #     got [4, 3] but expected shape compatible with [3, 4]
 #
-# With a square weight there is no error at all, and the layer learns nonsense. Find out why, and repair what else is
-# missing for the contract.
+# With a square weight there is no error at all, and the layer learns nonsense. Find out why, and fix what else the
+# contract asks for.
 #
 # **Contract**
 #
 # - `LinearFn.apply(x, weight, bias)` equals `F.linear` for x of shape (…, n_in) with any number of leading dimensions,
-#   also none; with or without bias: `apply(x, w)`, `apply(x, w, None)`, `apply(x, w, b)`. LinearFn stays an
-#   `autograd.Function` with a backward of its own.
+#   including none; with or without bias: `apply(x, w)`, `apply(x, w, None)`, `apply(x, w, b)`. LinearFn stays an
+#   `autograd.Function` with its own backward.
 # - The gradients of x, weight and bias pass gradcheck and gradgradcheck.
-# - A gradient that nobody needs is not computed: with a frozen weight no product for the weight runs in backward, with
-#   a frozen x none for x. (The products are recorded.)
-# - A change of x or weight in place between forward and backward raises, as it does for built-in operations. The
-#   incoming gradient is never changed.
+# - A gradient that nobody needs is not computed: with a frozen weight, backward runs no product for the weight; with a
+#   frozen x, none for x. (The check records the products.)
+# - If x or weight is changed in place between forward and backward, backward raises, as it does for built-in
+#   operations. The incoming gradient is never changed.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -35,16 +35,16 @@
 #
 # Everything but the last dimension is "batch": flatten it for the weight gradient. Every row's g belongs to the bias
 # (autograd itself sums a gradient over broadcast dimensions, but say what you mean). `ctx.needs_input_grad` says which
-# of the three are wanted; it has as many entries as `apply` got arguments.
+# of the three gradients are needed; it has as many entries as `apply` got arguments.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# With `rows = g.reshape(-1, g.shape[-1])` the gradients are `g @ weight` for x, `rows.t() @ x.reshape(-1,
-# x.shape[-1])` for the weight and `rows.sum(0)` for the bias; None for each that is not wanted. `needs_x,
-# needs_weight, *needs_bias = ctx.needs_input_grad` works with two arguments and with three, and the bias is wanted if
-# `any(needs_bias)`. A third value that is None may be returned in any case.
+# Flatten g and x to matrices, one row per sample. The weight's gradient is a product of the two that has the shape
+# (n_out, n_in) of the weight, the bias gets the sum over the rows, and the gradient of x needs no flattening. Return
+# None for each gradient that isn't needed. The entry for the bias may be missing from `ctx.needs_input_grad`, so unpack
+# it in a way that works for two and for three arguments; you may return a third value that is None in any case.
 #
 # </details>
 

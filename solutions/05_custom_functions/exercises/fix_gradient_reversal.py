@@ -3,15 +3,15 @@
 #
 # fix · warm-up · 10 min · 2 points
 #
-# A gradient reversal layer passes its input on unchanged and turns the gradient round: what lies behind it learns to do
-# well, what lies before it learns to make that hard. This one has three bugs. Repair it.
+# A gradient reversal layer passes its input on unchanged and reverses the gradient: the layers after it learn to do
+# well, the layers before it learn to make that hard. This one has three bugs. Fix it.
 #
 # **Contract**
 #
-# - Forward: bit for bit the values of x, in the same dtype and shape; whether as a view or as a copy is up to you.
-# - Backward: `-lam` times the incoming gradient, for any number `lam >= 0` (0.3, 0, 1, …); for `lam = 0` these are
+# - Forward: bit for bit the values of x, in the same dtype and shape; it may return a view or a copy.
+# - Backward: `-lam` times the incoming gradient, for any number `lam >= 0` (0.3, 0, 1, …). For `lam = 0` these are
 #   zeros where the incoming gradient is finite, not None. A negative `lam` raises ValueError. The default is 1.
-# - Only uses of the *result* are reversed: x used elsewhere keeps its ordinary gradient.
+# - Only uses of the *result* are reversed: if x is also used elsewhere, it gets its ordinary gradient from there.
 # - The incoming gradient and x are never changed. x need not require grad. A second differentiation works.
 #
 # <details><summary>Hint 1</summary>
@@ -23,15 +23,15 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# backward owes one value per argument of forward, and may not write into its own argument. The contract asks for one
-# more thing that the code does not do at all.
+# backward must return one value per argument of forward, and may not write into its own argument. The contract asks for
+# one more thing that the code does not do at all.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The assertion goes. `return grad_output * -ctx.lam, None` makes a new tensor, and gives one value for each argument.
-# `grad_reverse` raises ValueError for a negative `lam` before it calls `apply`.
+# The assertion allows too little, so remove it. backward should compute a new tensor, and also return a value for the
+# argument that isn't a tensor. Test for a negative `lam` in `grad_reverse`, before the Function is applied.
 #
 # </details>
 

@@ -3,51 +3,51 @@
 #
 # implement · long · 40 min · 3 points
 #
-# A calibration curve, a tone curve, a learned activation: a table of points with straight lines between them.
-# `np.interp` reads such a table, and autograd and the compiler can see into it no more than they can into any other
-# code of NumPy's. Write it as an operator, so that the places x and the entries fp of the table can be learned, and
-# `torch.compile` takes it as one step.
+# A calibration curve, a tone curve and a learned activation have something in common: each is a table of points with
+# straight lines between them. `np.interp` reads such a table, but autograd and the compiler can't see into it, as into
+# any other code of NumPy. Write it as an operator, so that the places x and the entries fp of the table can be learned,
+# and `torch.compile` accepts it as one step.
 #
 # **Contract**
 #
 # - `interp(x, xp, fp)` is the operator `kata::interp`, so `torch.ops.kata.interp(x, xp, fp)` is the same. The values
 #   are those of `np.interp`: straight lines through the K ≥ 2 points of the table (xp increases), constant outside.
 # - x has any shape, and may be transposed. The result has the shape and dtype of x and is contiguous; no argument is
-#   changed. x, xp and fp are float32 or float64, each for itself.
-# - The gradient of x is the slope of its segment, 0 outside. At a knot the slope to the right counts, which at the last
-#   knot is 0. The gradient of fp: each `fp[k]` collects, over all x, the weight that it had in the result. xp gets
-#   none. x and fp may require grad both, or one of them alone. Away from the knots gradcheck passes.
+#   changed. Each of x, xp and fp is float32 or float64, independently of the others.
+# - The gradient of x is the slope of its segment, and 0 outside the table. At a knot the slope to the right counts,
+#   which is 0 at the last knot. The gradient of fp: each `fp[k]` collects, over all x, the weight that it had in the
+#   result. xp gets none. x and fp may both require grad, or only one of them. Away from the knots gradcheck passes.
 # - On the device "meta", where tensors have no numbers, it returns a tensor with the shape, dtype and strides of the
-#   real result. `torch.library.opcheck` passes, and `torch.compile(…, fullgraph=True)` takes a function that uses it,
-#   forward and backward, with dynamic shapes too.
+#   real result. `torch.library.opcheck` passes, and `torch.compile(…, fullgraph=True)` accepts a function that uses it,
+#   forward and backward, including with dynamic shapes.
 #
 # **Rule.** The operator's own body may use NumPy; its backward consists of torch operations, because the compiler goes
 # through it.
 #
 # <details><summary>Hint 1</summary>
 #
-# The compiler can't look into NumPy. Which three things must it be told about such code: what comes out for real
-# numbers, what comes out where there are no numbers, and …?
+# The compiler can't look into NumPy. Which three things must you tell it about such code: what the result is for real
+# numbers, what the result is if there are no numbers, and …?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Three functions beside the operator, as in section 5.9. The one for tensors without numbers needs one line, and
-# `x.new_empty(x.shape)` is contiguous where `empty_like` keeps the strides of x. `register_autograd` calls
-# `setup_context(ctx, inputs, output)` by these names, and `backward(ctx, g)` returns three values. In it, find the
-# segment of every x with `torch.searchsorted(xp, x, right=True)`, and how far along its segment each x lies: from 0
-# to 1.
+# Write three functions beside the operator, as in section 5.9. The function for tensors without numbers needs one line;
+# `new_empty` gives a contiguous tensor where `empty_like` copies the strides of x. `register_autograd` calls
+# `setup_context(ctx, inputs, output)` with these names, and `backward(ctx, g)` returns three values. In backward,
+# `torch.searchsorted` with `right=True` finds the segment of every x. From that you can compute how far along its
+# segment each x is, from 0 to 1.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# The value for a single number is not an array, so take `torch.as_tensor(values, dtype=x.dtype)`. Backward, with x, xp
-# and fp in float64: `k = torch.searchsorted(xp, x.contiguous(), right=True).clamp(1, len(xp) - 1)`, `t = ((x - xp[k -
-# 1]) / (xp[k] - xp[k - 1])).clamp(0, 1)`. The gradient of x is `g * (fp[k] - fp[k - 1]) / (xp[k] - xp[k - 1])` where
-# `(x >= xp[0]) & (x < xp[-1])`, else 0. That of fp is zeros with `g * (1 - t)` added at the places k - 1 and `g * t` at
-# the places k: `index_add(0, …)`, with all of them flattened.
+# Watch two things in the operator: NumPy returns a plain number, not an array, for a 0-d x, and its dtype may not be
+# that of x. In backward, work in float64. Limit the segment number so that both of its ends are in the table, and limit
+# the fraction along the segment to 0 … 1; then the same formulas also work outside. The gradient of x is g times the
+# segment's slope, and 0 for an x outside the table or at its last knot. For fp, split each g between the two ends of
+# its segment, according to the fraction, and add up the parts at the places of the ends with `index_add`.
 #
 # </details>
 

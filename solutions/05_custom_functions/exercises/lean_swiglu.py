@@ -3,39 +3,40 @@
 #
 # measure · solid · 18 min · 2 points
 #
-# The feed-forward block of most language models multiplies `silu(a) = a · sigmoid(a)` by a gate `b`. Written as
-# `F.silu(a) * b` it keeps three tensors for backward where two would do, in every layer. Write the lean version.
-# (Exercise 12.5 does the same for a whole block: it keeps the input and computes the rest again.)
+# The feed-forward block of most language models multiplies `silu(a) = a · sigmoid(a)` by a gate `b`. In every layer,
+# `F.silu(a) * b` keeps three tensors for backward where two would be enough. Write the lean version. (Exercise 12.5
+# does the same for a whole block: it keeps the input and computes the rest again.)
 #
 # **Contract**
 #
-# - `swiglu(a, b)` has the values and gradients of `F.silu(a) * b`. a and b have equal shapes; unequal ones raise
+# - `swiglu(a, b)` has the values and gradients of `F.silu(a) * b`. a and b have equal shapes; unequal shapes raise
 #   ValueError (no broadcasting).
 # - For backward it keeps exactly the two inputs: `saved_tensors_hooks` see the storages of a and of b and no other, and
 #   no other tensor is stored beside them, as an attribute of `ctx` or of the class.
-# - gradcheck and gradgradcheck pass. A change of a or b in place between forward and backward raises.
-# - The dtype is kept (bfloat16 too), the arguments are not changed; a and b need not require grad. The incoming
+# - gradcheck and gradgradcheck pass. If a or b is changed in place between forward and backward, backward raises.
+# - The dtype is kept (including bfloat16), the arguments are not changed; a and b need not require grad. The incoming
 #   gradient is never changed.
 #
 # <details><summary>Hint 1</summary>
 #
-# Measure first: which tensors does the plain formula save, and which of them can be recomputed from the others in
+# Measure first: which tensors does the plain formula save, and which of them can you recompute from the others in
 # backward?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# silu keeps a, and the product keeps both of its factors, silu(a) and b. Which of the three can be had from the other
-# two? Write a Function that saves only those, with save_for_backward, and computes the rest in backward with ordinary
-# operations, so that backward can be differentiated.
+# silu keeps a, and the product keeps both of its factors, silu(a) and b. Which of the three can you compute from the
+# other two? Write a Function that saves only those two, with save_for_backward, and computes the rest in backward with
+# ordinary operations, so that backward can be differentiated.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `save_for_backward(a, b)`. In backward `s = torch.sigmoid(a)`; the gradient of a is `g * b * s * (1 + a * (1 - s))`,
-# that of b is `g * a * s`. Compare the shapes in `swiglu`, before `apply`.
+# Save a and b, and compute the sigmoid again in backward. The product rule gives both gradients: that of b is g times
+# silu(a), and that of a is g times b times the derivative of silu, which `LeanSwish` in section 5.1 has worked out.
+# Compare the shapes in `swiglu`, before the Function is applied.
 #
 # </details>
 

@@ -3,16 +3,16 @@
 #
 # fix · solid · 12 min · 2 points
 #
-# log(cosh(x)) is a smooth cousin of |x|, used as a robust loss. This one passes gradcheck. A gradient penalty on it has
-# no effect at all, and `log_cosh(torch.tensor(1000.0))` is inf. Repair both.
+# log(cosh(x)) is a smooth relative of |x| that is used as a robust loss. This version passes gradcheck. But a gradient
+# penalty on it has no effect at all, and `log_cosh(torch.tensor(1000.0))` is inf. Fix both.
 #
 # **Contract**
 #
-# - log(cosh(x)), elementwise, one tensor of the shape and dtype of x. Finite for |x| up to 1e4, and in float64 right to
-#   a millionth of the value (or to 1e-12 where that is more).
-# - The first derivative is tanh(x), the second 1 - tanh(x)², both right for all these x, x = 0 and large |x| included.
+# - log(cosh(x)), elementwise, one tensor of the shape and dtype of x. It is finite for |x| up to 1e4, and in float64
+#   right to a millionth of the value (or to 1e-12 where that is more).
+# - The first derivative is tanh(x), the second 1 - tanh(x)², both right for all these x, including x = 0 and large |x|.
 #   gradcheck and gradgradcheck pass.
-# - x is not changed and need not require grad. A custom Function is allowed, not demanded.
+# - x is not changed and need not require grad. You may use a custom Function, but don't have to.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -22,17 +22,18 @@
 #
 # <details><summary>Hint 2</summary>
 #
-# Save the input and compute tanh again in backward (then it is recorded), or give t out as a second output and add its
-# gradient, or write the whole thing with built-in operations, in a form that neither overflows nor has a kink at 0.
-# For the value take e^|x| out of the logarithm.
+# You have three options: save the input and compute tanh again in backward (then it is recorded), or return t as a
+# second output and add its gradient, or write the whole thing with built-in operations, in a form that neither
+# overflows nor has a kink at 0. For the value, take e^|x| out of the logarithm.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# log(cosh(x)) = |x| + log1p(exp(-2|x|)) - log 2, and nothing in it overflows. Differentiated as it stands, |x| has a
-# kink at 0. So compute it in forward, save x, and let backward return `g * torch.tanh(x)` with the saved x: that is
-# recorded, and its derivative is 1 - tanh(x)².
+# If you take e^|x| out, log(cosh(x)) is |x| plus a logarithm of something close to 1, minus log 2; write that with
+# `log1p`, and nothing overflows. Autograd would see the kink of |x| at 0 in it. So compute it in a Function's forward,
+# where nothing is recorded, save x, and compute tanh of the saved x in backward: that is recorded, and its derivative
+# is the second derivative.
 #
 # </details>
 

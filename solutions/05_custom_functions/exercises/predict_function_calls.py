@@ -3,8 +3,8 @@
 #
 # predict · warm-up · 10 min · 2 points
 #
-# Ten questions about this class. Its backward is wrong on purpose, 5 in place of 2, so that you can tell whose gradient
-# you are looking at.
+# Here are ten questions about this class. Its backward is wrong on purpose, 5 instead of 2, so that you can tell whose
+# gradient you are looking at.
 #
 #     seen = {}
 #
@@ -26,9 +26,9 @@
 #
 # **Contract**
 #
-# - Replace each `...`: True or False for questions, a number, a dtype, or a name as a string.
-# - The check runs the snippets and compares each item with what they give; every right item earns a tenth of the
-#   points. An item left open counts as wrong: guess where you do not know.
+# - Replace each `...`: with True or False for questions, a number, a dtype, or a name as a string.
+# - The check runs the snippets and compares each item with their results; every right item earns a tenth of the points.
+#   An item left open counts as wrong, so guess if you don't know.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -45,10 +45,10 @@
 #
 # <details><summary>Hint 3</summary>
 #
-# `apply` switches recording off and passes your own x on. It is backward's 5 that arrives, in the dtype of x. Called
-# directly, forward is ordinary code with recording on, and your backward is not asked. The node has the name of the
-# class with "Backward" behind it. `apply` takes keywords and does not look into lists; the number of gradients is
-# counted when backward runs.
+# `apply` switches recording off and passes your own x on. The gradient contains backward's 5, in the dtype of x. If you
+# call forward directly, it is ordinary code with recording on, and your backward is never called. The node has the name
+# of the class with "Backward" appended. `apply` accepts keywords and doesn't look into lists; the number of gradients
+# is counted when backward runs.
 #
 # </details>
 

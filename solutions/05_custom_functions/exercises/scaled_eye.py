@@ -3,8 +3,8 @@
 #
 # implement · solid · 18 min · 2 points
 #
-# `c * torch.eye(n)` needs n² numbers to say one. Write a class that stands for this matrix, that torch functions
-# accept, and that never builds it. It is a plain class, no subclass of Tensor.
+# `c * torch.eye(n)` stores n² numbers where one would be enough. Write a class that represents this matrix, that torch
+# functions accept, and that never builds it. It is a plain class, not a subclass of Tensor.
 #
 # **Contract**
 #
@@ -12,46 +12,45 @@
 # - These work, with the results of the dense matrix: `torch.matmul(E, t)`, `torch.matmul(t, E)`, `E @ t`, `t @ E` and
 #   `t.matmul(E)` for t of shape (n,), (n, m) or (m, n), as it fits; `torch.trace(E)` and `torch.diagonal(E)`, which are
 #   tensors. A float64 t gives a float64 result.
-# - `torch.add(E, F)` and `torch.matmul(E, F)` of two ScaledEyes give a ScaledEye. What comes of `torch.add` with
-#   anything else is left open.
-# - Further arguments, such as `alpha` of `torch.add` or `offset` of `torch.diagonal`, need not be understood, but must
-#   not be ignored: they raise TypeError, or the result is right.
+# - `torch.add(E, F)` and `torch.matmul(E, F)` of two ScaledEyes give a ScaledEye. What `torch.add` does with anything
+#   else is up to you.
+# - You needn't support further arguments, such as `alpha` of `torch.add` or `offset` of `torch.diagonal`, but you must
+#   not ignore them: they raise TypeError, or the result is right.
 # - If c requires grad, gradients reach it. A size that does not fit raises ValueError or RuntimeError.
-# - Every other torch function raises TypeError, and that is the protocol's own: where `__torch_function__` returns
-#   NotImplemented, torch asks the classes of the other arguments, and raises if they don't know either. No deprecation
-#   warning.
+# - Every other torch function raises TypeError, and that error comes from the protocol itself: where
+#   `__torch_function__` returns NotImplemented, torch asks the classes of the other arguments, and raises if they also
+#   return NotImplemented. No deprecation warning.
 #
 # **Rule.** No tensor of n · n elements is made: this is recorded, and n = 100,000 occurs in the tests.
 #
 # <details><summary>Hint 1</summary>
 #
 # `torch.matmul(E, t)` asks E's class what to do: with which four arguments, and what do you return for functions that
-# you do not know?
+# you don't support?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# A classmethod with a table from torch functions to your own. `t @ E` arrives as another function object than
-# `torch.matmul` (print func), and `E @ t` is Python's own protocol first. If your functions get all of `args` and
-# `kwargs`, Python itself raises TypeError for what they don't know.
+# Write a classmethod with a table from torch functions to your own. `t @ E` arrives as a different function object from
+# `torch.matmul` (print func), and `E @ t` first goes through Python's own protocol. If your functions get all of `args`
+# and `kwargs`, Python itself raises TypeError for arguments that they don't have.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# In `__torch_function__`: return NotImplemented if there are `kwargs`. For `torch.matmul` and `Tensor.matmul`,
-# compare the sizes (ValueError), then `c * t`; of two ScaledEyes it is a ScaledEye with the product of both c, and
-# for `torch.add`, if both arguments are ScaledEyes, with their sum. `torch.diagonal` with one argument:
-# `torch.as_tensor(c).expand(n)`; `torch.trace`: `torch.as_tensor(c * n)`. For all else NotImplemented.
-# `__matmul__(self, other)` returns `torch.matmul(self, other)`.
+# Multiplying by this matrix is multiplying by c, after you have compared the sizes; two ScaledEyes multiply or add
+# their c. The diagonal is c, seen n times without being stored n times (chapter 2), and the trace needs no diagonal.
+# Both of torch's names for a product need an entry in the table, and the class needs the one method that Python calls
+# for `@`, which can call torch in turn.
 #
 # </details>
 
 
 # %% answer="scaled-eye"
 class ScaledEye:
-    """Stands for c * torch.eye(n) in torch functions; holds only n and c (float or 0-d tensor)."""
+    """Represents c * torch.eye(n) in torch functions; stores only n and c (float or 0-d tensor)."""
 
     ### BEGIN SOLUTION
     def __init__(self, n: int, c: float | Tensor):

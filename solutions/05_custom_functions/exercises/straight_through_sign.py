@@ -4,42 +4,44 @@
 # implement · warm-up · 12 min · 2 points
 #
 # Networks with binary weights or activations send everything through a step. Its derivative is 0 wherever it exists, so
-# nothing would be learned. The usual way out is the *straight-through estimator*: the forward is the step, the backward
-# is that of a smoother function, the *surrogate*, here x itself, cut off at -1 and 1: slope 1 in between, 0 outside.
+# nothing would be learned. The usual solution is the *straight-through estimator*: the forward is the step, the
+# backward is that of a smoother function, the *surrogate*. Here the surrogate is x itself, cut off at -1 and 1, with
+# slope 1 in between and 0 outside.
 #
 # **Contract**
 #
-# - Forward: exactly +1 where x >= 0 (0 and -0 included), exactly -1 where x < 0, nan stays nan. Same shape, dtype and
+# - Forward: exactly +1 where x >= 0 (including 0 and -0), exactly -1 where x < 0, nan stays nan. Same shape, dtype and
 #   device as x, new memory.
-# - Backward: the incoming gradient where |x| < 1, zero where |x| > 1. What it is where x is nan is left open, and at
-#   -1 and 1 as well: `torch.clamp` passed the gradient at its bounds up to PyTorch 2.13, and does not since 2.14. A
-#   second differentiation works: the result of backward depends on the incoming gradient only, so its derivative with
-#   respect to x is zero, not an error.
+# - Backward: the incoming gradient where |x| < 1, zero where |x| > 1. What it is where x is nan, and at -1 and 1, is up
+#   to you: `torch.clamp` passed the gradient at its bounds up to PyTorch 2.13, and does not since 2.14. A second
+#   differentiation works: the result of backward depends on the incoming gradient only, so its derivative with respect
+#   to x is zero, not an error.
 # - x and the incoming gradient are never changed. x may be of any shape and need not require grad. Other uses of x keep
 #   their ordinary gradient.
-# - If x is changed in place between forward and backward, backward raises, or the gradient is right all the same.
+# - If x is changed in place between forward and backward, backward either raises or computes the right gradient.
 #
 # gradcheck compares with the true derivative of the step, so it fails here by design. The tests compare with the
 # gradient of the surrogate.
 #
 # <details><summary>Hint 1</summary>
 #
-# The derivative of the step is 0 almost everywhere. Whose derivative do you want instead, and where does that one look
-# at x?
+# The derivative of the step is 0 almost everywhere. Whose derivative do you want instead, and where does that
+# derivative depend on x?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Either a Function whose backward multiplies by the indicator of |x| < 1 (save x), or arithmetic: the surrogate plus a
-# correction that is invisible to autograd.
+# Either write a Function whose backward multiplies by the indicator of |x| < 1 (save x), or use arithmetic: the
+# surrogate plus a correction that is invisible to autograd.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Forward: `torch.where(x >= 0, 1, -1).to(x.dtype)`, with nan put in where x is nan (`masked_fill`). Save x with
-# `save_for_backward`; backward returns `grad_output * (x.abs() < 1)`.
+# In forward, select between +1 and -1 by comparing x with 0, bring the result into the dtype of x, and put nan back
+# where x is nan, because a comparison with nan is False. Save x properly. In backward, the comparison of |x| with 1
+# gives a mask that you can multiply by.
 #
 # </details>
 

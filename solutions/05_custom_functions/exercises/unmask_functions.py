@@ -3,7 +3,7 @@
 #
 # implement · solid · 25 min · 3 points
 #
-# Each of these four Functions passed the one call of gradcheck that stands beside it, and each is faulty.
+# Each of these four Functions passed the single call of gradcheck in its row, and each is wrong.
 #
 # | Function | what it should be | the call that it passed |
 # |---|---|---|
@@ -12,41 +12,42 @@
 # | `gelu` | x · Φ(x), the exact one | `gradcheck(gelu, x)`, x a single 3.0 |
 # | `product` | a · b, for equal shapes | `gradcheck(product, (a, b))`, both require grad |
 #
-# Write the tests that would have found them out.
+# Write the tests that would have caught them.
 #
 # **Contract**
 #
 # - `unmask_cube`, `unmask_add_bias`, `unmask_gelu` and `unmask_product` each get a function of that kind and return
-#   True if it is right. If it is faulty they return False, or let the error of gradcheck or gradgradcheck through.
-# - The faults: a `cube` whose first derivative is right and whose second is lost. An `add_bias` whose gradient of b is
-#   right for one row only. A `gelu` whose gradient is off by 0.0002 to 0.01, on a stretch of 0.25 or more somewhere
+#   True if it is right. If it is wrong they return False, or let the error of gradcheck or gradgradcheck through.
+# - The mistakes: a `cube` whose first derivative is right and whose second is lost. An `add_bias` whose gradient of b
+#   is right for one row only. A `gelu` whose gradient is off by 0.0002 to 0.01, on a stretch of 0.25 or more somewhere
 #   between -3 and 3. A `product` with wrong gradients where only a, or only b, requires grad.
-# - You choose the inputs, the options and how often to ask. The functions take float32 and float64.
-# - The verdict is the same for all states of the random number generators, and where the caller has switched recording
-#   off with `torch.no_grad()`.
+# - You choose the inputs, the options and the number of calls. The functions accept float32 and float64.
+# - The verdict is the same for all states of the random number generators, and even if the caller has switched
+#   recording off with `torch.no_grad()`.
 #
-# **Rule.** Only gradcheck and gradgradcheck judge: lines of your own compare no gradients and run no backward pass.
+# **Rule.** Only gradcheck and gradgradcheck judge: your own lines compare no gradients and run no backward pass.
 #
 # <details><summary>Hint 1</summary>
 #
-# What does each of the four calls not look at? A derivative, a row, most places, a case. And what would gradcheck still
-# call equal?
+# What does each of the four calls not test? Think of a derivative, a row, most places, a case. And what would gradcheck
+# still call equal?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# One more function for `cube`, several rows for `add_bias`, for `product` three calls that differ in which of the two
-# requires grad. For `gelu` a fine grid from -3 to 3, and less tolerance: in float64 the difference quotient of such
-# functions is right to about eight digits after the point.
+# For `cube` you need another function, for `add_bias` several rows, for `product` three calls that differ in which of
+# the two requires grad. For `gelu`, use a fine grid from -3 to 3 and less tolerance: in float64 the difference quotient
+# of such functions is right to about eight digits after the point.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `gradgradcheck(function, x)` for `cube`, away from 0. Four rows of three for `add_bias`. For `gelu`
-# `torch.linspace(-3, 3, 61, dtype=torch.float64, requires_grad=True)` with `atol=1e-7, rtol=1e-7`. Fixed numbers do
-# for all of them. Put the calls into a block `with torch.enable_grad():`, which switches recording on again.
+# There is a separate check for second derivatives; give it a point away from 0. For `gelu`, a grid with steps of 0.1
+# hits every faulty stretch, and the tolerances must be far below 0.0002 but not below what the quotient can do. You
+# don't need random inputs anywhere. And if the caller has switched recording off, your tests must switch it on again
+# for themselves.
 #
 # </details>
 
@@ -54,7 +55,7 @@
 # %% answer="unmask-functions"
 ### BEGIN SOLUTION
 def unmask_cube(function: Callable[[Tensor], Tensor]) -> bool:
-    """Whether this x -> x**3 is right, also when it is differentiated twice."""
+    """Whether this x -> x**3 is right, including its second derivative."""
     x = torch.tensor([-1.3, 0.4, 2.1], dtype=torch.float64, requires_grad=True)
     with torch.enable_grad():
         return gradcheck(function, x) and gradgradcheck(function, x)
@@ -89,7 +90,7 @@ def unmask_product(function: Callable[[Tensor, Tensor], Tensor]) -> bool:
 ### END SOLUTION
 ### BEGIN GIVEN
 # def unmask_cube(function: Callable[[Tensor], Tensor]) -> bool:
-#     """Whether this x -> x**3 is right, also when it is differentiated twice."""
+#     """Whether this x -> x**3 is right, including its second derivative."""
 #     raise NotImplementedError  # your code here
 #
 #
